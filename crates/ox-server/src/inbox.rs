@@ -7,7 +7,7 @@ use crate::log_writer::Report;
 use crate::peers::{Event as PeerEvent, Heard};
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{Replica, Submission};
-use ox_store::Space;
+use ox_store::FreeSpace;
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub(crate) struct Input {
     pub(crate) submitted_at: Option<Instant>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
-    pub(crate) space: Option<Space>,
+    pub(crate) space: Option<FreeSpace>,
     pub(crate) questions: Vec<Question>,
     /// What the disk of a member has finished.
     pub(crate) reports: Vec<Report>,

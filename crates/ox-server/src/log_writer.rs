@@ -62,7 +62,7 @@ impl Log {
         }
     }
 
-    fn append(&mut self, batch: &LogBatch) -> Result<Appended, ox_store::Error> {
+    fn append(&mut self, batch: &LogBatch) -> Result<Appended, ox_store::StoreError> {
         let LogBatch { bytes, first, last, records } = batch;
         match self {
             Self::Alone(log) => log.append(bytes, *first, *last, *records),
@@ -70,21 +70,21 @@ impl Log {
         }
     }
 
-    fn sync(&mut self) -> Result<Synced, ox_store::Error> {
+    fn sync(&mut self) -> Result<Synced, ox_store::StoreError> {
         match self {
             Self::Alone(log) => log.sync(),
             Self::Member(log) => log.sync(),
         }
     }
 
-    fn close(self) -> Result<(), ox_store::Error> {
+    fn close(self) -> Result<(), ox_store::StoreError> {
         match self {
             Self::Alone(log) => log.close(),
             Self::Member(log) => log.close(),
         }
     }
 
-    fn work(&mut self, job: &Job) -> Result<Report, ox_store::Error> {
+    fn work(&mut self, job: &Job) -> Result<Report, ox_store::StoreError> {
         let Self::Member(log) = self else { unreachable!("a single server has no epochs") };
         let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an epoch that was promised"));
         let done = match job {
@@ -102,7 +102,7 @@ impl Log {
                 DiskDone::Installed(frozen.last_zxid())
             }
             Job::Found => {
-                state = Some(Box::new(log.found()?.state));
+                state = Some(Box::new(log.initialize()?.state));
                 DiskDone::Founded
             }
             Job::Truncate(zxid) => match log.truncate(*zxid)? {
@@ -227,7 +227,7 @@ fn write_group(
     log: &mut Log,
     first: Waiting,
     group: &mut Group,
-) -> Result<(), ox_store::Error> {
+) -> Result<(), ox_store::StoreError> {
     let (storage, began) = (&shared.config.storage, Instant::now());
     let flush_at = began + Duration::from_millis(storage.flush_delay_ms);
     (group.records, group.bytes) = (0, 0);

@@ -2,7 +2,7 @@
 
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{LOOK, Turns};
-use ox_store::Error;
+use ox_store::StoreError;
 use std::io;
 use std::time::Duration;
 
@@ -67,15 +67,15 @@ fn tell_refused_watches(shared: &Shared, told: u64) -> u64 {
 }
 
 /// The files of a directory that is gone can still be written to, and nobody will ever read them.
-fn is_gone(error: &Error) -> bool {
-    matches!(error, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+fn is_gone(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
 fn purge(shared: &Shared) {
     let retain = shared.config.autopurge.snap_retain_count as usize;
     match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
-        Err(Error::PurgeStopped) => (),
+        Err(StoreError::PurgeStopped) => (),
         Err(error) => tracing::error!(%error, "purge failed; nothing needed was removed"),
     }
 }

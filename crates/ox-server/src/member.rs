@@ -8,7 +8,7 @@ use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Addresses, Ensemble};
 use ox_store::disk::Disk;
-use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Standing, Store};
+use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMember, Store};
 use ox_tree::State;
 use ox_zab::{
     Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
@@ -29,24 +29,28 @@ pub(crate) struct Member {
 }
 
 /// Opens the files of a member.
-pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Result<Member, ox_store::Error> {
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    config: &Config,
+    member: &MemberConfig,
+) -> Result<Member, ox_store::StoreError> {
     let (hash_seed, log_seed) = (rand::random(), rand::random());
     let tree_options = tree_options(config, hash_seed);
     let options = member_options(config, member);
     let opened = Store::open_member(disk, &store_options(config), &options, &tree_options, log_seed)?;
-    let OpenedMember { store, log, standing, session_clock_ms } = opened;
-    let (loaded, standing) = match standing {
-        Standing::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
+    let OpenedMember { store, log, outcome, session_clock_ms } = opened;
+    let (loaded, standing) = match outcome {
+        OpenOutcome::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
             tracing::error!(%last, %reach, "the log ends before the snapshot does; a leader's history is waited for");
             (None, ox_zab::Standing::Quarantined)
         }
-        Standing::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
-        Standing::Empty => {
+        OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
+        OpenOutcome::Empty => {
             tracing::info!("nothing is stored; waiting for other servers that have nothing, or a leader");
             (None, ox_zab::Standing::Empty)
         }
-        Standing::Quarantined(quarantine) => {
+        OpenOutcome::Quarantined(quarantine) => {
             tracing::error!(
                 reason = quarantine.reason,
                 "local data quarantined; waiting for a leader's snapshot. If the data of all members are copies that were \
@@ -56,15 +60,15 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
             (None, ox_zab::Standing::Quarantined)
         }
     };
-    let (state, window, report) = match loaded {
-        Some(Loaded { state, window, report, .. }) => (state, window, Some(report)),
+    let (state, recent_txns, report) = match loaded {
+        Some(Loaded { state, recent_txns, report, .. }) => (state, recent_txns, Some(report)),
         None => (State::new(tree_options), Vec::new(), None),
     };
     let last = state.last_zxid();
-    let before = window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+    let before = recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
     let mut history = History::new(Zxid::ZERO, member.commit_log_count, HISTORY_BYTES_MAX);
     history.restart(before);
-    for logged in window {
+    for logged in recent_txns {
         history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
     }
     let stored = log.epochs();
@@ -81,7 +85,7 @@ fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
         ox_config::OnDamageSetting::Accept => OnDamage::Accept,
     };
     let config = Some((member.ensemble.to_string(), member.ensemble.version()));
-    MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count, config }
+    MemberOptions { server: member.server.0, on_damage, recent_max: member.commit_log_count, config }
 }
 
 /// Puts the configuration where clients can read it.

@@ -22,7 +22,7 @@ impl ConfigChange {
         let Some(files) = &shared.config_files else { return };
         let saved = match self {
             Self::Proposed(ensemble) => files.save_proposed(ensemble),
-            Self::Kept => files.forget_proposed(),
+            Self::Kept => files.remove_proposed(),
             Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
         };
         if let Err(error) = saved {

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 pub enum StartError {
     /// The data cannot be used.
     #[error("{0}")]
-    Store(#[from] ox_store::Error),
+    Store(#[from] ox_store::StoreError),
     /// The client port is taken, or not ours to take.
     #[error("cannot listen on {address}: {source}")]
     Bind {
@@ -68,7 +68,7 @@ impl StartError {
 
     /// Another process, or an earlier server of this one that is about to end, uses the directories.
     pub fn is_locked(&self) -> bool {
-        matches!(self, Self::Store(ox_store::Error::Locked(_)))
+        matches!(self, Self::Store(ox_store::StoreError::Locked(_)))
     }
 
     /// The exit code that Apache uses for the same.
@@ -314,7 +314,7 @@ impl Drop for Server {
 
 /// Whether a server that ended because its disk was full can begin again. Where nobody knows, the attempt will tell.
 pub fn has_room(config: &Config) -> bool {
-    ox_store::has_room(&RealDisk, &store_options(config)).unwrap_or(true)
+    ox_store::has_free_space(&RealDisk, &store_options(config)).unwrap_or(true)
 }
 
 /// How a thread is called where people look.

@@ -31,10 +31,10 @@ use std::time::Duration;
 pub enum Fatal {
     /// The log cannot be written any more: nothing may be acknowledged.
     #[error("the transaction log cannot be written: {0}")]
-    Log(#[source] ox_store::Error),
+    Log(#[source] ox_store::StoreError),
     /// A directory of the data was removed or moved away: what is written now is lost.
     #[error("a data directory is gone, and what was written since cannot be kept: {0}")]
-    Gone(#[source] ox_store::Error),
+    Gone(#[source] ox_store::StoreError),
     /// A thread that serves all others ended.
     #[error("thread {0} ended unexpectedly")]
     Thread(&'static str),

@@ -117,7 +117,7 @@ fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
     tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
-    let taken = shared.store.write_snapshot_gently(frozen, &|| shared.nap(NAP))?;
+    let taken = shared.store.write_snapshot_throttled(frozen, &|| shared.nap(NAP))?;
     let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = taken;
     let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
     shared.metrics.snapshottime.note(took_ms, 1);

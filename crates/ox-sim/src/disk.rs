@@ -6,7 +6,7 @@
 use crate::engine::{WeakWorld, wait};
 use crate::event::{End, Who};
 use ox_history::Time;
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, SimDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, SimDisk};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +58,7 @@ fn dead() -> io::Error {
 }
 
 impl Disk for PacedDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let file = self.call(Call::Plain, || self.disk.open(path, how))?;
         Ok(Box::new(PacedFile { disk: self.clone(), file }))
     }

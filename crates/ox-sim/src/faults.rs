@@ -16,7 +16,7 @@ use crate::server::plug::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
-use ox_store::disk::{Disk as _, Fault as DiskFault};
+use ox_store::disk::{Disk as _, DiskFault};
 use ox_zab::{Origin, PeerState};
 use std::io::ErrorKind;
 use std::path::Path;

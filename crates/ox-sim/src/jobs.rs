@@ -19,8 +19,8 @@ use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::LogBatch;
 use ox_store::{
-    Appended, Error, LogOptions, MemberLog, MemberOptions, Opened, OpenedMember, SnapshotTaken, Space, Standing, Store,
-    StoreOptions,
+    Appended, FreeSpace, LogOptions, MemberLog, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store,
+    StoreError, StoreOptions,
 };
 use ox_tree::auth::digest_id;
 use ox_tree::{FrozenView, TreeOptions};
@@ -65,13 +65,13 @@ pub(crate) fn tree_options(plan: &Plan) -> TreeOptions {
 }
 
 pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
-    MemberOptions { window: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
+    MemberOptions { recent_max: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
 }
 
 /// What a start came to.
 enum Start {
     Alone(Box<Opened>),
-    Member(Box<(OpenedMember, Space, Option<Files>)>),
+    Member(Box<(OpenedMember, FreeSpace, Option<Files>)>),
 }
 
 /// The configurations in the files of a server: in force, and proposed.
@@ -168,13 +168,13 @@ impl World {
     }
 
     /// A member has started.
-    fn join(&mut self, who: Who, (opened, space): (OpenedMember, Space), files: Option<Files>) {
+    fn join(&mut self, who: Who, (opened, space): (OpenedMember, FreeSpace), files: Option<Files>) {
         let server = &mut self.servers[who.server];
         let env = &mut self.env;
         env.marks.recoveries += 1;
         let (track, epochs) = (&mut server.track, opened.log.epochs());
-        match &opened.standing {
-            Standing::Loaded(loaded) => {
+        match &opened.outcome {
+            OpenOutcome::Loaded(loaded) => {
                 let (state, report) = (&loaded.state, &loaded.report);
                 let last = state.last_zxid();
                 env.marks.torn_tails += u64::from(report.dropped.is_some());
@@ -201,7 +201,7 @@ impl World {
                 let name = format!("server {} run {} after its start", who.server, who.boot);
                 env.history.dumps.push(dump(state, name));
             }
-            Standing::Empty => {
+            OpenOutcome::Empty => {
                 env.note(format_args!("server {} has nothing", who.server));
                 env.marks.wiped += 1;
                 if !server.was_damaged {
@@ -210,7 +210,7 @@ impl World {
                 *track = Track::default();
                 server.was_lost = true;
             }
-            Standing::Quarantined(quarantine) => {
+            OpenOutcome::Quarantined(quarantine) => {
                 env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
                 env.marks.quarantines += 1;
                 if server.armed_calls.is_empty() && !server.was_full && !server.was_damaged {
@@ -306,11 +306,11 @@ fn do_job(
     log: &mut Log,
     job: DiskJob,
     frozen: Option<&FrozenView>,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let Log::Member(log) = log else { unreachable!("only members have jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
-        DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.found()?.state))),
+        DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.initialize()?.state))),
         _ => (do_plain_job(log, job, frozen)?, None),
     };
     let mut world = world.lock();
@@ -324,7 +324,7 @@ fn do_job(
     Ok(())
 }
 
-fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) -> Result<DiskDone, Error> {
+fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) -> Result<DiskDone, StoreError> {
     let number = |epoch: Epoch| u32::try_from(epoch.0).expect("epochs are not negative");
     match job {
         DiskJob::AcceptedEpoch(epoch) => log.set_accepted(number(epoch))?,
@@ -339,7 +339,7 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) 
 }
 
 /// Appends all batches that are there, up to the limit, and syncs once.
-fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch>) -> Result<(), Error> {
+fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch>) -> Result<(), StoreError> {
     let limit = world.lock().env.plan.batch_records;
     let (mut records, mut batches, mut snapshot_due, mut last) = (0, 0, None, Zxid::ZERO);
     let file = log.current_file();
@@ -379,7 +379,7 @@ fn cut_before_sync(world: &mut World, who: Who, is_first: bool) {
 }
 
 /// The log cannot be written any more: nothing may be acknowledged, the process ends.
-fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &Error) {
+fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &StoreError) {
     let mut world = world.lock();
     if !world.is_current(who) {
         return;
@@ -409,7 +409,7 @@ pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
     }) else {
         return;
     };
-    let found = store.history(after, below, if continues { f64::INFINITY } else { factor });
+    let found = store.log_diff(after, below, if continues { f64::INFINITY } else { factor });
     let mut world = world.lock();
     if !world.is_current(who) {
         return;
@@ -550,7 +550,7 @@ pub(crate) fn stop(world: &SharedWorld, who: Who) {
     }
 }
 
-fn finish_log(world: &SharedWorld, who: Who, log: &mut Log) -> Result<(), Error> {
+fn finish_log(world: &SharedWorld, who: Who, log: &mut Log) -> Result<(), StoreError> {
     while let Some(batch) = next_batch(world, who) {
         _ = log.append(&batch)?;
         let last = log.sync()?.last;

@@ -1,20 +1,20 @@
 //! Measures the store on a real disk.
 //!
-//! - `measure restart DIR [NODES]`: how long a snapshot of NODES nodes takes to write and to load, and a log of as
-//!   many records to replay;
-//! - `measure sync DIR`: what a sync of a small batch costs.
+//! - `measure restart DIR [NODES]`: the time to write and load a snapshot of NODES nodes, and to replay a log of as
+//!   many records;
+//! - `measure sync DIR`: the cost of an fsync of a small batch.
 
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_store::disk::RealDisk;
-use ox_store::{Error, Opened, Store, StoreOptions};
+use ox_store::{Opened, Store, StoreError, StoreOptions};
 use ox_tree::{State, TreeOptions};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), StoreError> {
     let mut args = std::env::args().skip(1);
     let what = args.next().unwrap_or_default();
     let dir = PathBuf::from(args.next().unwrap_or_else(|| "measure-data".into()));
@@ -22,11 +22,11 @@ fn main() -> Result<(), Error> {
     if what == "sync" { syncs(&dir.join("sync")) } else { restart(&dir.join("restart"), nodes) }
 }
 
-fn open(dir: &Path) -> Result<Opened, Error> {
+fn open(dir: &Path) -> Result<Opened, StoreError> {
     Store::open(Arc::new(RealDisk), &StoreOptions::new(dir), &TreeOptions::default(), 1)
 }
 
-/// Appends the create of node `number` and applies it.
+/// Appends the create of node `number` to `frames`, and applies it.
 fn create(state: &mut State, zxid: Zxid, number: usize, frames: &mut Vec<u8>) {
     let path =
         if number < 1000 { format!("/p{number:03}") } else { format!("/p{:03}/node-{number:010}", number % 1000) };
@@ -45,7 +45,7 @@ fn create(state: &mut State, zxid: Zxid, number: usize, frames: &mut Vec<u8>) {
     end_log_frame(frames, mark);
 }
 
-fn restart(dir: &Path, nodes: usize) -> Result<(), Error> {
+fn restart(dir: &Path, nodes: usize) -> Result<(), StoreError> {
     let mut opened = open(dir)?;
     if opened.state.node_count() < nodes {
         let started = Instant::now();
@@ -89,7 +89,7 @@ fn restart(dir: &Path, nodes: usize) -> Result<(), Error> {
     Ok(())
 }
 
-fn syncs(dir: &Path) -> Result<(), Error> {
+fn syncs(dir: &Path) -> Result<(), StoreError> {
     let mut opened = open(dir)?;
     for records in [1, 10, 100] {
         let (mut frames, mut took) = (Vec::new(), Vec::new());

@@ -1,61 +1,61 @@
-//! The files that say who is in the ensemble, beside the configuration file that the server was started with.
+//! The configuration files that reconfigurations write, beside the file that the server was started with.
 //!
 //! ```text
-//! zoo.cfg                     settings; names the file of the members with its last line
-//! zoo.cfg.dynamic.<version>   the members that are agreed on
-//! zoo.cfg.dynamic.next        members that are proposed, until they are agreed on
-//! zoo.cfg.bak                 zoo.cfg as it was while the members stood in it
+//! zoo.cfg                      static settings; the last line names the dynamic file
+//! zoo.cfg.dynamic.<version>    the committed configuration
+//! zoo.cfg.dynamic.next         the proposed configuration, until it is committed
+//! zoo.cfg.bak                  zoo.cfg as it was before the members moved to a dynamic file
 //! ```
-//! Each is replaced as a whole (`small_file.rs`), in this order: the new members, then the name of their file, then the
-//! proposed ones go. So a start finds the old members with the new ones proposed, or the new ones (R35).
+//! Each file is replaced atomically (`atomic_file.rs`), in this order: the new dynamic file, then its name in
+//! `zoo.cfg`, then the removal of the proposed configuration. So a restart finds the old configuration together with
+//! the proposed one, or the new one (R35).
 
-use crate::disk::{Disk, Open, read_full};
-use crate::error::{Error, IoContext};
+use crate::atomic_file;
+use crate::disk::{Disk, OpenMode, read_full};
+use crate::error::{IoContext, StoreError};
 use crate::limits::CONFIG_FILE_BYTES_MAX;
-use crate::small_file;
 use ox_proto::ensemble::{Ensemble, is_member_key};
 use ox_proto::{ServerId, properties, text};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What is appended to the name of the configuration file for proposed members.
+/// The suffix of the file with the proposed configuration.
 pub const NEXT: &str = ".dynamic.next";
 
-/// The files of one server.
+/// The configuration files of a server.
 pub struct ConfigFiles {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// The name of the configuration file.
     name: String,
     me: ServerId,
 }
 
 impl ConfigFiles {
-    /// The files beside `path`, the configuration file of server `me`. None if the path has no name.
+    /// The files beside `path`, the configuration file of server `me`. `None` if the path has no file name.
     pub fn new(disk: Arc<dyn Disk>, path: &Path, me: ServerId) -> Option<Self> {
         let name = path.file_name()?.to_str()?.to_owned();
         let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
         Some(Self { disk, dir: dir.to_owned(), name, me })
     }
 
-    /// Keeps a copy of the configuration file as it is.
-    pub fn back_up(&self) -> Result<(), Error> {
+    /// Saves a copy of the configuration file.
+    pub fn back_up(&self) -> Result<(), StoreError> {
         self.replace(&format!("{}.bak", self.name), &self.read()?)
     }
 
-    /// Members are proposed.
-    pub fn save_proposed(&self, ensemble: &Ensemble) -> Result<(), Error> {
+    /// Writes the proposed configuration.
+    pub fn save_proposed(&self, ensemble: &Ensemble) -> Result<(), StoreError> {
         self.replace(&self.next_name(), lines(ensemble, true).as_bytes())
     }
 
-    /// What was proposed will not be.
-    pub fn forget_proposed(&self) -> Result<(), Error> {
-        small_file::remove(&*self.disk, &self.dir, &self.next_name())
+    /// Removes the proposed configuration, which will not be committed.
+    pub fn remove_proposed(&self) -> Result<(), StoreError> {
+        atomic_file::remove(&*self.disk, &self.dir, &self.next_name())
     }
 
-    /// Members are agreed on. `proposed` are newer ones.
-    pub fn save_committed(&self, ensemble: &Ensemble, proposed: Option<&Ensemble>) -> Result<(), Error> {
+    /// Writes the committed configuration; `proposed` is a newer one, if any.
+    pub fn save_committed(&self, ensemble: &Ensemble, proposed: Option<&Ensemble>) -> Result<(), StoreError> {
         let name = format!("{}.dynamic.{:x}", self.name, ensemble.version());
         self.replace(&name, lines(ensemble, false).as_bytes())?;
         let dir = self.disk.canonical(&self.dir).context("find", &self.dir)?;
@@ -63,12 +63,12 @@ impl ConfigFiles {
         self.replace(&self.name, &edited)?;
         match proposed {
             Some(proposed) => self.save_proposed(proposed),
-            None => self.forget_proposed(),
+            None => self.remove_proposed(),
         }
     }
 
-    /// The configuration file without what stands in the file of the members, which it names last.
-    fn edited(&self, ensemble: &Ensemble, members: &Path) -> Result<Vec<u8>, Error> {
+    /// The configuration file without the settings that moved to the dynamic file, which its last line names.
+    fn edited(&self, ensemble: &Ensemble, members: &Path) -> Result<Vec<u8>, StoreError> {
         let publishes_client = ensemble.members().get(&self.me).is_some_and(|mine| mine.client.is_some());
         let is_moved = |key: &str| {
             is_member_key(key)
@@ -81,7 +81,7 @@ impl ConfigFiles {
         let mut kept: Vec<(&str, &str)> = Vec::new();
         for pair in &pairs {
             let key = text::trim(&pair.key);
-            kept.retain(|(other, _)| *other != key); // the last one counts
+            kept.retain(|(other, _)| *other != key); // the last value of a key wins
             if !is_moved(key) {
                 kept.push((key, text::trim(&pair.value)));
             }
@@ -91,18 +91,18 @@ impl ConfigFiles {
         Ok(kept.iter().map(|(key, value)| properties::line(key, value)).collect::<String>().into_bytes())
     }
 
-    fn read(&self) -> Result<Vec<u8>, Error> {
+    fn read(&self) -> Result<Vec<u8>, StoreError> {
         let path = self.dir.join(&self.name);
-        let file = self.disk.open(&path, Open::Read).context("open", &path)?;
-        let length = file.len().context("measure", &path)?.min(CONFIG_FILE_BYTES_MAX);
+        let file = self.disk.open(&path, OpenMode::Read).context("open", &path)?;
+        let length = file.len().context("stat", &path)?.min(CONFIG_FILE_BYTES_MAX);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let count = read_full(&*file, &mut bytes, 0).context("read", &path)?;
         bytes.truncate(count);
         Ok(bytes)
     }
 
-    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Error> {
-        small_file::replace(&*self.disk, None, &self.dir, name, bytes)
+    fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        atomic_file::replace(&*self.disk, None, &self.dir, name, bytes)
     }
 
     fn next_name(&self) -> String {
@@ -110,7 +110,7 @@ impl ConfigFiles {
     }
 }
 
-/// The lines of the text, sorted, without a line end behind the last.
+/// The sorted lines of the configuration, without a newline at the end.
 fn lines(ensemble: &Ensemble, with_version: bool) -> String {
     let text = ensemble.to_string();
     let mut lines: Vec<&str> = text.lines().filter(|line| with_version || !line.starts_with("version=")).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn members_move_out_of_the_configuration_file() {
+    fn members_move_to_the_dynamic_file() {
         let (disk, files) = files();
         files.back_up().unwrap();
         files.save_proposed(&ensemble(0x1_0000_0005)).unwrap();
@@ -165,22 +165,22 @@ mod tests {
     }
 
     #[test]
-    fn a_client_port_that_is_not_published_stays() {
+    fn unpublished_client_port_stays_in_the_static_file() {
         let (disk, files) = files();
         let unpublished = Ensemble::parse("server.1=a:1:2\nserver.2=c:1:2\nversion=7", Addresses::One).unwrap();
         files.save_committed(&unpublished, None).unwrap();
         assert!(text(&disk, CFG).unwrap().contains("clientPort=5\n"));
     }
 
-    /// Whatever disk call the power goes at, the files name the old members with the new ones proposed, or
-    /// the new ones.
+    /// After a power cut at any disk call, the files contain the old configuration with the new one proposed, or the
+    /// new one (K104, K105).
     #[test]
-    fn k104_k105_a_power_cut_leaves_the_old_members_or_the_new() {
+    fn k104_k105_power_cut_leaves_the_old_or_the_new_configuration() {
         for call in 0.. {
             let (disk, files) = files();
             files.save_committed(&ensemble(5), None).unwrap();
             files.save_proposed(&ensemble(9)).unwrap();
-            disk.set_fault(disk.calls() + call, crate::disk::Fault::PowerCut);
+            disk.set_fault(disk.calls() + call, crate::disk::DiskFault::PowerCut);
             let is_done = files.save_committed(&ensemble(9), None).is_ok();
             disk.clear_faults();
             disk.power_on(crate::disk::Keep::Nothing);

@@ -1,119 +1,111 @@
-//! The one door to the file system.
+//! Access to the file system.
 //!
-//! Everything the store does to files goes through [`Disk`], so that a simulated disk can fail any call, lose
-//! power at any call, and show what recovery makes of the rest. The trait has the operations whose durability
-//! differs, and nothing else:
+//! The store uses files only through [`Disk`], so that a simulated disk can fail any call, or lose power at any call,
+//! and tests can check what recovery does. The trait distinguishes the operations by their durability:
 //!
 //! | to make durable | call |
 //! |---|---|
-//! | bytes and length of a file | [`DiskFile::sync_data`] or [`DiskFile::sync_all`] |
+//! | contents and length of a file | [`DiskFile::sync_data`] or [`DiskFile::sync_all`] |
 //! | its name: creation, renaming, removal | [`Disk::sync_dir`] of the directory |
 //!
-//! An error is never retried here; what it means is decided by the caller.
+//! Errors are never retried here; the caller decides what they mean.
 
 mod real;
 mod sim;
 
 pub use real::RealDisk;
-pub use sim::{Fault, Keep, SimDisk};
+pub use sim::{DiskFault, Keep, SimDisk};
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Open {
+pub enum OpenMode {
     /// An existing file, for reading.
     Read,
     /// An existing file, for reading and writing.
     Write,
-    /// A file that must not exist yet.
+    /// A new file; fails if it exists.
     CreateNew,
-    /// A file that may exist; its content is kept.
+    /// A new or existing file; its contents are kept.
     Create,
 }
 
-/// Space of the file system that a directory is on.
+/// The space of a directory's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskSpace {
-    /// Tells file systems apart.
+    /// The device number, which identifies the file system.
     pub volume: u64,
-    /// All there is.
     pub total_bytes: u64,
-    /// What can still be written.
+    /// Bytes available to this process.
     pub free_bytes: u64,
 }
 
-/// What tells a file from its copies. It stays with the file when that is renamed, and when the file system is mounted
-/// again; no copy has it. The device is left out because its number changes.
+/// Identifies a file, as opposed to a copy of it. It survives renaming and remounting. The device number is left out
+/// because it may change at a remount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileIdentity {
-    /// Inode number.
     pub inode: u64,
-    /// When the file was created, in nanoseconds since 1970; 0 where the file system does not record it.
+    /// The time of creation in ns since 1970; 0 if the file system does not record it.
     pub born_ns: i64,
 }
 
 impl FileIdentity {
-    /// Where the time of birth is unknown, now or then, the inode number alone decides.
+    /// Compares by inode number alone if either time of creation is unknown.
     pub fn is_same(&self, other: &Self) -> bool {
         let known = self.born_ns != 0 && other.born_ns != 0;
         self.inode == other.inode && (!known || self.born_ns == other.born_ns)
     }
 }
 
-/// Held for as long as the lock is.
+/// Releases the lock when dropped.
 pub trait DiskLock: Send + Sync {}
 
-/// A file system.
+/// A file system, real or simulated.
 pub trait Disk: Send + Sync {
-    /// Opens a file.
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>>;
-    /// Names of the files and directories in `dir`, sorted.
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>>;
+    /// The names of files and directories in `dir`, sorted.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Gives a file another name in the same directory, atomically replacing what has it.
+    /// Renames a file within its directory, atomically replacing an existing file.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
-    /// Creates a directory with its parents; fine if it exists.
+    /// Creates a directory with its parents, if it does not exist.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
-    /// Makes the names in `dir` durable.
+    /// Makes the names in `dir` durable (fsync of the directory).
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
-    /// The one path of a directory, whatever links lead to it.
+    /// The absolute path without symbolic links.
     fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
-    /// Space of the file system of `dir`.
     fn space(&self, dir: &Path) -> io::Result<DiskSpace>;
-    /// Creates `path` if needed and locks it against other processes; `WouldBlock` when one holds it.
+    /// Creates `path` if needed and locks it; fails with `WouldBlock` if another process holds the lock.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
 }
 
-/// An open file.
-#[expect(clippy::len_without_is_empty, reason = "nobody asks")]
+#[expect(clippy::len_without_is_empty, reason = "no caller needs it")]
 pub trait DiskFile: Send + Sync {
-    /// Reads some bytes at `offset`; 0 at the end of the file.
+    /// Reads some bytes at `offset`; returns 0 at the end of the file.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// The first place from `offset` on where something other than zeros may stand; none if there is no such place.
+    /// The first offset from `offset` on that may contain anything but zeros; `None` if only zeros follow.
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>>;
-    /// Writes all of `bytes` at `offset`, growing the file if needed.
+    /// Writes all of `bytes` at `offset`, extending the file if needed.
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
-    /// The file's length.
     fn len(&self) -> io::Result<u64>;
-    /// What tells it from its copies.
+    /// Identifies the file, as opposed to copies of it.
     fn identity(&self) -> io::Result<FileIdentity>;
-    /// Cuts the file, or grows it with zeros.
+    /// Truncates the file, or extends it with zeros.
     fn set_len(&self, length: u64) -> io::Result<()>;
-    /// Grows the file to `length` with zeros and reserves the space where the file system can; tells whether it did.
+    /// Extends the file to `length` with zeros, and allocates the space if the file system supports it. Returns whether
+    /// it was allocated.
     fn preallocate(&self, length: u64) -> io::Result<bool>;
-    /// Makes content and length durable.
+    /// Makes contents and length durable (fdatasync).
     fn sync_data(&self) -> io::Result<()>;
-    /// Makes content and all metadata durable.
+    /// Makes contents and all metadata durable (fsync).
     fn sync_all(&self) -> io::Result<()>;
-    /// Tells the system that nobody will read the file soon: what memory holds of it may go to other files. The
-    /// content is synced.
-    fn leave_cache(&self) {}
+    /// Tells the kernel that the file will not be read soon, so that its pages can be reused. The file must be synced.
+    fn drop_from_cache(&self) {}
 }
 
-/// Fills `buffer` from `offset` on; less only at the end of the file.
+/// Fills `buffer` from `offset` on; fewer bytes only at the end of the file.
 pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {

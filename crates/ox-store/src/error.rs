@@ -1,307 +1,279 @@
-//! What can go wrong, said so that an operator can act on it.
+//! Errors of the store, worded for operators.
 
+use crate::free_space::is_full;
 use crate::member::EpochError;
 use crate::snapshot::SnapshotError;
-use crate::space::is_full;
 use ox_proto::{DecodeError, Zxid};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a log cannot be read on.
+/// Why a log cannot be read further.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Damage {
-    /// The file is shorter than its header, or the header is zero, and records follow.
+    /// The file is shorter than its header or the header is zero, but records follow.
     #[error("the file header is missing")]
     NoHeader,
-    /// Another kind of file.
+    /// The file is not a log.
     #[error("the file header has a wrong magic number")]
     BadMagic,
-    /// No frame where one must be.
+    /// There is no intact frame where a record must be.
     #[error("no intact record; {intact_after} intact records follow")]
     BadFrame {
-        /// Frames found behind it, counted up to the largest batch.
+        /// The number of intact frames that follow, counted up to the largest batch.
         intact_after: usize,
     },
-    /// A frame that would be a torn tail, but its bytes had been synced.
-    #[error("no intact record, although the log had been synced up to byte {synced}")]
+    /// The frame would count as torn, but the marker shows that it was synced.
+    #[error("no intact record, although the log was synced up to byte {synced}")]
     SyncedBytes {
-        /// Position in the marker.
+        /// The synced position in the marker.
         synced: u64,
     },
-    /// The checksum fits but the record means nothing to us.
+    /// The checksum matches, but the record cannot be decoded.
     #[error("the record cannot be decoded: {0}")]
     BadRecord(DecodeError),
-    /// The same zxid twice, with different content.
-    #[error("record {0} stands here again with another content")]
+    /// The zxid occurs twice, with different contents.
+    #[error("record {0} occurs again with different contents")]
     Repeated(Zxid),
 }
 
-/// What stops a start, an append or a snapshot.
+/// Why opening, appending, a snapshot or another operation of the store failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum Error {
-    /// The operating system refused.
+pub enum StoreError {
+    /// A system call failed.
     #[error("{action} {}: {source}", path.display())]
     Io {
-        /// What was tried.
+        /// The failed operation, e.g. "fsync".
         action: &'static str,
-        /// On which file or directory.
         path: PathBuf,
-        /// The system's words.
         source: io::Error,
     },
-    /// A directory is missing and must not be created.
+    /// A directory does not exist, and `zookeeper.datadir.autocreate` is false.
     #[error("{} does not exist, and zookeeper.datadir.autocreate is false: create it by hand", .0.display())]
     MissingDirectory(PathBuf),
-    /// A directory cannot be created or written to.
+    /// A directory cannot be created or written.
     #[error("cannot write to {}: {source}", path.display())]
-    UnusableDirectory {
-        /// The directory.
-        path: PathBuf,
-        /// The system's words.
-        source: io::Error,
-    },
-    /// Another process uses the directory.
+    UnusableDirectory { path: PathBuf, source: io::Error },
+    /// Another process holds the lock of the directory.
     #[error("{} is in use by another process", .0.display())]
     Locked(PathBuf),
-    /// dataDir and dataLogDir differ, but files lie in the wrong one.
-    #[error("{} lies in the wrong directory: snapshots belong in dataDir, logs in dataLogDir", .0.display())]
+    /// dataDir and dataLogDir differ, but a file is in the wrong directory.
+    #[error("{} is in the wrong directory: snapshots belong in dataDir, logs in dataLogDir", .0.display())]
     Misplaced(PathBuf),
-    /// The directory of another ensemble member.
+    /// The directory belongs to another member of the ensemble.
     #[error("{} belongs to server {found}, not to server {server}: it was copied, or myid is wrong", path.display())]
     OtherServer {
-        /// The directory.
         path: PathBuf,
-        /// Whose it is.
+        /// The server id in `oxk.identity`.
         found: i64,
-        /// Who wants it.
+        /// The id of this server.
         server: i64,
     },
-    /// The epoch files do not fit each other or the history.
+    /// The epoch files contradict each other or the history.
     #[error("{}: {source}", path.display())]
-    Epochs {
-        /// The directory they are in.
-        path: PathBuf,
-        /// What is wrong.
-        source: EpochError,
-    },
-    /// Epochs without any history.
+    Epochs { path: PathBuf, source: EpochError },
+    /// There are epoch files, but neither snapshots nor logs.
     #[error("{} has epochs, but neither snapshots nor logs: the history is lost", .0.display())]
     HistoryLost(PathBuf),
-    /// The note about a leader's snapshot is damaged.
-    #[error("{} does not say which snapshot was being installed", .0.display())]
+    /// `oxk.install`, which describes the installation of a leader's snapshot, is damaged.
+    #[error("{} is damaged: it does not name the snapshot that was being installed", .0.display())]
     InstallUnreadable(PathBuf),
-    /// The old history was moved aside, and the new one is not there.
+    /// The old history was moved aside, and the installed snapshot is missing or damaged.
     #[error("{}, which a leader sent and which replaced all older files, is missing or damaged", .0.display())]
     InstallLost(PathBuf),
-    /// A log is damaged where its records are needed.
-    #[error("{} is damaged at byte {offset}, behind zxid {after}: {damage}", path.display())]
+    /// A log is damaged, and no snapshot covers the damaged part.
+    #[error("{} is damaged at byte {offset}, after zxid {after}: {damage}", path.display())]
     Corrupt {
-        /// The log.
         path: PathBuf,
-        /// Where.
         offset: u64,
-        /// Last zxid known before the damage; what follows it is in doubt.
+        /// The last zxid before the damage.
         after: Zxid,
-        /// What is wrong.
         damage: Damage,
     },
-    /// Transactions are missing between two that are there.
+    /// Transactions are missing within an epoch.
     #[error("transactions after {after} are missing: {} continues with {found}", path.display())]
     Gap {
-        /// Last zxid before the hole.
+        /// The last zxid before the gap.
         after: Zxid,
-        /// First zxid behind it.
+        /// The first zxid after the gap.
         found: Zxid,
-        /// Log that holds it.
+        /// The log that contains `found`.
         path: PathBuf,
     },
-    /// A new epoch does not continue the tree we have.
-    #[error("transactions between {after} and {found} are missing: the digest of {found} does not fit ({})", path.display())]
+    /// The digest of a new epoch's first transaction does not match the tree: the end of the old epoch is missing.
+    #[error("transactions between {after} and {found} are missing: the digest of {found} does not match ({})", path.display())]
     EpochGap {
-        /// Last zxid of the old epoch that is there.
+        /// The last zxid of the old epoch that was read.
         after: Zxid,
-        /// First of the new one.
+        /// The first zxid of the new epoch.
         found: Zxid,
-        /// Log that holds it.
+        /// The log that contains `found`.
         path: PathBuf,
     },
-    /// Records that had been synced are gone.
-    #[error("{} had been synced up to zxid {synced}, as oxk.synced beside it notes, but the history ends at {last}",
+    /// Records up to the synced position in the marker are missing.
+    #[error("{} was synced up to zxid {synced}, according to oxk.synced beside it, but the history ends at {last}",
             path.display())]
     SyncedLost {
         /// The log that the marker names.
         path: PathBuf,
-        /// Zxid in the marker.
+        /// The last synced zxid according to the marker.
         synced: Zxid,
-        /// Last zxid found.
+        /// The last zxid of the history.
         last: Zxid,
     },
-    /// A copy of a directory whose server was running, so that its end may be missing.
+    /// The directory is a copy that was made while its server was running, so that its end may be missing.
     #[error("{} is a copy that was made while its server was running: it ends at {last}, the original had reached \
              {synced} at least", path.display())]
     Copied {
-        /// The directory of the logs.
         path: PathBuf,
-        /// Last zxid in the copy.
+        /// The last zxid of the copy.
         last: Zxid,
-        /// Last zxid of which the copy shows that the original had it.
+        /// The lowest zxid that the original is known to have reached.
         synced: Zxid,
     },
-    /// Such a copy, with something missing before its end.
+    /// As [`Self::Copied`], with a gap or damage before the end of the copy.
     #[error("{} is a copy that was made while its server was running, and not only its end is missing: {source}",
             path.display())]
-    CopyBroken {
-        /// The directory of the logs.
-        path: PathBuf,
-        /// What is wrong.
-        source: Box<Error>,
-    },
-    /// Such a copy, made while a leader's snapshot took the place of the history.
+    CopyBroken { path: PathBuf, source: Box<StoreError> },
+    /// As [`Self::Copied`], made during the installation of a leader's snapshot.
     #[error("{} was copied while a leader's snapshot was being installed", .0.display())]
     InstallCopied(PathBuf),
-    /// A snapshot that cannot be used is newer than everything that can.
-    #[error("{} goes further and cannot be used; without it the history ends at {last}", path.display())]
+    /// An unusable snapshot is newer than the end of the history without it.
+    #[error("{} is newer and cannot be used; without it the history ends at {last}", path.display())]
     SnapshotLost {
-        /// The newer snapshot.
         path: PathBuf,
-        /// Last zxid found.
+        /// The last zxid without it.
         last: Zxid,
     },
-    /// An older snapshot and the logs behind it need not be what a newer one continues.
+    /// It cannot be proven that an unusable newer snapshot belongs to the same history as an older one and its logs.
     #[error("nothing shows that {} belongs to the history that starts from snapshot {base}", path.display())]
     Unproven {
-        /// The newer snapshot, which cannot be used.
+        /// The newer snapshot, which is unusable.
         path: PathBuf,
-        /// Zxid of the older one.
+        /// The zxid of the older snapshot.
         base: Zxid,
     },
-    /// Logs without a snapshot to start from.
+    /// There are logs, but no snapshot to start from.
     #[error("no snapshot found, but there are log entries (first log {}); \
              zookeeper.snapshot.trust.empty=true replays them from the beginning", .0.display())]
     NoSnapshot(PathBuf),
     /// No snapshot leads to a complete history.
     #[error("no complete history: {}", list_reasons(.0))]
-    NoUsableSnapshot(Vec<Rejected>),
-    /// A snapshot file cannot be used.
+    NoUsableSnapshot(Vec<RejectedSnapshot>),
+    /// A snapshot file is damaged or cannot be read.
     #[error("snapshot {}: {source}", path.display())]
-    Snapshot {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        source: SnapshotError,
-    },
-    /// A snapshot could not be written; the server may go on and try again.
+    Snapshot { path: PathBuf, source: SnapshotError },
+    /// A snapshot could not be written. The server continues and may try again.
     #[error("write snapshot {}: {source}", path.display())]
     SnapshotWrite {
-        /// Its final name.
+        /// The final name of the snapshot.
         path: PathBuf,
-        /// What happened.
-        source: Box<Error>,
+        source: Box<StoreError>,
     },
-    /// The files of a member that a leader has yet to replace.
-    #[error("the files are left alone until this server was synced by a leader")]
+    /// The member is quarantined or empty, and must not change its files until a leader has synchronised it.
+    #[error("the files must not change until a leader has synchronised this server")]
     NotSynced,
-    /// A snapshot of a state that contains parts of later transactions.
+    /// The state contains parts of later transactions, so that it must not become a snapshot.
     #[error("no snapshot at {last}: the state contains parts of transactions up to {reach}")]
     SnapshotBehind {
-        /// Where it would be.
+        /// The last zxid of the state.
         last: Zxid,
-        /// The first place where one can be.
+        /// The first zxid at which a snapshot is possible.
         reach: Zxid,
     },
-    /// A snapshot of more than this server's own log holds.
+    /// The state contains transactions that are not durable in the log yet.
     #[error("no snapshot at {last}: the log is synced up to {synced} only")]
     SnapshotAhead {
-        /// Where it would be.
+        /// The last zxid of the state.
         last: Zxid,
-        /// What is durable.
+        /// The last durable zxid.
         synced: Zxid,
     },
-    /// After a truncation the files lead somewhere else.
+    /// After a truncation, recovery does not end at the expected zxid.
     #[error("the history should have ended at {wanted} after a truncation, and ends at {found}")]
     TruncateFailed {
-        /// Where it should end.
+        /// The expected last zxid.
         wanted: Zxid,
-        /// Where it does.
+        /// The last zxid that recovery found.
         found: Zxid,
     },
-    /// Stored records that were checked are not there any more.
-    #[error("the stored history behind {0} has changed while it was read")]
+    /// Log records that were checked before have changed or were removed.
+    #[error("the log after {0} has changed while it was read")]
     HistoryChanged(Zxid),
-    /// An earlier error ended this log.
-    #[error("the transaction log has failed before and takes nothing more")]
+    /// An earlier call failed, after which the log accepts nothing more.
+    #[error("the transaction log failed earlier and accepts nothing more")]
     LogFailed,
-    /// Purging would leave too little.
+    /// The snapshots and logs that would remain are not a complete history.
     #[error("nothing purged: {0}")]
-    PurgeRefused(Box<Error>),
-    /// The caller had no more time.
-    #[error("nothing purged: stopped on the way")]
+    PurgeRefused(Box<StoreError>),
+    /// The caller stopped the purge before it removed anything.
+    #[error("nothing purged: the purge was stopped")]
     PurgeStopped,
 }
 
-/// A snapshot that was tried and cannot be used.
+/// A snapshot that recovery could not use.
 #[derive(Debug)]
-pub struct Rejected {
-    /// The file.
+pub struct RejectedSnapshot {
     pub path: PathBuf,
-    /// Why.
-    pub reason: Box<Error>,
+    pub reason: Box<StoreError>,
 }
 
-/// Each reason once: damage of a log is met again from every snapshot before it. That an older snapshot does not make
-/// up for a newer one is no reason of its own.
-fn list_reasons(rejected: &[Rejected]) -> String {
-    let own = rejected.iter().filter(|one| !matches!(*one.reason, Error::SnapshotLost { .. } | Error::Unproven { .. }));
+/// Lists each reason once: the damage of a log is found again from every older snapshot. That an older snapshot does
+/// not reach a newer one is not a reason of its own.
+fn list_reasons(rejected: &[RejectedSnapshot]) -> String {
+    let own = rejected
+        .iter()
+        .filter(|one| !matches!(*one.reason, StoreError::SnapshotLost { .. } | StoreError::Unproven { .. }));
     let mut reasons: Vec<String> = own.map(|one| one.reason.to_string()).collect();
     reasons.dedup();
     reasons.join("; ")
 }
 
-const PUT_BACK: &str = "put back what is missing from a copy; or start once with oxkeeper.recovery.allowGaps=true, in the \
-                        configuration file or as -D, to go on without it";
-const PUT_BACK_OR_RESET: &str = "put back what is missing from a copy; or, if an older copy was put back on purpose, \
-                                 delete oxk.synced, or start once with oxkeeper.recovery.allowGaps=true, in the \
-                                 configuration file or as -D, to go on without what is lost";
-const PUT_BACK_FILE: &str = "put back an intact copy of the file; or move it away and start once with \
-                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to go on without \
-                             what it holds";
-const VOUCH_FOR_COPY: &str = "a leader's history replaces it; if all members are copies, start a quorum of them once with \
-                              oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to go on from the \
-                              copy that reaches furthest";
+const RESTORE: &str = "restore the missing files from a backup; or start once with oxkeeper.recovery.allowGaps=true, in the \
+                       configuration file or as -D, to continue without them";
+const RESTORE_OR_RESET: &str = "restore the missing files from a backup; or, if an older backup was restored on purpose, \
+                                delete oxk.synced; or start once with oxkeeper.recovery.allowGaps=true, in the \
+                                configuration file or as -D, to continue without the lost transactions";
+const RESTORE_FILE: &str = "restore an intact copy of the file; or move it away and start once with \
+                            oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to continue without \
+                            its contents";
+const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start a quorum of them once with \
+                           oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to continue with the \
+                           copy that has the highest zxid";
 const COPY_AGAIN: &str = "copy the directory again";
-const PUT_BACK_SNAPSHOT: &str = "put back an intact snapshot from a copy; or, if the logs reach back to the beginning, \
-                                 move the snapshots away and start once with zookeeper.snapshot.trust.empty=true";
-const PUT_BACK_EPOCHS: &str = "put back acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
-                               and create a file named initialize in dataDir";
-const PUT_BACK_HISTORY: &str = "put back the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
-                                remove acceptedEpoch and currentEpoch too";
-const PUT_BACK_INSTALL: &str = "put back an intact copy of it; or of all snapshots and logs as they were before, and remove \
-                                oxk.install";
+const RESTORE_SNAPSHOT: &str = "restore an intact snapshot from a backup; or, if the logs are complete from the first \
+                                transaction, move the snapshots away and start once with \
+                                zookeeper.snapshot.trust.empty=true";
+const RESTORE_EPOCHS: &str = "restore acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
+                              and create a file named initialize in dataDir";
+const RESTORE_HISTORY: &str = "restore the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
+                               remove acceptedEpoch and currentEpoch too";
+const RESTORE_INSTALL: &str = "restore an intact copy of it; or restore all earlier snapshots and logs, and remove \
+                               oxk.install";
 
-impl Error {
-    /// What an operator can do about a history that is not complete.
+impl StoreError {
+    /// What an operator can do about an incomplete history.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
-                Some(PUT_BACK_FILE)
+                Some(RESTORE_FILE)
             }
-            Self::SyncedLost { .. } => Some(PUT_BACK_OR_RESET),
+            Self::SyncedLost { .. } => Some(RESTORE_OR_RESET),
             Self::Corrupt { .. }
             | Self::Gap { .. }
             | Self::EpochGap { .. }
             | Self::SnapshotLost { .. }
-            | Self::Unproven { .. } => Some(PUT_BACK),
-            Self::Copied { .. } => Some(VOUCH_FOR_COPY),
+            | Self::Unproven { .. } => Some(RESTORE),
+            Self::Copied { .. } => Some(ACCEPT_COPY),
             Self::CopyBroken { .. } | Self::InstallCopied(_) => Some(COPY_AGAIN),
-            Self::Snapshot { .. } => Some(PUT_BACK_SNAPSHOT),
-            Self::Epochs { .. } => Some(PUT_BACK_EPOCHS),
-            Self::HistoryLost(_) => Some(PUT_BACK_HISTORY),
-            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(PUT_BACK_INSTALL),
+            Self::Snapshot { .. } => Some(RESTORE_SNAPSHOT),
+            Self::Epochs { .. } => Some(RESTORE_EPOCHS),
+            Self::HistoryLost(_) => Some(RESTORE_HISTORY),
+            Self::InstallUnreadable(_) | Self::InstallLost(_) => Some(RESTORE_INSTALL),
             Self::NoUsableSnapshot(rejected) => {
-                // Where a snapshot could be read, it is the logs that need help.
-                let is_read = |one: &&Rejected| !matches!(*one.reason, Self::Snapshot { .. });
+                // If a snapshot could be read, the problem is in the logs.
+                let is_read = |one: &&RejectedSnapshot| !matches!(*one.reason, Self::Snapshot { .. });
                 let first = rejected.iter().find(is_read).or(rejected.first());
                 first.and_then(|one| one.reason.remedy())
             }
@@ -324,7 +296,7 @@ impl Error {
         }
     }
 
-    /// The stored history is damaged, incomplete or in doubt; told from trouble with the system that holds it.
+    /// Whether the stored history is damaged, incomplete or in doubt, as opposed to a failure of the system.
     pub fn is_damage(&self) -> bool {
         match self {
             Self::Epochs { .. }
@@ -362,8 +334,8 @@ impl Error {
         }
     }
 
-    /// The disk has no space for what was to be written. Nothing that was there before is harmed.
-    #[expect(clippy::wildcard_enum_match_arm, reason = "all others are about something else")]
+    /// Whether the disk is full. Existing data is not affected.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "no other error is about space")]
     pub fn is_full(&self) -> bool {
         match self {
             Self::Io { source, .. } | Self::UnusableDirectory { source, .. } => is_full(source),
@@ -372,8 +344,7 @@ impl Error {
         }
     }
 
-    /// The process exit code that Apache's operators know: 3 for directories, 10 for a snapshot that could not be
-    /// written, 1 for the rest.
+    /// The exit code, as in Apache: 3 for directories, 10 for a snapshot that could not be written, 1 for all others.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::MissingDirectory(_)
@@ -411,25 +382,25 @@ impl Error {
     }
 }
 
-/// The words of a decompressor.
+/// Errors with which decompressors report invalid contents.
 fn is_content(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
     matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
-/// A sector that the disk cannot read any more (F11).
+/// An unreadable sector (F11).
 fn is_unreadable(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error())
 }
 
-/// Adds the path to an I/O error.
+/// Adds operation and path to an I/O error.
 pub(crate) trait IoContext<T> {
-    fn context(self, action: &'static str, path: &Path) -> Result<T, Error>;
+    fn context(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
 }
 
 impl<T> IoContext<T> for io::Result<T> {
-    fn context(self, action: &'static str, path: &Path) -> Result<T, Error> {
-        self.map_err(|source| Error::Io { action, path: path.to_owned(), source })
+    fn context(self, action: &'static str, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::Io { action, path: path.to_owned(), source })
     }
 }
 
@@ -438,26 +409,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_disk_is_told_from_other_trouble() {
-        let io = |source: io::ErrorKind| Error::Io { action: "write", path: "log.1".into(), source: source.into() };
-        let snapshot = |source: Error| Error::SnapshotWrite { path: "snapshot.1".into(), source: Box::new(source) };
+    fn full_disk_is_recognised() {
+        let io =
+            |source: io::ErrorKind| StoreError::Io { action: "write", path: "log.1".into(), source: source.into() };
+        let snapshot =
+            |source: StoreError| StoreError::SnapshotWrite { path: "snapshot.1".into(), source: Box::new(source) };
         assert!(io(io::ErrorKind::StorageFull).is_full() && io(io::ErrorKind::QuotaExceeded).is_full());
         assert!(snapshot(io(io::ErrorKind::StorageFull)).is_full());
-        assert!(!io(io::ErrorKind::PermissionDenied).is_full() && !Error::LogFailed.is_full());
+        assert!(!io(io::ErrorKind::PermissionDenied).is_full() && !StoreError::LogFailed.is_full());
     }
 
     #[test]
-    fn damage_is_told_from_trouble() {
-        let io = |source: io::Error| Error::Io { action: "read", path: "log.1".into(), source };
+    fn damage_is_distinguished_from_system_failures() {
+        let io = |source: io::Error| StoreError::Io { action: "read", path: "log.1".into(), source };
         let unreadable = || io::Error::from_raw_os_error(rustix::io::Errno::IO.raw_os_error());
         assert!(io(unreadable()).is_damage(), "a bad sector");
         assert!(!io(io::ErrorKind::PermissionDenied.into()).is_damage());
-        let snapshot = |source: io::Error| Error::Snapshot { path: "snapshot.1".into(), source: source.into() };
+        let snapshot = |source: io::Error| StoreError::Snapshot { path: "snapshot.1".into(), source: source.into() };
         assert!(snapshot(io::ErrorKind::InvalidData.into()).is_damage(), "it cannot be decompressed");
         assert!(!snapshot(io::ErrorKind::OutOfMemory.into()).is_damage());
-        let rejected = |reason: Error| Rejected { path: "snapshot.1".into(), reason: Box::new(reason) };
+        let rejected = |reason: StoreError| RejectedSnapshot { path: "snapshot.1".into(), reason: Box::new(reason) };
         let sick = io(io::ErrorKind::PermissionDenied.into());
-        assert!(Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable()))]).is_damage());
-        assert!(!Error::NoUsableSnapshot(vec![rejected(snapshot(unreadable())), rejected(sick)]).is_damage());
+        assert!(StoreError::NoUsableSnapshot(vec![rejected(snapshot(unreadable()))]).is_damage());
+        assert!(!StoreError::NoUsableSnapshot(vec![rejected(snapshot(unreadable())), rejected(sick)]).is_damage());
     }
 }

@@ -1,47 +1,48 @@
-//! What a server keeps on disk: transaction logs, snapshots, and how both become a state again.
+//! The files of a server: transaction logs and snapshots, and recovery of the state from them.
 //!
-//! The files are Apache ZooKeeper's, byte for byte; they are written more carefully and read more sceptically.
-//! Three promises hold everywhere:
+//! The file formats are Apache ZooKeeper's. Three guarantees hold everywhere:
 //!
-//! - what [`TxnLog::sync`] has covered survives a power cut, and a start after one needs nobody's help;
-//! - a history with something missing is refused with its name, place and zxids, never served;
+//! - what [`TxnLog::sync`] has covered survives a power cut, and the next start needs no operator;
+//! - an incomplete history is refused, with file, offset and zxids, and never served;
 //! - after every start Apache can open the directory, and after Apache we can.
 //!
-//! Read [`disk`] first (the one door to the file system, real and simulated), then [`txn_log`], [`snapshot`],
-//! `recovery` and [`store`], which puts them together; for an ensemble member, [`member`].
+//! Read [`disk`] first (the file system, real and simulated), then [`txn_log`], [`snapshot`], `recovery` and [`store`],
+//! which combines them; for an ensemble member, [`member`].
 
+mod atomic_file;
 pub mod config_files;
-mod damage;
 mod directories;
 pub mod disk;
 pub mod dump;
 mod error;
-mod history;
+mod free_space;
 mod limits;
-mod lineage;
+mod log_diff;
 pub mod log_reader;
+mod log_tail;
 pub mod marker;
 pub mod member;
 pub mod names;
 pub mod purge;
 mod random;
+mod recent_txns;
 mod recovery;
 mod session_clock;
-mod small_file;
 pub mod snapshot;
-mod space;
 pub mod store;
 pub mod tools;
 pub mod txn_log;
-mod window;
+mod valid_range;
 
 pub use config_files::ConfigFiles;
-pub use damage::Verdict;
-pub use error::{Damage, Error, Rejected};
-pub use history::StoredHistory;
-pub use member::{Epochs, Loaded, MemberLog, MemberOptions, OnDamage, OpenedMember, Quarantine, Standing, Truncated};
-pub use recovery::{Dropped, TornTail};
-pub use space::{Space, has_room};
+pub use error::{Damage, RejectedSnapshot, StoreError};
+pub use free_space::{FreeSpace, has_free_space};
+pub use log_diff::LogDiff;
+pub use log_tail::TailVerdict;
+pub use member::{
+    Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMember, Quarantine, StoredEpochs, Truncated,
+};
+pub use recent_txns::LoggedRecord;
+pub use recovery::{DroppedTail, TornTail};
 pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};
 pub use txn_log::{Appended, LogOptions, Synced, TxnLog};
-pub use window::Logged;

@@ -1,67 +1,67 @@
-//! Bounds and step sizes, each with its reason.
+//! Limits and step sizes, each with its reason.
 
 use std::time::Duration;
 
-/// Bytes read from a log or snapshot at a time: large enough that the system call disappears beside the work on
-/// the bytes, small enough to stay in the processor's cache.
+/// The size of reads from logs and snapshots: large enough that the cost of the system call does not matter, small
+/// enough for the processor's cache.
 pub(crate) const READ_CHUNK_BYTES: usize = 1 << 20;
 
-/// From this size on a snapshot is read by a thread of its own, beside the one that builds the tree. Smaller ones
-/// gain nothing from it, and simulations stay on one thread.
+/// A snapshot of at least this size is read by a separate thread while the caller builds the tree. Smaller ones would
+/// not gain from it, and simulations remain single-threaded.
 pub(crate) const READ_THREAD_FROM_BYTES: u64 = 8 << 20;
 
-/// Bytes of a snapshot gathered before they are hashed, compressed and written.
+/// The size of the buffer in which a snapshot is encoded before it is checksummed, compressed and written.
 pub(crate) const WRITE_CHUNK_BYTES: usize = 256 << 10;
 
-/// A snapshot being written is synced each time this much of it is new, so that the log's own sync never waits
-/// for more than this behind it, in the file system's journal or in the disk's queue.
+/// A snapshot is synced whenever this many bytes were written, so that an fsync of the log never waits for more than
+/// these, in the file system's journal or in the disk's queue.
 pub(crate) const SNAPSHOT_SYNC_BYTES: u64 = 1 << 20;
 
-/// Each time a snapshot has grown by this much, free space is looked at: a snapshot may fail, the log may not.
+/// The free space is checked whenever a snapshot has grown by this much: a snapshot may fail, the log must not.
 pub(crate) const SNAPSHOT_LOOK_BYTES: u64 = 1 << 20;
 
-/// A log is filled with zeros this far ahead of its records: writing into filled space changes no metadata, so
-/// most syncs are one write to the disk instead of two or three.
+/// A log is filled with zeros this far ahead of its records. Overwriting allocated blocks changes no metadata, so most
+/// fsyncs are one write to the disk instead of two or three.
 pub(crate) const FILL_AHEAD_BYTES: u64 = 1 << 20;
 
-/// Batches larger than this are written without filling ahead: their own bytes are most of what a sync writes.
+/// Larger batches are written without filling ahead, because their own bytes dominate the cost of the fsync.
 pub(crate) const FILL_UNDER_BYTES_MAX: usize = 128 << 10;
 
-/// How soon a purge that waits for a snapshot notices that it should stop.
+/// The interval at which a purge that waits for a snapshot checks whether it should stop.
 pub(crate) const STOP_NOTICED: Duration = Duration::from_millis(100);
 
-/// The low-water mark is at most the volume's size divided by this: a small volume is there to be used.
+/// The low-water mark is at most this fraction of the volume, so that a small volume remains usable.
 pub(crate) const LOW_WATER_PART: u64 = 20;
 
-/// Set aside for a member's epochs and notes: four times both epochs, which take a block of 4 KiB each while they are
-/// replaced.
+/// The reserve for a member's epochs and `oxk.*` files: four times both epoch files, which take a block of 4 KiB each
+/// while they are replaced.
 pub(crate) const EPOCHS_RESERVE_BYTES: u64 = 64 << 10;
 
-/// What may follow the first seal of a snapshot, at most. The known trailers have 54 bytes; a digest of version 1
-/// may be a text of some length.
+/// The maximum size of the data after the first seal of a snapshot. The known trailers have 54 bytes; a digest of
+/// version 1 may be a string of some length.
 pub(crate) const TRAILER_BYTES_MAX: usize = 4 << 10;
 
-/// Bytes that the search for intact frames behind damage may checksum, as a multiple of the bytes searched. Real
-/// files need about one; a file made to look like overlapping frames everywhere would need as many as it has
-/// bytes, and is called corrupt instead.
+/// How many bytes the search for intact frames after damage may checksum, as a multiple of the bytes searched. Real
+/// files need about one. A file crafted to look like overlapping frames could need as many as it has bytes; it is
+/// treated as corrupt instead.
 pub(crate) const SEARCH_EFFORT: u64 = 64;
 
-/// Apache refuses longer records unless `jute.maxbuffer` is raised, instead of taking them for the end of the log.
+/// Apache refuses longer records, unless `jute.maxbuffer` is raised, instead of treating them as the end of the log.
 pub(crate) const APACHE_RECORD_BYTES_MAX: i32 = 2_097_150;
 
-/// A compressed chunk of a snappy stream, at most. The writer cuts at 32 KiB; Apache refuses 512 MiB.
+/// The maximum size of a compressed chunk in a snappy stream. The writer uses 32 KiB; Apache refuses 512 MiB.
 pub(crate) const SNAPPY_CHUNK_BYTES_MAX: usize = 512 << 20;
 
-/// How often replay starts to search the logs from the beginning for records that stand there twice. One is enough
-/// for a series written twice; a log that needs more than this was made to waste our time.
+/// How often replay may restart its search for repeated records at the first log. A series that was written twice needs
+/// one restart.
 pub(crate) const LOOKBACK_STARTS_MAX: u32 = 64;
 
-/// Epochs, identity and notes have a few bytes; what is longer is none of them.
+/// The maximum size of the epoch files and `oxk.*` files, which have a few bytes.
 pub(crate) const SMALL_FILE_BYTES_MAX: usize = 4 << 10;
 
-/// Bytes of the newest records that a member keeps from its replay for learners, at most: enough for 500 of any usual
-/// size, and no second copy of a database made of large ones.
-pub(crate) const WINDOW_BYTES_MAX: usize = 64 << 20;
+/// The maximum size of the recent transactions that a member keeps from its replay for learners: enough for 500 of any
+/// usual size, and no second copy of a database of large nodes.
+pub(crate) const RECENT_TXNS_BYTES_MAX: usize = 64 << 20;
 
-/// The most of a configuration file that is read to be edited.
+/// The maximum size of a configuration file that a reconfiguration can edit.
 pub(crate) const CONFIG_FILE_BYTES_MAX: u64 = 1 << 20;

@@ -1,35 +1,34 @@
-//! File names: which files are logs and snapshots, and what the two directories hold.
+//! Names of logs and snapshots, and the contents of the data directories.
 //!
 //! ```text
-//! <dataDir>/version-2/snapshot.<hex>[.gz|.snappy]     hex: last zxid contained
-//! <dataLogDir>/version-2/log.<hex>                    hex: zxid of the first record
+//! <dataDir>/version-2/snapshot.<hex>[.gz|.snappy]   hex: last zxid contained
+//! <dataLogDir>/version-2/log.<hex>                  hex: zxid of the first record
 //! ```
-//! The rules are stricter than Apache's, which takes `log.e.bak` for a log and replays it a second time: a name
-//! with one of the two prefixes that is not exactly a name is reported and left alone. What we write on the way
-//! to a name (`oxk.<name>.tmp`) and our side files (`oxk.*`) have neither prefix, so that Apache ignores them.
+//! The rules are stricter than Apache's, which takes `log.e.bak` for a log and replays it a second time: a name with
+//! one of the prefixes that does not match exactly is reported and ignored. Our temporary files (`oxk.<name>.tmp`) and
+//! marker files (`oxk.*`) have neither prefix, so that Apache ignores them.
 
 use crate::disk::Disk;
-use crate::error::{Error, IoContext};
+use crate::error::{IoContext, StoreError};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
 
-/// The subdirectory that holds the files of format 2.
+/// The subdirectory with the files of format 2.
 pub const VERSION_DIR: &str = "version-2";
 
-/// How a snapshot is compressed.
+/// The compression of a snapshot file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
     #[default]
     None,
-    /// One gzip member.
+    /// A single gzip member.
     Gz,
     /// The stream format of snappy-java.
     Snappy,
 }
 
 impl Compression {
-    /// What the file name ends with, the dot included.
+    /// The suffix of the file name, including the dot.
     pub fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -39,47 +38,46 @@ impl Compression {
     }
 }
 
-/// What a file name says.
+/// The kind of a file, by its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name {
-    /// A transaction log.
+pub enum FileName {
+    /// `log.<zxid of the first record>`, a transaction log.
     Log(Zxid),
-    /// A snapshot.
+    /// `snapshot.<last zxid>`, with an optional suffix for the compression.
     Snapshot(Zxid, Compression),
-    /// Has one of the two prefixes but is neither; Apache may see it differently.
-    Strange,
-    /// A write of ours that never got its final name.
+    /// Has one of the prefixes but is neither a log nor a snapshot; Apache may disagree.
+    Unrecognised,
+    /// A temporary file of ours that was never renamed to its final name.
     Unfinished,
     /// Part of a history that a leader's snapshot replaced.
     Old,
-    /// Something else.
     Other,
 }
 
-/// Name of the log whose first record is `first`.
+/// The name of the log whose first record is `first`.
 pub fn log_name(first: Zxid) -> String {
     format!("log.{:x}", first.0)
 }
 
-/// Name of the snapshot that contains everything up to `last`.
+/// The name of the snapshot that contains everything up to `last`.
 pub fn snapshot_name(last: Zxid, compression: Compression) -> String {
     format!("snapshot.{:x}{}", last.0, compression.suffix())
 }
 
-/// The name under which `name` is written before it is complete.
+/// The name under which `name` is written until it is complete.
 pub fn unfinished_name(name: &str) -> String {
     format!("oxk.{name}.tmp")
 }
 
-/// The name under which `name` is kept after the snapshot `last` has replaced it.
+/// The new name of `name` after the snapshot `last` has replaced it.
 pub fn old_name(last: Zxid, name: &str) -> String {
     format!("old.{:x}.{name}", last.0)
 }
 
-/// Judges a file name.
-pub fn parse_name(name: &str) -> Name {
+/// Classifies a file name.
+pub fn parse_name(name: &str) -> FileName {
     if let Some(rest) = name.strip_prefix("log.") {
-        return parse_hex(rest).map_or(Name::Strange, Name::Log);
+        return parse_hex(rest).map_or(FileName::Unrecognised, FileName::Log);
     }
     if let Some(rest) = name.strip_prefix("snapshot.") {
         let (hex, extension) = rest.split_once('.').map_or((rest, None), |(hex, extension)| (hex, Some(extension)));
@@ -87,18 +85,18 @@ pub fn parse_name(name: &str) -> Name {
             None => Compression::None,
             Some("gz") => Compression::Gz,
             Some("snappy") => Compression::Snappy,
-            Some(_) => return Name::Strange,
+            Some(_) => return FileName::Unrecognised,
         };
-        return parse_hex(hex).map_or(Name::Strange, |zxid| Name::Snapshot(zxid, compression));
+        return parse_hex(hex).map_or(FileName::Unrecognised, |zxid| FileName::Snapshot(zxid, compression));
     }
     let replaced = name.strip_prefix("old.").and_then(|rest| rest.split_once('.'));
     match replaced {
         Some((hex, name)) if parse_hex(hex).is_some() => match parse_name(name) {
-            Name::Log(_) | Name::Snapshot(..) => Name::Old,
-            Name::Strange | Name::Unfinished | Name::Old | Name::Other => Name::Other,
+            FileName::Log(_) | FileName::Snapshot(..) => FileName::Old,
+            FileName::Unrecognised | FileName::Unfinished | FileName::Old | FileName::Other => FileName::Other,
         },
-        None if name.starts_with("oxk.") && name.ends_with(".tmp") => Name::Unfinished,
-        _ => Name::Other,
+        None if name.starts_with("oxk.") && name.ends_with(".tmp") => FileName::Unfinished,
+        _ => FileName::Other,
     }
 }
 
@@ -110,22 +108,21 @@ fn parse_hex(text: &str) -> Option<Zxid> {
     i64::from_str_radix(text, 16).ok().map(Zxid)
 }
 
-/// The two directories of a server, `version-2` included.
+/// The two directories of a server, including `version-2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirs {
-    /// Holds snapshots.
     pub snapshots: PathBuf,
-    /// Holds logs; often the same.
+    /// Often the same directory.
     pub logs: PathBuf,
 }
 
 impl Dirs {
-    /// True when logs and snapshots live in different directories.
+    /// Whether logs and snapshots are in different directories.
     pub fn are_split(&self) -> bool {
         self.snapshots != self.logs
     }
 
-    /// Each directory once.
+    /// Both directories, or one if they are the same.
     pub fn each(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(self.snapshots.as_path()).chain(self.are_split().then_some(self.logs.as_path()))
     }
@@ -134,56 +131,50 @@ impl Dirs {
 /// A log on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
-    /// Zxid in the name.
     pub first: Zxid,
-    /// Where it is.
     pub path: PathBuf,
 }
 
 /// A snapshot on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotFile {
-    /// Zxid in the name.
     pub last: Zxid,
-    /// Compression in the name.
     pub compression: Compression,
-    /// Where it is.
     pub path: PathBuf,
 }
 
-/// What the two directories hold.
+/// The files in both directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// Logs, oldest first.
+pub struct DirListing {
+    /// Sorted by zxid, oldest first.
     pub logs: Vec<LogFile>,
-    /// Snapshots, newest first.
+    /// Sorted by zxid, newest first.
     pub snapshots: Vec<SnapshotFile>,
-    /// Names that look like one of them and are not.
-    pub strange: Vec<PathBuf>,
-    /// Leftovers of our own unfinished writes.
+    /// Files with one of the prefixes that are neither logs nor snapshots.
+    pub unrecognised: Vec<PathBuf>,
+    /// Our own temporary files of interrupted writes.
     pub unfinished: Vec<PathBuf>,
     /// Parts of a history that a leader's snapshot replaced.
     pub old: Vec<PathBuf>,
-    /// Logs where only snapshots belong, and the other way round.
+    /// Logs in the snapshot directory and snapshots in the log directory, if they differ.
     pub misplaced: Vec<PathBuf>,
 }
 
-/// Lists both directories.
-pub fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<Listing, Error> {
-    let mut found = Listing::default();
+pub fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<DirListing, StoreError> {
+    let mut found = DirListing::default();
     for dir in dirs.each() {
         for name in disk.list(dir).context("list", dir)? {
             let path = dir.join(&name);
             match parse_name(&name) {
-                Name::Log(first) if dir == dirs.logs => found.logs.push(LogFile { first, path }),
-                Name::Snapshot(last, compression) if dir == dirs.snapshots => {
+                FileName::Log(first) if dir == dirs.logs => found.logs.push(LogFile { first, path }),
+                FileName::Snapshot(last, compression) if dir == dirs.snapshots => {
                     found.snapshots.push(SnapshotFile { last, compression, path });
                 }
-                Name::Log(_) | Name::Snapshot(..) => found.misplaced.push(path),
-                Name::Strange => found.strange.push(path),
-                Name::Unfinished => found.unfinished.push(path),
-                Name::Old => found.old.push(path),
-                Name::Other => (),
+                FileName::Log(_) | FileName::Snapshot(..) => found.misplaced.push(path),
+                FileName::Unrecognised => found.unrecognised.push(path),
+                FileName::Unfinished => found.unfinished.push(path),
+                FileName::Old => found.old.push(path),
+                FileName::Other => (),
             }
         }
     }
@@ -196,46 +187,46 @@ pub fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<Listing, Error> {
 mod tests {
     use super::*;
 
-    fn check(name: &str, expected: Name) {
+    fn check(name: &str, expected: FileName) {
         assert_eq!(parse_name(name), expected, "{name}");
     }
 
     #[test]
-    fn names_are_read_strictly() {
-        check("log.e", Name::Log(Zxid(0xe)));
-        check("log.7FFFFFFFFFFFFFFF", Name::Log(Zxid(i64::MAX)));
-        check("log.8000000000000000", Name::Strange);
-        check("log.00000000000000000", Name::Strange);
-        check("log.", Name::Strange);
-        check("log.+5", Name::Strange);
-        check("log.e.bak", Name::Strange);
-        check("log.e.chopped19", Name::Strange);
-        check("snapshot.0", Name::Snapshot(Zxid(0), Compression::None));
-        check("snapshot.d.gz", Name::Snapshot(Zxid(0xd), Compression::Gz));
-        check("snapshot.d.Snappy", Name::Snapshot(Zxid(0xd), Compression::Snappy));
-        check("snapshot.d.tmp", Name::Strange);
-        check("snapshot.d.gz.gz", Name::Strange);
-        check("oxk.snapshot.d.gz.tmp", Name::Unfinished);
-        check("oxk.lock", Name::Other);
-        check("currentEpoch.tmp", Name::Other);
-        check("damaged.log.e.1", Name::Other);
-        check("old.e.log.1", Name::Old);
-        check("old.100000002.snapshot.d.gz", Name::Old);
-        check("old.e.log.1.bak", Name::Other);
-        check("old.x.log.1", Name::Other);
-        check("old.e.old.e.log.1", Name::Other);
-        check("old.news", Name::Other);
+    fn names_are_parsed_strictly() {
+        check("log.e", FileName::Log(Zxid(0xe)));
+        check("log.7FFFFFFFFFFFFFFF", FileName::Log(Zxid(i64::MAX)));
+        check("log.8000000000000000", FileName::Unrecognised);
+        check("log.00000000000000000", FileName::Unrecognised);
+        check("log.", FileName::Unrecognised);
+        check("log.+5", FileName::Unrecognised);
+        check("log.e.bak", FileName::Unrecognised);
+        check("log.e.chopped19", FileName::Unrecognised);
+        check("snapshot.0", FileName::Snapshot(Zxid(0), Compression::None));
+        check("snapshot.d.gz", FileName::Snapshot(Zxid(0xd), Compression::Gz));
+        check("snapshot.d.Snappy", FileName::Snapshot(Zxid(0xd), Compression::Snappy));
+        check("snapshot.d.tmp", FileName::Unrecognised);
+        check("snapshot.d.gz.gz", FileName::Unrecognised);
+        check("oxk.snapshot.d.gz.tmp", FileName::Unfinished);
+        check("oxk.lock", FileName::Other);
+        check("currentEpoch.tmp", FileName::Other);
+        check("damaged.log.e.1", FileName::Other);
+        check("old.e.log.1", FileName::Old);
+        check("old.100000002.snapshot.d.gz", FileName::Old);
+        check("old.e.log.1.bak", FileName::Other);
+        check("old.x.log.1", FileName::Other);
+        check("old.e.old.e.log.1", FileName::Other);
+        check("old.news", FileName::Other);
     }
 
     #[test]
-    fn what_we_name_we_recognise() {
+    fn own_names_are_recognised() {
         let last = Zxid(0x1_0000_00ab);
-        check(&log_name(last), Name::Log(last));
-        check(&old_name(last, &log_name(last)), Name::Old);
+        check(&log_name(last), FileName::Log(last));
+        check(&old_name(last, &log_name(last)), FileName::Old);
         for compression in [Compression::None, Compression::Gz, Compression::Snappy] {
             let name = snapshot_name(last, compression);
-            check(&name, Name::Snapshot(last, compression));
-            check(&unfinished_name(&name), Name::Unfinished);
+            check(&name, FileName::Snapshot(last, compression));
+            check(&unfinished_name(&name), FileName::Unfinished);
         }
     }
 }

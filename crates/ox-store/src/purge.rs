@@ -1,34 +1,33 @@
-//! Removing what is no longer needed.
+//! Purging old snapshots and logs (Apache's `PurgeTxnLog`).
 //!
-//! Kept are the newest good snapshots and every log that holds a record behind the oldest of them. Before anything
-//! goes: each kept snapshot was read in full, and the logs from the oldest of them on have no hole. Snapshots go
-//! first, oldest first, and are durably gone before the first log goes; so a crash leaves a superset of what is
-//! kept, never a snapshot without its logs. The log being written is the newest one, and is always kept. Whoever
-//! reads old logs is told first that the history begins later now.
+//! The newest intact snapshots are kept, and every log that contains a record after the oldest of them. Before anything
+//! is removed, each kept snapshot is read completely, and the logs from the oldest of them on are checked for gaps.
+//! Snapshots are removed first, oldest first, and their removal is durable before the first log is removed. So a crash
+//! leaves a superset of what is kept, and never a snapshot without its logs. The log being written is the newest one
+//! and is always kept. The floor of the valid range is raised before any log is removed.
 
-use crate::damage::{Stop, Verdict, inspect};
 use crate::disk::Disk;
-use crate::error::{Error, IoContext};
-use crate::lineage::Lineage;
+use crate::error::{IoContext, StoreError};
 use crate::log_reader::{LogHeader, LogReader};
-use crate::names::{self, Dirs, Listing, LogFile};
-use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use crate::log_tail::{TailState, TailVerdict, examine};
+use crate::names::{self, DirListing, Dirs, LogFile};
+use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
+use crate::valid_range::ValidRange;
 use ox_proto::txn::TxnHeader;
 use ox_proto::{RawAcls, Reader, SessionId, Zxid};
 use parking_lot::Mutex;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Fewer snapshots than this are never kept.
+/// The minimum number of kept snapshots.
 pub const RETAIN_MIN: usize = 3;
 
-/// What was purged.
+/// The result of a purge.
 #[derive(Debug, Default)]
 pub struct Purged {
-    /// Files that are gone.
     pub removed: Vec<PathBuf>,
-    /// Files that could not be removed; the next run tries again.
+    /// Files that could not be removed. The next purge tries again.
     pub failed: Vec<(PathBuf, io::Error)>,
 }
 
@@ -36,9 +35,9 @@ pub(crate) fn purge(
     disk: &dyn Disk,
     dirs: &Dirs,
     retain: usize,
-    lineage: &Mutex<Lineage>,
+    valid_range: &Mutex<ValidRange>,
     stop: &dyn Fn() -> bool,
-) -> Result<Purged, Error> {
+) -> Result<Purged, StoreError> {
     let listing = names::list(disk, dirs)?;
     let Some(oldest) = oldest_kept(disk, &listing, retain, stop)? else { return Ok(Purged::default()) };
     check_chain(disk, &listing.logs, oldest, stop)?;
@@ -46,24 +45,24 @@ pub(crate) fn purge(
     let mut purged = Purged::default();
     let old_snapshots = listing.snapshots.iter().rev().filter(|file| file.last < oldest).map(|file| &*file.path);
     remove_all(disk, &dirs.snapshots, old_snapshots, &mut purged)?;
-    lineage.lock().begins_at(oldest);
+    valid_range.lock().raise_floor(oldest);
     let first_kept = listing.logs.iter().rposition(|log| log.first <= oldest).unwrap_or(0);
     remove_all(disk, &dirs.logs, listing.logs[..first_kept].iter().map(|log| &*log.path), &mut purged)?;
     Ok(purged)
 }
 
-/// The oldest of the newest `retain` good snapshots.
+/// The zxid of the oldest of the newest `retain` intact snapshots.
 fn oldest_kept(
     disk: &dyn Disk,
-    listing: &Listing,
+    listing: &DirListing,
     retain: usize,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Zxid>, Error> {
+) -> Result<Option<Zxid>, StoreError> {
     let (mut oldest, mut kept) = (None, 0);
     for file in &listing.snapshots {
         let is_good = read_snapshot(disk, file, &mut Check { structure: Structure::default(), stop }).is_ok();
         if stop() {
-            return Err(Error::PurgeStopped);
+            return Err(StoreError::PurgeStopped);
         }
         if is_good {
             (oldest, kept) = (Some(file.last), kept + 1);
@@ -75,13 +74,13 @@ fn oldest_kept(
     Ok(oldest)
 }
 
-/// Checks a snapshot until it should stop.
+/// Validates a snapshot, and aborts when the purge should stop.
 struct Check<'a> {
     structure: Structure,
     stop: &'a dyn Fn() -> bool,
 }
 
-impl Sink for Check<'_> {
+impl SnapshotSink for Check<'_> {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
         self.structure.session(id, timeout_ms)
     }
@@ -100,7 +99,7 @@ fn remove_all<'a>(
     dir: &Path,
     paths: impl Iterator<Item = &'a Path>,
     purged: &mut Purged,
-) -> Result<(), Error> {
+) -> Result<(), StoreError> {
     let before = purged.removed.len();
     for path in paths {
         match disk.remove(path) {
@@ -109,14 +108,14 @@ fn remove_all<'a>(
         }
     }
     if before < purged.removed.len() {
-        disk.sync_dir(dir).context("sync directory", dir)?;
+        disk.sync_dir(dir).context("fsync directory", dir)?;
     }
     Ok(())
 }
 
-/// The logs continue the snapshot `last` without a hole, up to where the newest is being written.
-fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn() -> bool) -> Result<(), Error> {
-    let refused = |error| Error::PurgeRefused(Box::new(error));
+/// Checks that the logs continue the snapshot `last` without a gap, up to the end of the newest.
+fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn() -> bool) -> Result<(), StoreError> {
+    let refused = |error| StoreError::PurgeRefused(Box::new(error));
     let start = logs.iter().rposition(|log| log.first.0 <= last.0.saturating_add(1)).unwrap_or(0);
     for (index, log) in logs.iter().enumerate().skip(start) {
         let mut reader = LogReader::open(disk, &log.path).map_err(refused)?;
@@ -126,7 +125,7 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
         let predecessor = reader.predecessor();
         while let Some(frame) = reader.next_frame().map_err(refused)? {
             if stop() {
-                return Err(Error::PurgeStopped);
+                return Err(StoreError::PurgeStopped);
             }
             let Ok(header) = Reader::from_disk(frame.record).get::<TxnHeader>() else { break };
             if header.zxid <= last {
@@ -134,7 +133,7 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
             }
             let lacks = header.zxid.0 != last.0 + 1 && predecessor.is_some_and(|before| last < before);
             if lacks || !header.zxid.follows(last) {
-                return Err(refused(Error::Gap { after: last, found: header.zxid, path: log.path.clone() }));
+                return Err(refused(StoreError::Gap { after: last, found: header.zxid, path: log.path.clone() }));
             }
             last = header.zxid;
         }
@@ -145,14 +144,15 @@ fn check_chain(disk: &dyn Disk, logs: &[LogFile], mut last: Zxid, stop: &dyn Fn(
     Ok(())
 }
 
-/// What cannot be read at the end of a log was never acknowledged. The first record of an epoch seems to follow anything.
-fn check_end(reader: &LogReader, last: Zxid) -> Result<(), Error> {
-    let Stop::Damaged(damaged) = inspect(reader.file(), reader.path(), reader.offset(), last, 0)? else {
+/// An unreadable end of a log must not hide acknowledged records, because the first record of the next epoch appears to
+/// follow any record.
+fn check_end(reader: &LogReader, last: Zxid) -> Result<(), StoreError> {
+    let TailState::Damaged(damaged) = examine(reader.file(), reader.path(), reader.offset(), last, 0)? else {
         return Ok(());
     };
-    if damaged.verdict(None, 0) == Verdict::Torn {
+    if damaged.verdict(None, 0) == TailVerdict::Torn {
         return Ok(());
     }
     let (path, offset, damage) = (reader.path().to_owned(), damaged.offset, damaged.damage(None));
-    Err(Error::Corrupt { path, offset, after: last, damage })
+    Err(StoreError::Corrupt { path, offset, after: last, damage })
 }

@@ -1,6 +1,6 @@
-//! Random numbers from a seed, the same on every machine and in every release (SplitMix64).
+//! A seeded random number generator, identical on all machines and in all releases (SplitMix64).
 
-/// A small generator. Good enough to spread thresholds and to pick crash states; not for secrets.
+/// For spreading thresholds and choosing crash states; not for secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
 
@@ -17,7 +17,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number in `0..bound`; 0 when there is none. The bias is far below anything that matters here.
+    /// A number in `0..bound`, or 0 if `bound` is 0. The bias is negligible.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next().checked_rem(bound).unwrap_or(0)
     }
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sequence_is_fixed() {
+    fn sequence_is_fixed() {
         let mut random = Random::new(0);
         assert_eq!(random.next(), 0xe220_a839_7b1d_cdaf);
         assert_eq!(random.next(), 0x6e78_9e6a_a1b9_65f4);

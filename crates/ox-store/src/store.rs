@@ -1,29 +1,29 @@
-//! A server's store: opening it, and the handles that the server's threads work with.
+//! A server's store: opening it, and the handles for the server's threads.
 //!
 //! ```text
-//! Store::open ──> State     (to the server)
-//!            ├──> TxnLog    (to the log thread)
-//!            ├──> Store     snapshots and purging, one at a time, from any thread
-//!            └──> RecoveryReport   (to the operator's log)
+//! Store::open ──> State            (for the server)
+//!            ├──> TxnLog           (for the log thread)
+//!            ├──> Store            snapshots and purging, one at a time, from any thread
+//!            └──> RecoveryReport   (for the operator's log)
 //! ```
 
+use crate::atomic_file;
 use crate::directories::{Lock, lock_dirs, open_dirs};
-use crate::disk::{Disk, Open};
-use crate::error::{Error, IoContext, Rejected};
+use crate::disk::{Disk, OpenMode};
+use crate::error::{IoContext, RejectedSnapshot, StoreError};
+use crate::free_space::{FreeSpace, Reserve, Reserved, free_for_snapshot};
 use crate::limits::STOP_NOTICED;
-use crate::lineage::Lineage;
 use crate::member::install;
-use crate::names::{self, Compression, Dirs, Listing, LogFile, SnapshotFile};
+use crate::names::{self, Compression, DirListing, Dirs, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
-use crate::recovery::repair::{Dropped, move_aside, repair, secure};
+use crate::recovery::repair::{DroppedTail, move_aside, repair, sync_history};
 use crate::recovery::{Files, Recovered, Rules, TornTail, recover};
 use crate::session_clock;
-use crate::small_file;
-use crate::snapshot::Trailer;
+use crate::snapshot::SnapshotTrailer;
 use crate::snapshot::read::read_snapshot;
-use crate::snapshot::write::{Prepared, Structure, Terms, prepare, publish};
-use crate::space::{Reserve, Reserved, Space, room};
+use crate::snapshot::write::{Structure, UnpublishedSnapshot, WriteLimits, prepare, publish};
 use crate::txn_log::{LogOptions, TxnLog};
+use crate::valid_range::ValidRange;
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
 use ox_tree::{FrozenView, State, TreeOptions};
@@ -32,34 +32,28 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Everything the configuration says about files.
+/// Settings that concern files. Java property names are given in code font.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// `dataDir`.
     pub data_dir: PathBuf,
-    /// `dataLogDir`; none when it is the same.
+    /// `dataLogDir`; `None` if it is the same directory.
     pub log_dir: Option<PathBuf>,
-    /// `datadir.autocreate`.
     pub create_dirs: bool,
-    /// How logs are written.
     pub log: LogOptions,
-    /// `snapshot.compression.method`.
     pub compression: Compression,
-    /// `serializeLastProcessedZxid.enabled`: the last part of a snapshot. The digest part follows `digest.enabled`.
+    /// `serializeLastProcessedZxid.enabled`: write the last part of a snapshot. The digest part depends on
+    /// `digest.enabled`.
     pub write_last_zxid: bool,
-    /// `snapshot.trust.empty`.
     pub trust_empty: bool,
-    /// `oxkeeper.txnlog.tornTail`.
     pub torn_tail: TornTail,
-    /// `oxkeeper.recovery.allowGaps`.
     pub allow_gaps: bool,
-    /// `maxBatchSize`: how many records one sync may cover.
+    /// `maxBatchSize`: how many records one fsync may cover.
     pub batch_max: usize,
-    /// Below this much free space writes should be refused; less on a small volume.
+    /// Writes should be refused below this much free space; less on a small volume.
     pub low_water_bytes: u64,
-    /// Kept in a file of its own, to be given back when the log meets a full disk; less on a small volume.
+    /// The size of the reserve for a full disk; less on a small volume.
     pub reserve_bytes: u64,
-    /// Wall clock, for session ids and the names of files that are moved aside.
+    /// The wall clock, for session ids and for names of files that are moved aside.
     pub now_ms: i64,
 }
 
@@ -84,67 +78,60 @@ impl StoreOptions {
     }
 }
 
-/// What became of the snapshot that a standalone server takes when it starts.
+/// The snapshot that a standalone server takes when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartSnapshot {
-    /// The newest one is exactly this state.
+    /// The newest snapshot equals the state.
     NotNeeded,
-    /// Written: without it the next start would come to another state.
+    /// Written, because without it the next start would recover a different state.
     Written,
-    /// To be written by the caller, at its leisure: until then the next start takes as long as this one.
+    /// The caller should write it soon. Until then, the next start takes as long as this one.
     Due,
 }
 
-/// What the driver tells the operator about a start.
+/// What the server logs about a recovery.
 #[derive(Debug)]
 pub struct RecoveryReport {
-    /// The snapshot used; none for an empty database or a replay from the beginning.
+    /// The base of the replay; `None` for an empty database or a replay from the beginning.
     pub snapshot: Option<PathBuf>,
-    /// Newer ones that could not be used.
-    pub rejected: Vec<Rejected>,
-    /// Transactions replayed.
+    /// Newer snapshots that could not be used.
+    pub rejected: Vec<RejectedSnapshot>,
+    /// The number of replayed transactions.
     pub replayed: u64,
-    /// How long reading the snapshot took.
     pub snapshot_took: Duration,
-    /// How long replaying the logs took.
     pub replay_took: Duration,
-    /// Last zxid of the state.
+    /// The last zxid of the state.
     pub last_zxid: Zxid,
-    /// Digest of the tree.
     pub digest: i64,
-    /// Digests in files that did not fit.
+    /// The number of digests in records or snapshots that did not match.
     pub digest_mismatches: u64,
-    /// The first of them.
+    /// The zxid of the first mismatch.
     pub first_digest_mismatch: Option<Zxid>,
-    /// Transactions that did not fit the tree although the snapshot was complete.
+    /// Transactions that did not match the tree although the snapshot was complete.
     pub conflicts: u64,
-    /// Nodes whose access control list is in none of the files: closed to everybody but the super user.
+    /// Nodes whose ACL is in none of the files; only super may access them.
     pub unresolved_acls: Vec<String>,
-    /// The tail that was cut.
-    pub dropped: Option<Dropped>,
-    /// Ephemeral nodes of sessions that do not exist, removed.
+    /// The tail that was truncated.
+    pub dropped: Option<DroppedTail>,
+    /// The number of removed ephemeral nodes of sessions that do not exist.
     pub removed_ephemerals: usize,
-    /// The snapshot at start.
     pub start_snapshot: StartSnapshot,
-    /// Oddities that somebody should know about.
+    /// Irregularities for the operator's attention.
     pub warnings: Vec<String>,
 }
 
-/// An opened store.
+/// The handles of an opened store.
 pub struct Opened {
-    /// Snapshots, purging, free space.
+    /// For snapshots, purging and free space.
     pub store: Store,
-    /// The recovered state.
     pub state: State,
-    /// The log to append to.
     pub log: TxnLog,
-    /// The time that new session ids begin with: later than at any start before, whatever the wall clock says.
+    /// The initial time of new session ids: later than at any earlier start, whatever the wall clock is.
     pub session_clock_ms: i64,
-    /// What happened.
     pub report: RecoveryReport,
 }
 
-/// Snapshots and housekeeping. Cheap to clone; the directories stay locked while a clone or the log lives.
+/// Snapshots and maintenance. Cheap to clone. The directories stay locked as long as a clone or the log exists.
 #[derive(Clone)]
 pub struct Store(pub(crate) Arc<Shared>);
 
@@ -157,62 +144,61 @@ pub(crate) struct Shared {
     low_water_bytes: u64,
     reserved: Arc<Reserved>,
     reserve: Arc<Reserve>,
-    /// For a member's epochs and notes; set aside for members only.
+    /// For a member's epochs and `oxk.*` files; allocated for members only.
     pub(crate) epochs_reserve: Arc<Reserve>,
-    /// Held while snapshots come or go.
+    /// Held while snapshots are added or removed.
     pub(crate) files: Mutex<()>,
-    /// Never held for longer than a look.
-    pub(crate) lineage: Mutex<Lineage>,
+    /// Held only for a few instructions.
+    pub(crate) valid_range: Mutex<ValidRange>,
     lock: Arc<Lock>,
 }
 
-/// What a request for a snapshot led to.
+/// The result of a request for a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotTaken {
-    /// Written and durable.
+    /// A new snapshot, which is durable.
     Written(SnapshotFile),
-    /// There was a good one of that name.
+    /// An intact snapshot of that zxid exists already.
     Existed(SnapshotFile),
 }
 
 impl Store {
-    /// Opens the directories of a standalone server and recovers its state. `seed` spreads the points at which
-    /// snapshots are due.
+    /// Opens the directories of a standalone server and recovers its state. `seed` randomises when snapshots are due.
     pub fn open(
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
         tree_options: &TreeOptions,
         seed: u64,
-    ) -> Result<Opened, Error> {
-        let store = Self::lock(disk, options, tree_options, Lineage::Standalone)?;
+    ) -> Result<Opened, StoreError> {
+        let store = Self::lock(disk, options, tree_options, ValidRange::Standalone)?;
         let (disk, dirs) = (&*store.0.disk, &store.0.dirs);
         match install::resume(disk, dirs) {
-            // Not one of ours, and no member's directory.
-            Err(Error::InstallUnreadable(_)) => (),
+            // An installation that we did not start; the directory is not a member's.
+            Err(StoreError::InstallUnreadable(_)) => (),
             resumed => resumed?,
         }
         let listing = store.listing()?;
         let files = Files::new(disk, dirs, &listing)?;
         let mut recovered = recover(&files, &options.rules(), tree_options)?;
         let dropped = repair(&files, &recovered, options.now_ms)?;
-        secure(&files, &recovered)?;
+        sync_history(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
         let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
-        let session_clock_ms = store.get_ready(options)?;
+        let session_clock_ms = store.prepare_to_serve(options)?;
         let log = store.log(options, recovered.state.last_zxid(), seed)?;
         let (state, report) = report(&store, &listing, recovered, (dropped, removed_ephemerals, start_snapshot));
         Ok(Opened { store, state, log, session_clock_ms, report })
     }
 
-    /// Finds and locks the directories.
+    /// Opens and locks the directories.
     pub(crate) fn lock(
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
         tree_options: &TreeOptions,
-        lineage: Lineage,
-    ) -> Result<Self, Error> {
+        valid_range: ValidRange,
+    ) -> Result<Self, StoreError> {
         let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
         let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
         let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
@@ -229,125 +215,129 @@ impl Store {
             reserve,
             epochs_reserve: Arc::new(epochs_reserve),
             files: Mutex::new(()),
-            lineage: Mutex::new(lineage),
+            valid_range: Mutex::new(valid_range),
             lock,
         })))
     }
 
-    /// What the directories hold; refused if they were mixed up.
-    pub(crate) fn listing(&self) -> Result<names::Listing, Error> {
+    /// Lists the directories; fails if files are in the wrong one.
+    pub(crate) fn listing(&self) -> Result<names::DirListing, StoreError> {
         let listing = names::list(&*self.0.disk, &self.0.dirs)?;
         match listing.misplaced.first() {
-            Some(path) => Err(Error::Misplaced(path.clone())),
+            Some(path) => Err(StoreError::Misplaced(path.clone())),
             None => Ok(listing),
         }
     }
 
-    /// What a server needs before it can serve; returns the clock of its session ids.
-    pub(crate) fn get_ready(&self, options: &StoreOptions) -> Result<i64, Error> {
+    /// Prepares what a server needs before it serves; returns the time for its session ids.
+    pub(crate) fn prepare_to_serve(&self, options: &StoreOptions) -> Result<i64, StoreError> {
         let session_clock_ms = session_clock::advance(&*self.0.disk, &self.0.dirs.logs, options.now_ms)?;
         self.0.reserve.create()?;
         Ok(session_clock_ms)
     }
 
     /// The log that continues after `last`.
-    pub(crate) fn log(&self, options: &StoreOptions, last: Zxid, seed: u64) -> Result<TxnLog, Error> {
+    pub(crate) fn log(&self, options: &StoreOptions, last: Zxid, seed: u64) -> Result<TxnLog, StoreError> {
         let shared = &*self.0;
         let held = (Arc::clone(&shared.lock), Arc::clone(&shared.reserved), Arc::clone(&shared.reserve));
         TxnLog::new(Arc::clone(&shared.disk), shared.dirs.clone(), options.log.clone(), last, seed, held)
     }
 
-    /// Writes the snapshot of `frozen`, unless a good one of that name exists. An error leaves the store usable; there
-    /// is one when the snapshot would use up the space that the log needs.
-    pub fn write_snapshot(&self, frozen: &FrozenView) -> Result<SnapshotTaken, Error> {
-        self.write_snapshot_gently(frozen, &|| ())
+    /// Writes a snapshot of `frozen`, unless an intact one of that zxid exists. Fails if the snapshot would use space
+    /// that the log needs. The store remains usable after an error.
+    pub fn write_snapshot(&self, frozen: &FrozenView) -> Result<SnapshotTaken, StoreError> {
+        self.write_snapshot_throttled(frozen, &|| ())
     }
 
-    /// The same, with a pause after each chunk, so that nobody notices.
-    pub fn write_snapshot_gently(&self, frozen: &FrozenView, pause: &dyn Fn()) -> Result<SnapshotTaken, Error> {
+    /// As [`Self::write_snapshot`], calling `pause` after each chunk to limit the load.
+    pub fn write_snapshot_throttled(&self, frozen: &FrozenView, pause: &dyn Fn()) -> Result<SnapshotTaken, StoreError> {
         let shared = &*self.0;
         let _files = shared.files.lock();
         let last = frozen.last_zxid();
-        shared.lineage.lock().check_snapshot(last)?;
+        shared.valid_range.lock().check_snapshot(last)?;
         let listing = names::list(&*shared.disk, &shared.dirs)?;
         for file in listing.snapshots.iter().filter(|file| file.last == last) {
             if read_snapshot(&*shared.disk, file, &mut Structure::default()).is_ok() {
-                shared.disk.sync_dir(&shared.dirs.snapshots).context("sync directory", &shared.dirs.snapshots)?;
+                shared.disk.sync_dir(&shared.dirs.snapshots).context("fsync directory", &shared.dirs.snapshots)?;
                 return Ok(SnapshotTaken::Existed(file.clone()));
             }
         }
         let (dir, low_water_bytes) = (&shared.dirs.snapshots, shared.low_water_bytes);
-        let room = &|| room(&*shared.disk, dir, low_water_bytes);
-        let written = self.write_into(frozen, Terms { room, pause })?;
-        // Beside the leader's snapshot that replaced them there is a second one now. What stays is removed next time.
+        let free_bytes = &|| free_for_snapshot(&*shared.disk, dir, low_water_bytes);
+        let written = self.write_into(frozen, WriteLimits { free_bytes, pause })?;
+        // Besides the leader's snapshot that replaced the old files there is another one now. What cannot be removed is
+        // removed next time.
         listing.old.iter().for_each(|path| _ = shared.disk.remove(path));
-        self.leave_cache(&listing, last);
+        self.drop_from_cache(&listing, last);
         Ok(SnapshotTaken::Written(written))
     }
 
-    /// Gives up the memory that the system holds for files that a snapshot has made old: the next ones take it, instead
-    /// of memory that was never used before.
-    fn leave_cache(&self, before: &Listing, last: Zxid) {
+    /// Drops files that the snapshot supersedes from the page cache, so that new files reuse their pages.
+    fn drop_from_cache(&self, before: &DirListing, last: Zxid) {
         let old = before.snapshots.iter().find(|file| file.last < last);
         let since = old.map_or(Zxid::ZERO, |file| file.last);
         let is_covered = |pair: &&[LogFile]| since < pair[1].first && pair[1].first <= last;
         let logs = before.logs.windows(2).filter(is_covered).map(|pair| &pair[0].path);
         for path in logs.chain(old.map(|file| &file.path)) {
-            if let Ok(file) = self.0.disk.open(path, Open::Read) {
-                file.leave_cache();
+            if let Ok(file) = self.0.disk.open(path, OpenMode::Read) {
+                file.drop_from_cache();
             }
         }
     }
 
-    /// Removes what is not needed to keep `retain` good snapshots with all that follows them; at least 3. Reads all
-    /// of that first, and waits for a snapshot that is being written: `stop` is asked all the time.
-    pub fn purge(&self, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, Error> {
+    /// Removes files that are not needed to keep `retain` intact snapshots, at least 3, and the logs after them. It
+    /// reads all of these first, and waits for a snapshot that is being written. `stop` is polled frequently.
+    pub fn purge(&self, retain: usize, stop: &dyn Fn() -> bool) -> Result<Purged, StoreError> {
         let shared = &*self.0;
         let _files = loop {
             if stop() {
-                return Err(Error::PurgeStopped);
+                return Err(StoreError::PurgeStopped);
             }
             if let Some(files) = shared.files.try_lock_for(STOP_NOTICED) {
                 break files;
             }
         };
-        if *shared.lineage.lock() == Lineage::Unusable {
+        if *shared.valid_range.lock() == ValidRange::Unusable {
             return Ok(Purged::default());
         }
-        purge::purge(&*shared.disk, &shared.dirs, retain, &shared.lineage, stop)
+        purge::purge(&*shared.disk, &shared.dirs, retain, &shared.valid_range, stop)
     }
 
-    /// Free space where logs and snapshots go.
-    pub fn space(&self) -> Result<Space, Error> {
+    /// The free space for logs and snapshots.
+    pub fn space(&self) -> Result<FreeSpace, StoreError> {
         let shared = &*self.0;
-        Space::measure(&*shared.disk, &shared.dirs, &shared.reserved, &shared.reserve, shared.low_water_bytes)
+        FreeSpace::measure(&*shared.disk, &shared.dirs, &shared.reserved, &shared.reserve, shared.low_water_bytes)
     }
 
-    /// Sets the reserve aside again if the log had to give it back and there is plenty of space now.
-    pub fn renew_reserve(&self, space: &Space) -> Result<(), Error> {
+    /// Allocates the reserve again if the log had to release it and there is enough free space now.
+    pub fn renew_reserve(&self, space: &FreeSpace) -> Result<(), StoreError> {
         let shared = &*self.0;
         shared.reserve.renew(space)?;
-        if *shared.lineage.lock() == Lineage::Standalone { Ok(()) } else { shared.epochs_reserve.renew(space) }
+        if *shared.valid_range.lock() == ValidRange::Standalone { Ok(()) } else { shared.epochs_reserve.renew(space) }
     }
 
-    /// Where logs and snapshots are.
     pub fn dirs(&self) -> &Dirs {
         &self.0.dirs
     }
 
-    fn trailer(&self, frozen: &FrozenView) -> Trailer {
+    fn trailer(&self, frozen: &FrozenView) -> SnapshotTrailer {
         let last = frozen.last_zxid();
         // Compat: before its first transaction Apache writes a digest of 0 at zxid 0, which readers do not compare.
         let tree_digest = if last == Zxid::ZERO { 0 } else { frozen.digest() };
         let digest = TxnDigest { version: DIGEST_VERSION, tree_digest };
-        Trailer {
+        SnapshotTrailer {
             digest: self.0.write_digest.then_some((last, digest)),
             last_zxid: self.0.write_last_zxid.then_some(last),
         }
     }
 
-    /// Writes the snapshot now if the files alone would not lead to this state again.
-    fn snapshot_at_start(&self, recovered: &Recovered, removed: usize, now_ms: i64) -> Result<StartSnapshot, Error> {
+    /// Writes a snapshot immediately if recovery from the existing files would not yield this state.
+    fn snapshot_at_start(
+        &self,
+        recovered: &Recovered,
+        removed: usize,
+        now_ms: i64,
+    ) -> Result<StartSnapshot, StoreError> {
         let (replay, damaged) = (&recovered.replay, &recovered.replay.damaged_but_covered);
         let changed = 0 < removed || recovered.raised_to.is_some() || recovered.snapshot.is_none();
         let stands = !changed && replay.records == 0;
@@ -357,24 +347,24 @@ impl Store {
         if !stands {
             self.replace_snapshot(&recovered.state.freeze(), recovered.snapshot.as_ref(), now_ms)?;
         }
-        // All of them is in the snapshot now, and Apache would refuse to read them.
+        // The snapshot contains all their records, and Apache would refuse to read them.
         for log in damaged {
             move_aside(&*self.0.disk, &log.path, now_ms)?;
         }
         Ok(if stands { StartSnapshot::NotNeeded } else { StartSnapshot::Written })
     }
 
-    /// Writes a snapshot in place of the one that was loaded, should that have the same zxid.
+    /// Writes a snapshot that replaces the loaded one if it has the same zxid.
     fn replace_snapshot(
         &self,
         frozen: &FrozenView,
-        loaded: Option<&(SnapshotFile, Trailer)>,
+        loaded: Option<&(SnapshotFile, SnapshotTrailer)>,
         now_ms: i64,
-    ) -> Result<(), Error> {
+    ) -> Result<(), StoreError> {
         let shared = &*self.0;
         let _files = shared.files.lock();
-        // There is no start without it, so it may have all the space there is.
-        let file = self.write_into(frozen, Terms::ANY)?;
+        // The server cannot start without it, so it may use all free space.
+        let file = self.write_into(frozen, WriteLimits::ANY)?;
         match loaded {
             Some((old, _)) if old.last == file.last && old.path != file.path => {
                 move_aside(&*shared.disk, &old.path, now_ms).map(|_| ())
@@ -383,19 +373,23 @@ impl Store {
         }
     }
 
-    pub(crate) fn write_into(&self, frozen: &FrozenView, terms: Terms<'_>) -> Result<SnapshotFile, Error> {
-        self.prepare(frozen, terms).and_then(|prepared| publish(&*self.0.disk, prepared))
+    pub(crate) fn write_into(&self, frozen: &FrozenView, limits: WriteLimits<'_>) -> Result<SnapshotFile, StoreError> {
+        self.prepare(frozen, limits).and_then(|prepared| publish(&*self.0.disk, prepared))
     }
 
-    /// Writes a snapshot that has no name yet.
-    pub(crate) fn prepare(&self, frozen: &FrozenView, terms: Terms<'_>) -> Result<Prepared, Error> {
+    /// Writes a snapshot under a temporary name.
+    pub(crate) fn prepare(
+        &self,
+        frozen: &FrozenView,
+        limits: WriteLimits<'_>,
+    ) -> Result<UnpublishedSnapshot, StoreError> {
         let (shared, trailer) = (&*self.0, self.trailer(frozen));
         let (dir, last) = (&shared.dirs.snapshots, frozen.last_zxid());
-        prepare(&*shared.disk, dir, last, shared.compression, terms, |writer| writer.write(frozen, &trailer))
+        prepare(&*shared.disk, dir, last, shared.compression, limits, |writer| writer.write(frozen, &trailer))
     }
 
-    /// Warns when Apache with these settings could not read the snapshot that was loaded.
-    fn warn_about_trailer(&self, snapshot: Option<&(SnapshotFile, Trailer)>, warnings: &mut Vec<String>) {
+    /// Warns if Apache with these settings could not read the loaded snapshot.
+    fn warn_about_trailer(&self, snapshot: Option<&(SnapshotFile, SnapshotTrailer)>, warnings: &mut Vec<String>) {
         let Some((file, trailer)) = snapshot else { return };
         let written = (trailer.digest.is_some(), trailer.last_zxid.is_some());
         if written != (self.0.write_digest, self.0.write_last_zxid) {
@@ -419,21 +413,21 @@ impl StoreOptions {
         }
     }
 
-    /// Where the `initialize` marker may be: Apache looks in one directory, its scripts put it into the other.
+    /// Possible locations of the `initialize` marker: Apache looks in one directory, its scripts put it into the other.
     pub(crate) fn initialize_markers(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::once(&self.data_dir).chain(&self.log_dir).map(|dir| dir.join("initialize"))
     }
 }
 
-/// Removes what an earlier run left unfinished, and the `initialize` marker, which counts for one start.
-pub(crate) fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Error> {
+/// Removes temporary files of earlier runs, and the `initialize` marker, which is valid for one start.
+pub(crate) fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), StoreError> {
     for path in &files.listing.unfinished {
-        // This start may itself have used the name of an unfinished file.
-        small_file::remove_quietly(files.disk, path)?;
+        // This start may have reused the name of a temporary file.
+        atomic_file::remove_quietly(files.disk, path)?;
     }
     for path in options.initialize_markers() {
-        if let (true, Some(dir)) = (small_file::remove_quietly(files.disk, &path)?, path.parent()) {
-            files.disk.sync_dir(dir).context("sync directory", dir)?;
+        if let (true, Some(dir)) = (atomic_file::remove_quietly(files.disk, &path)?, path.parent()) {
+            files.disk.sync_dir(dir).context("fsync directory", dir)?;
         }
     }
     Ok(())
@@ -441,21 +435,21 @@ pub(crate) fn tidy(files: &Files<'_>, options: &StoreOptions) -> Result<(), Erro
 
 pub(crate) fn report(
     store: &Store,
-    listing: &names::Listing,
+    listing: &names::DirListing,
     recovered: Recovered,
-    (dropped, removed_ephemerals, start_snapshot): (Option<Dropped>, usize, StartSnapshot),
+    (dropped, removed_ephemerals, start_snapshot): (Option<DroppedTail>, usize, StartSnapshot),
 ) -> (State, RecoveryReport) {
     let Recovered { state, snapshot, replay, rejected, ahead, raised_to, unresolved, took, .. } = recovered;
     let mut warnings = replay.warnings;
-    let strange =
+    let unrecognised =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
-    warnings.extend(listing.strange.iter().map(strange));
+    warnings.extend(listing.unrecognised.iter().map(unrecognised));
     warnings.extend(
         ahead.iter().map(|file| format!("{} contains more than the logs and was moved aside", file.path.display())),
     );
     warnings.extend(raised_to.map(|zxid| {
         format!(
-            "the logs end at {}, but the snapshot contains parts of later transactions; going on after {zxid}",
+            "the logs end at {}, but the snapshot contains parts of later transactions; continuing after {zxid}",
             replay.last
         )
     }));

@@ -1,17 +1,18 @@
-//! What operators do with files: check, sum up, compare, recover. Reads only, except for one new file.
+//! Offline tools for files: check, summarise, compare, recover. They only read, except that a recovery writes one new
+//! file.
 //!
-//! Nothing here has an opinion of its own on what is damaged: `damage.rs` judges logs, `recovery` directories and
-//! snapshots, exactly as when a server starts. [`source`] finds the files, [`log`] and [`snapshot`] look at one of them,
-//! [`history`] at a directory, [`summary`] and [`compare`] at the trees they hold; [`recover`] makes a good log out of
-//! a bad one.
+//! The tools classify damage by the code that a server runs at start: `log_tail.rs` for logs, `recovery` for
+//! directories and snapshots. [`locate`] finds the files; [`log`] and [`snapshot`] examine one of them,
+//! [`start_preview`] a directory, [`summary`] and [`compare`] the trees in them; [`recover`] writes an intact log from
+//! a damaged one.
 
 pub mod compare;
-pub mod history;
+pub mod locate;
 pub mod log;
 pub mod recover;
 pub mod snapshot;
-pub mod source;
+pub mod start_preview;
 pub mod summary;
 
-/// A server's `maxBatchSize` unless its configuration says otherwise: how much may follow a torn record.
+/// The default of `maxBatchSize`: how many records may follow a torn one.
 const BATCH_MAX: usize = 1000;

@@ -1,44 +1,43 @@
-//! Writing the transaction log.
+//! Writing the transaction log (Apache's `FileTxnLog`).
 //!
 //! ```text
-//! append batch ──> append batch ──> sync ──> marker        what sync covers may be acknowledged
-//!       └ first of a file: the file before it is synced; then the new one, named by its first zxid, gets its
-//!         header; file, directory and marker are synced before the batch is written
+//! append batch ──> append batch ──> sync ──> marker    what sync covers may be acknowledged
+//!    └ first batch of a file: sync the previous file; create the new one, named by its first zxid, with its header;
+//!      sync file, directory and marker before the batch is written
 //! ```
-//! The invariant: when [`TxnLog::sync`] returns, everything appended survives a power cut, the name of its file
-//! included, and no earlier record is missing. Any error is final: the page cache can no longer be trusted, so
-//! nothing more is accepted and the process has to end. Only where the disk has no space for a write, nothing was
-//! taken and nothing lost: that is tried once more with the reserve given back.
+//! The invariant: when [`TxnLog::sync`] returns, all appended records survive a power cut, including the name of their
+//! file, and no earlier record is missing. Any error is final: the page cache can no longer be trusted, so the log
+//! accepts nothing more and the process must end. The exception is a write that fails because the disk is full: nothing
+//! was written, and it is tried once more after the reserve was released.
 //!
-//! A file is filled with zeros ahead of its records (`limits.rs` says why); behind the last record there
-//! are only zeros, always.
+//! A file is filled with zeros ahead of its records (`limits.rs` gives the reason); only zeros follow the last record
+//! at any time.
 
 use crate::directories::Lock;
-use crate::disk::{Disk, DiskFile, Open};
-use crate::error::{Error, IoContext};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, StoreError};
+use crate::free_space::{Reserve, Reserved, is_full};
 use crate::limits::{FILL_AHEAD_BYTES, FILL_UNDER_BYTES_MAX};
 use crate::log_reader::{LOG_HEADER_BYTES, log_header};
 use crate::marker::{self, Marker, MarkerFile};
 use crate::names::{Dirs, log_name};
 use crate::random::Random;
-use crate::space::{Reserve, Reserved, is_full};
 use ox_proto::Zxid;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How logs are written.
 #[derive(Clone, Debug)]
 pub struct LogOptions {
-    /// Space reserved at a time (`preAllocSize`); 0 reserves nothing.
+    /// How much space is allocated at a time (`preAllocSize`); 0 allocates none in advance.
     pub preallocate_bytes: u64,
-    /// A snapshot is due after a random number of records above half of this (`snapCount`), at least 2.
+    /// A snapshot is due after a random number of records between half of this and all of it (`snapCount`), at least 2.
     pub snap_count: u32,
-    /// The same by bytes of records (`snapSizeLimitInKb`).
+    /// As `snap_count`, in bytes of records (`snapSizeLimitInKb`).
     pub snap_bytes: Option<u64>,
-    /// A new file is begun after this many bytes of records (`txnLogSizeLimitInKb`).
+    /// Start a new file after this many bytes of records (`txnLogSizeLimitInKb`).
     pub roll_bytes: Option<u64>,
-    /// False gives up durability for speed (`forceSync=no`).
+    /// False trades durability for speed (`forceSync=no`).
     pub force_sync: bool,
 }
 
@@ -49,37 +48,36 @@ impl Default for LogOptions {
     }
 }
 
-/// The caller's next duty after an append.
+/// What the caller must do after an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Appended {
-    /// Nothing special.
     Plain,
-    /// Enough was logged: the next batch begins a new file, and a snapshot should be taken once this one is
-    /// applied, unless one is being written.
+    /// The next batch starts a new file, and a snapshot should be taken once this one is applied, unless one is being
+    /// written.
     SnapshotDue,
 }
 
-/// What a sync did.
+/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Synced {
     /// Everything up to here is durable.
     pub last: Zxid,
-    /// How long the disk took.
+    /// The duration of the sync.
     pub took: Duration,
-    /// Size of the log's records, for the warning about a slow sync.
+    /// The size of the log, for the warning about a slow fsync.
     pub log_bytes: u64,
 }
 
-/// The log that is being written.
+/// The transaction log of a server.
 pub struct TxnLog {
     disk: Arc<dyn Disk>,
     dirs: Dirs,
     options: LogOptions,
     random: Random,
-    /// Last zxid appended, or recovered.
+    /// The last zxid appended, or recovered.
     last: Zxid,
-    current: Option<Current>,
+    current: Option<CurrentFile>,
     trigger: Trigger,
     marker: MarkerFile,
     roll: bool,
@@ -89,7 +87,7 @@ pub struct TxnLog {
     _lock: Arc<Lock>,
 }
 
-/// When the next snapshot is due.
+/// The counters that determine when the next snapshot is due.
 struct Trigger {
     records: u64,
     bytes: u64,
@@ -97,20 +95,19 @@ struct Trigger {
     bytes_max: Option<u64>,
 }
 
-/// The open file.
-struct Current {
+/// The file being written.
+struct CurrentFile {
     file: Box<dyn DiskFile>,
     path: PathBuf,
     first: Zxid,
-    /// Stored checksum of the first frame.
+    /// The stored checksum of the first frame.
     identity: i64,
-    /// Where the next frame goes.
+    /// The offset of the next frame.
     position: u64,
-    /// Length of the file.
     allocated: u64,
-    /// Up to here the file system has set space aside.
+    /// The file system has allocated space up to here.
     reserved: u64,
-    /// Zeros have been written up to here.
+    /// Zeros were written up to here.
     filled: u64,
     unsynced: bool,
 }
@@ -123,7 +120,7 @@ impl TxnLog {
         last: Zxid,
         seed: u64,
         (lock, reserved, reserve): (Arc<Lock>, Arc<Reserved>, Arc<Reserve>),
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, StoreError> {
         let mut random = Random::new(seed);
         let trigger = Trigger::draw(&options, &mut random);
         let marker = MarkerFile::open(&*disk, &dirs.logs)?;
@@ -144,21 +141,21 @@ impl TxnLog {
         })
     }
 
-    /// Last zxid appended, or recovered.
+    /// The last zxid appended, or recovered.
     pub fn last(&self) -> Zxid {
         self.last
     }
 
-    /// First zxid of the file being written.
+    /// The first zxid of the file being written.
     pub fn current_file(&self) -> Option<Zxid> {
         self.current.as_ref().map(|current| current.first)
     }
 
-    /// Writes a batch of frames, `first` to `last`, with one call. Nothing is durable before [`TxnLog::sync`].
+    /// Writes the frames of a batch, `first` to `last`, with one call. Nothing is durable before [`TxnLog::sync`].
     ///
     /// # Panics
-    /// When `first` does not follow what was appended before: a hole must not reach the disk.
-    pub fn append(&mut self, frames: &[u8], first: Zxid, last: Zxid, records: usize) -> Result<Appended, Error> {
+    /// If `first` does not follow the last record: a gap must not reach the disk.
+    pub fn append(&mut self, frames: &[u8], first: Zxid, last: Zxid, records: usize) -> Result<Appended, StoreError> {
         assert!(first.follows(self.last), "{first} does not follow {}", self.last);
         assert!(first <= last && 0 < records && !frames.is_empty(), "a batch has records in order");
         self.guarded(|log| {
@@ -168,7 +165,7 @@ impl TxnLog {
             if log.current.is_none() {
                 log.begin_file(frames, first)?;
             }
-            let current = log.current.as_mut().expect("there is one now");
+            let current = log.current.as_mut().expect("a file was started above");
             current.append(frames, log.options.preallocate_bytes, &log.reserve)?;
             log.reserved.set(current.reserved.saturating_sub(current.position));
             log.last = last;
@@ -176,8 +173,8 @@ impl TxnLog {
         })
     }
 
-    /// Makes everything appended durable; with `force_sync` off that waits for the end of the file.
-    pub fn sync(&mut self) -> Result<Synced, Error> {
+    /// Makes all appended records durable. Without `force_sync`, this happens only at the end of a file.
+    pub fn sync(&mut self) -> Result<Synced, StoreError> {
         let started = Instant::now();
         self.guarded(|log| {
             let last = log.last;
@@ -196,44 +193,44 @@ impl TxnLog {
         })
     }
 
-    /// Begins a new file with the next batch.
+    /// Starts a new file with the next batch.
     pub fn roll(&mut self) {
         self.roll = true;
     }
 
-    /// Syncs and closes the open file; the next batch begins another.
-    pub(crate) fn finish(&mut self) -> Result<(), Error> {
+    /// Syncs and closes the open file. The next batch starts a new one.
+    pub(crate) fn finish(&mut self) -> Result<(), StoreError> {
         self.guarded(Self::finish_file)
     }
 
-    /// Continues after `last`, in a new file: what was written before is cut, replaced, or was only just recovered.
+    /// Continues after `last` in a new file, after recovery, truncation or installation.
     pub(crate) fn continue_after(&mut self, last: Zxid) {
         assert!(self.current.is_none(), "the open file was finished");
         self.last = last;
     }
 
-    /// An earlier error ended the log.
+    /// Whether an earlier call failed.
     pub(crate) fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Takes nothing more.
+    /// Makes all later calls fail.
     pub(crate) fn fail(&mut self) {
         self.failed = true;
     }
 
-    /// Ends cleanly: everything durable, the unused space given back, and a marker that says so.
-    pub fn close(mut self) -> Result<(), Error> {
+    /// Stops cleanly: syncs everything, releases unused space, and records this in the marker.
+    pub fn close(mut self) -> Result<(), StoreError> {
         self.guarded(|log| {
             log.finish_file()?;
             marker::close(&*log.disk, &log.dirs)
         })
     }
 
-    /// Runs `work` unless something failed before; an error makes all later calls fail.
-    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+    /// Runs `work` unless an earlier call failed. An error makes all later calls fail.
+    fn guarded<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         if self.failed {
-            return Err(Error::LogFailed);
+            return Err(StoreError::LogFailed);
         }
         let outcome = work(self);
         self.failed = outcome.is_err();
@@ -252,30 +249,31 @@ impl TxnLog {
     }
 
     /// Creates the file for a batch that starts with `first`. Header, name and marker are durable before the first
-    /// record is written: so a power cut within the first batch cannot leave records without a header, nor holes
-    /// between records in a file that no marker speaks of.
-    fn begin_file(&mut self, frames: &[u8], first: Zxid) -> Result<(), Error> {
+    /// record is written. So a power cut during the first batch leaves neither records without a header nor gaps in a
+    /// file that no marker names.
+    fn begin_file(&mut self, frames: &[u8], first: Zxid) -> Result<(), StoreError> {
         let path = self.dirs.logs.join(log_name(first));
-        let file = self.reserve.help(|| self.disk.open(&path, Open::CreateNew)).context("create", &path)?;
+        let file =
+            self.reserve.retry_when_full(|| self.disk.open(&path, OpenMode::CreateNew)).context("create", &path)?;
         let identity = frames.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
         let (position, allocated, reserved, filled, unsynced) = (0, 0, 0, 0, true);
-        let current = Current { file, path, first, identity, position, allocated, reserved, filled, unsynced };
+        let current = CurrentFile { file, path, first, identity, position, allocated, reserved, filled, unsynced };
         let current = self.current.insert(current);
         current.append(&log_header(self.last), self.options.preallocate_bytes, &self.reserve)?;
         current.make_durable()?;
-        self.disk.sync_dir(&self.dirs.logs).context("sync directory", &self.dirs.logs)?;
+        self.disk.sync_dir(&self.dirs.logs).context("fsync directory", &self.dirs.logs)?;
         self.mark()?;
         self.marker.sync()
     }
 
-    /// Syncs and closes the open file. Also with `force_sync` off: a hole between two files would be worse than a
-    /// lost tail, and this happens once per file.
-    fn finish_file(&mut self) -> Result<(), Error> {
+    /// Syncs and closes the open file, even without `force_sync`: a gap between two files would be worse than a lost
+    /// tail, and this happens once per file.
+    fn finish_file(&mut self) -> Result<(), StoreError> {
         self.roll = false;
         let Some(current) = &mut self.current else { return Ok(()) };
         if current.position < current.allocated {
             self.reserved.set(0);
-            current.file.set_len(current.position).context("cut", &current.path)?;
+            current.file.set_len(current.position).context("truncate", &current.path)?;
             current.unsynced = true;
         }
         if current.unsynced {
@@ -286,8 +284,8 @@ impl TxnLog {
         Ok(())
     }
 
-    fn mark(&self) -> Result<(), Error> {
-        let Some(Current { first, position, identity, .. }) = self.current else { return Ok(()) };
+    fn mark(&self) -> Result<(), StoreError> {
+        let Some(CurrentFile { first, position, identity, .. }) = self.current else { return Ok(()) };
         self.marker.write(&Marker { log: first, position, identity, last: self.last, ..Marker::default() })
     }
 }
@@ -304,14 +302,15 @@ impl Trigger {
     }
 }
 
-impl Current {
-    fn append(&mut self, bytes: &[u8], preallocate_bytes: u64, reserve: &Reserve) -> Result<(), Error> {
+impl CurrentFile {
+    fn append(&mut self, bytes: &[u8], preallocate_bytes: u64, reserve: &Reserve) -> Result<(), StoreError> {
         let end = self.position + bytes.len() as u64;
         self.reserve(end, preallocate_bytes)?;
-        let write =
-            |bytes: &[u8]| reserve.help(|| self.file.write_all_at(bytes, self.position)).context("write", &self.path);
+        let write = |bytes: &[u8]| {
+            reserve.retry_when_full(|| self.file.write_all_at(bytes, self.position)).context("write", &self.path)
+        };
         let fill = (end + FILL_AHEAD_BYTES).min(self.allocated);
-        // A large batch changes metadata once for many records: zeros under it would only be written in vain.
+        // A large batch changes metadata once for many records, so filling ahead is not worth writing its bytes twice.
         if end <= self.filled || fill <= end || FILL_UNDER_BYTES_MAX < bytes.len() {
             write(bytes)?;
         } else {
@@ -328,8 +327,8 @@ impl Current {
         Ok(())
     }
 
-    /// Has space for what ends at `end`, and some for what follows.
-    fn reserve(&mut self, end: u64, step: u64) -> Result<(), Error> {
+    /// Allocates space up to `end`, and some more for later batches.
+    fn reserve(&mut self, end: u64, step: u64) -> Result<(), StoreError> {
         if step == 0 || end <= self.allocated {
             return Ok(());
         }
@@ -339,15 +338,15 @@ impl Current {
                 self.allocated = length;
                 self.reserved = if is_reserved { length } else { 0 };
             }
-            // A reserve that does not fit is no reason to refuse a batch that does.
+            // If the preallocation does not fit, the batch may still fit.
             Err(error) if is_full(&error) => (),
             Err(error) => return Err(error).context("preallocate", &self.path),
         }
         Ok(())
     }
 
-    fn make_durable(&mut self) -> Result<(), Error> {
-        self.file.sync_data().context("sync", &self.path)?;
+    fn make_durable(&mut self) -> Result<(), StoreError> {
+        self.file.sync_data().context("fsync", &self.path)?;
         self.unsynced = false;
         Ok(())
     }

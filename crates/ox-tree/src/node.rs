@@ -133,12 +133,12 @@ impl Node {
         &self.payload[..self.text_bytes()]
     }
 
-    pub(crate) fn holds_path(&self) -> bool {
+    pub(crate) fn stores_path(&self) -> bool {
         self.text_length & TEXT_IS_PATH != 0
     }
 
     /// Replaces the stored name by the whole path.
-    pub(crate) fn hold_path(&mut self, path: &str) {
+    pub(crate) fn store_path(&mut self, path: &str) {
         let new = payload(path.as_bytes(), self.data());
         self.text_length = text_field(path.len(), self.data()) | (self.text_length & OUTSIDE_DIGEST) | TEXT_IS_PATH;
         self.payload = new;
@@ -148,7 +148,7 @@ impl Node {
     pub(crate) fn name(&self) -> &[u8] {
         let text = self.text();
         let start =
-            if self.holds_path() { text.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) } else { 0 };
+            if self.stores_path() { text.iter().rposition(|byte| *byte == b'/').map_or(0, |at| at + 1) } else { 0 };
         &text[start..]
     }
 
@@ -287,10 +287,10 @@ mod tests {
     fn node_with_stored_path_keeps_its_name() {
         for data in [None, Some(&b""[..]), Some(b"data")] {
             let mut node = Node::new("name", data, AclId(0), &StatPersisted::default());
-            node.hold_path("/a/name");
+            node.store_path("/a/name");
             assert_eq!((node.name_text(), node.text(), node.data()), ("name", &b"/a/name"[..], data));
             node.set_data(Some(b"new"));
-            assert!(node.holds_path() && node.in_digest());
+            assert!(node.stores_path() && node.in_digest());
             assert_eq!((node.name_text(), node.data(), node.data_length()), ("name", Some(&b"new"[..]), 3));
         }
     }

@@ -43,7 +43,7 @@ impl Tree {
         };
         let hash = tree.hash("");
         let mut root = tree.digested("", root);
-        root.hold_path("");
+        root.store_path("");
         let id = tree.slab.insert(root);
         assert_eq!(id, NodeId::ROOT);
         tree.index.insert(hash, id);
@@ -79,7 +79,7 @@ impl Tree {
 
     fn has_path(&self, id: NodeId, path: &[u8]) -> bool {
         let node = self.slab.get(id);
-        if node.holds_path() {
+        if node.stores_path() {
             return node.text() == path;
         }
         match path.strip_suffix(node.text()) {
@@ -96,7 +96,7 @@ impl Tree {
     pub(crate) fn path_of(&self, id: NodeId) -> String {
         let node = self.slab.get(id);
         let mut path = String::new();
-        if !node.holds_path() {
+        if !node.stores_path() {
             path.push_str(text(self.slab.get(node.parent)));
             path.push('/');
         }
@@ -220,8 +220,8 @@ impl Tree {
         let parent_node = self.slab.get_mut(parent);
         parent_node.first_child = id;
         parent_node.children += 1;
-        if !parent_node.holds_path() {
-            parent_node.hold_path(path::split(path).map_or("", |(parent, _)| parent));
+        if !parent_node.stores_path() {
+            parent_node.store_path(path::split(path).map_or("", |(parent, _)| parent));
         }
         if let Some(change) = change {
             change(parent_node);

@@ -239,11 +239,11 @@ impl WatchTable {
         watched.watchers_mut(watch_kind).retain(|watcher| {
             found.push(watcher.conn());
             watcher.remove(WatchMode::Standard);
-            if watcher.is_spent() {
+            if watcher.is_empty() {
                 spent += 1;
                 limits.release(watcher.conn(), 1);
             }
-            !watcher.is_spent()
+            !watcher.is_empty()
         });
         self.total -= spent;
         self.drop_if_idle(slot);
@@ -287,7 +287,7 @@ impl WatchTable {
         let was_recursive = watcher.has(WatchMode::Recursive);
         modes.iter().for_each(|mode| watcher.remove(*mode));
         self.recursive -= usize::from(was_recursive && !watcher.has(WatchMode::Recursive));
-        if watcher.is_spent() {
+        if watcher.is_empty() {
             watchers.remove(conn);
             self.total -= 1;
             self.limits.release(conn, 1);

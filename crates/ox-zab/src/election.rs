@@ -248,7 +248,7 @@ impl Election {
         }
         match note.state {
             PeerState::Looking => self.on_looking(now_ms, from, note, quorums, out),
-            PeerState::Following | PeerState::Leading => self.on_established(from, note, quorums),
+            PeerState::Following | PeerState::Leading => self.on_established(now_ms, from, note, quorums),
             PeerState::Observing => None,
         }
     }
@@ -289,8 +289,7 @@ impl Election {
         if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
             // A server that does not vote only asks who leads: soon, when an election goes on.
             if self.own.zxid == UNKNOWN && self.heard.insert(from, note) != Some(note) {
-                self.wait_ms = self.settings.first_wait_ms;
-                self.tell_at_ms = self.tell_at_ms.min(now_ms + self.wait_ms);
+                self.repeat_soon(now_ms);
             }
             return None;
         }
@@ -351,7 +350,13 @@ impl Election {
         }
     }
 
-    fn on_established(&mut self, from: ServerId, note: Notification, quorums: &Quorums) -> Option<ServerId> {
+    fn on_established(
+        &mut self,
+        now_ms: i64,
+        from: ServerId,
+        note: Notification,
+        quorums: &Quorums,
+    ) -> Option<ServerId> {
         if note.round == self.round {
             // Compat: votes of the own round are compared as those of servers that know no epochs.
             self.heard.insert(from, Notification { has_version: false, ..note });
@@ -359,12 +364,21 @@ impl Election {
                 return Some(self.decide(note.vote));
             }
         }
-        self.established.insert(from, note);
+        let is_news = self.established.insert(from, note) != Some(note);
         if self.has_leader(&self.established, &note, quorums) {
             self.round = note.round;
             return Some(self.decide(note.vote));
         }
+        if is_news {
+            self.repeat_soon(now_ms); // the other voters can confirm the leader by now
+        }
         None
+    }
+
+    /// Ends a long wait: the next notifications are likely to bring the leader.
+    fn repeat_soon(&mut self, now_ms: i64) {
+        self.wait_ms = self.settings.first_wait_ms;
+        self.tell_at_ms = self.tell_at_ms.min(now_ms + self.wait_ms);
     }
 
     /// Whether a quorum has the leader that `note` names, and that leader says so too: others may not have noticed yet

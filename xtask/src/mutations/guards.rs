@@ -3,7 +3,7 @@
 /// A check or a step that protects a property, in the server or in the simulator's driver of the server.
 pub(super) struct Guard {
     pub(super) file: &'static str,
-    /// The rule that the guard enforces. Identifies the guard in the table of `docs/testing.md`.
+    /// The rule that the guard enforces. Identifies the guard in the table of `docs/internals/testing.md`.
     pub(super) guard: &'static str,
     /// The consequence of its removal.
     pub(super) breaks: &'static str,
@@ -139,36 +139,36 @@ pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
         "ox-replica",
         "relay::a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only",
     ),
-    ("no disk job follows a failed one", "ox-store", "member::a_failed_job_is_followed_by_none"),
+    ("no disk job follows a failed one", "ox-store", "member::jobs_after_a_failed_job_are_refused"),
     (
         "an epoch that does not continue the previous one is damage",
         "ox-store",
-        "member_cases::the_end_of_an_epoch_that_is_lost",
+        "member_cases::missing_end_of_an_epoch_is_noticed",
     ),
     (
         "an unreadable record before a new epoch is damage",
         "ox-store",
-        "member_cases::damage_before_an_epoch_that_nothing_else_tells_of",
+        "member_cases::damage_before_an_epoch_is_noticed_in_apache_logs",
     ),
     (
         "a log follows the record that it names as its predecessor",
         "ox-store",
-        "member_cases::the_end_of_an_epoch_that_no_digest_tells_of",
+        "member_cases::missing_end_of_an_epoch_is_noticed_without_digests",
     ),
     (
         "files that would lead past a gap are retired",
         "ox-store",
-        "member_cases::damage_to_a_covered_log_takes_older_snapshots_along",
+        "member_cases::damage_to_a_covered_log_retires_older_snapshots",
     ),
     (
         "no snapshot is ahead of the synced log",
         "ox-store",
-        "member_cases::k024_a_start_makes_nothing_permanent_that_may_have_to_go",
+        "member_cases::k024_start_writes_no_snapshot_of_uncommitted_transactions",
     ),
     (
         "a snapshot that cannot be decompressed is damage",
         "ox-store",
-        "snapshot::compress::tests::damage_is_told_from_trouble",
+        "snapshot::compress::tests::damage_is_distinguished_from_system_failures",
     ),
 ];
 
@@ -206,7 +206,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/txn_log.rs",
         guard: "the directory entry of a new log is durable before its first record",
         breaks: "a power cut loses a whole log",
-        with: "        self.disk.sync_dir(&self.dirs.logs).context(\"sync directory\", &self.dirs.logs)?;\n        self.mark()?;\n",
+        with: "        self.disk.sync_dir(&self.dirs.logs).context(\"fsync directory\", &self.dirs.logs)?;\n        self.mark()?;\n",
         without: "        self.mark()?;\n",
     },
     Guard {
@@ -220,7 +220,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/store.rs",
         guard: "recovery fsyncs the history that it loads",
         breaks: "a power cut loses data that was served after a crash",
-        with: "        secure(&files, &recovered)?;\n",
+        with: "        sync_history(&files, &recovered)?;\n",
         without: "",
     },
     Guard {
@@ -234,7 +234,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-store/src/snapshot/write.rs",
         guard: "a snapshot is fsynced before it is renamed",
         breaks: "a power cut loses a snapshot whose logs were purged",
-        with: "    file.sync_all().context(\"sync\", path)?;\n    let stored",
+        with: "    file.sync_all().context(\"fsync\", path)?;\n    let stored",
         without: "    let stored",
     },
     Guard {
@@ -754,10 +754,10 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-store/src/lineage.rs",
+        file: "crates/ox-store/src/valid_range.rs",
         guard: "no snapshot is ahead of the synced log",
         breaks: "a snapshot contains truncated transactions",
-        with: "                Err(Error::SnapshotAhead { last, synced: history.synced })\n",
+        with: "                Err(StoreError::SnapshotAhead { last, synced: history.synced })\n",
         without: "                Ok(())\n",
     },
     Guard {

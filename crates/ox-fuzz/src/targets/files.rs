@@ -1,7 +1,7 @@
 //! Logs and snapshots: a damaged directory is either refused, or opens and then opens again to the same state.
 
 use ox_store::disk::SimDisk;
-use ox_store::tools::recover::{Mode, Plan};
+use ox_store::tools::recover::{RecoverMode, RecoveryPlan};
 use ox_store::{Store, StoreOptions};
 use ox_tree::TreeOptions;
 use std::path::{Path, PathBuf};
@@ -56,13 +56,13 @@ pub(super) fn run_snappy(input: &[u8]) {
 /// Whatever recovery keeps of a log can be read, and everything before the first damage is intact.
 fn recover_log(input: &[u8]) {
     let path = Path::new("/data/version-2/log.1");
-    for mode in [Mode::Cut, Mode::Skip, Mode::Fix] {
+    for mode in [RecoverMode::Cut, RecoverMode::Skip, RecoverMode::Fix] {
         let disk = SimDisk::new();
         disk.install(path, input);
-        let plan = Plan::new(&disk, path, mode).expect("a log can be read");
+        let plan = RecoveryPlan::new(&disk, path, mode).expect("a log can be read");
         let written =
             plan.write(&disk, Path::new("/data/version-2/log.1.fixed")).expect("the simulated disk has free space");
-        assert!(mode != Mode::Cut || written.verdict().is_good(), "{written:?}");
+        assert!(mode != RecoverMode::Cut || written.verdict().is_good(), "{written:?}");
     }
 }
 

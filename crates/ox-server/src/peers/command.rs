@@ -3,7 +3,7 @@
 use mio::Waker;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
-use ox_store::StoredHistory;
+use ox_store::LogDiff;
 use ox_tree::{FrozenView, State};
 use ox_zab::{LinkId, Message, Moved, Notification};
 use parking_lot::Mutex;
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Send a state, and say where it is.
     Snapshot(LinkId, FrozenView),
     /// Send stored transactions, with their commits.
-    Stored(LinkId, Box<StoredHistory>),
+    Stored(LinkId, Box<LogDiff>),
     /// Hang up, when everything is sent or not.
     Close(LinkId),
     /// So many bytes of packets are done with.
@@ -75,7 +75,7 @@ pub(crate) enum Event {
     /// The socket has taken packets that count so much in the link's send window.
     Sent(LinkId, usize),
     /// The stored log has been looked into, up to this transaction.
-    LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
+    LookedUp(LinkId, Zxid, Option<Box<LogDiff>>),
     /// Packets, and how many bytes they hold.
     Messages(LinkId, Vec<Message>, usize),
     /// A state has come in.

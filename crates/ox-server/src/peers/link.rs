@@ -23,7 +23,7 @@ use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_proto::quorum::packet::PacketReader;
 use ox_proto::{ServerId, Zxid};
-use ox_store::Logged;
+use ox_store::LoggedRecord;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{FrozenView, State, TreeOptions};
 use ox_zab::{LinkId, Message, Moved, Side};
@@ -345,7 +345,7 @@ impl Links {
     /// Sends what the log holds.
     pub(super) fn send_stored<H>(&mut self, id: LinkId, history: H, events: &mut Vec<Event>)
     where
-        H: Iterator<Item = Result<Logged, ox_store::Error>> + Send + 'static,
+        H: Iterator<Item = Result<LoggedRecord, ox_store::StoreError>> + Send + 'static,
     {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         match Pieces::read(history, Arc::clone(&self.orders)) {

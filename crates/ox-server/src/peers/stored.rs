@@ -5,7 +5,7 @@
 use super::command::Orders;
 use crate::limits::{LINK_PIECE_BYTES, STORED_PIECES_MAX};
 use ox_proto::quorum::packet::{PacketKind, put_bare, put_with_data};
-use ox_store::{Error, Logged};
+use ox_store::{LoggedRecord, StoreError};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
@@ -33,7 +33,7 @@ impl Pieces {
     /// Begins to read; `orders` are woken when there is something to send.
     pub(super) fn read<H>(mut history: H, orders: Arc<Orders>) -> io::Result<Self>
     where
-        H: Iterator<Item = Result<Logged, Error>> + Send + 'static,
+        H: Iterator<Item = Result<LoggedRecord, StoreError>> + Send + 'static,
     {
         let (give, pieces) = sync_channel(STORED_PIECES_MAX);
         let work = move || {
@@ -69,7 +69,7 @@ impl Pieces {
 }
 
 /// The next transactions of a stored history, as proposals with their commits; nothing at its end.
-fn next_piece(history: &mut impl Iterator<Item = Result<Logged, Error>>) -> Result<Vec<u8>, Error> {
+fn next_piece(history: &mut impl Iterator<Item = Result<LoggedRecord, StoreError>>) -> Result<Vec<u8>, StoreError> {
     let mut piece = Vec::new();
     while piece.len() < LINK_PIECE_BYTES
         && let Some(logged) = history.next().transpose()?

@@ -13,7 +13,7 @@ use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::Now;
-use ox_store::StoredHistory;
+use ox_store::LogDiff;
 use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason, Search};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ struct Waiting {
 pub(super) struct PeerLines {
     orders: Arc<Orders>,
     waiting: BTreeMap<LinkId, Waiting>,
-    lookups: Lookups<Box<StoredHistory>>,
+    lookups: Lookups<Box<LogDiff>>,
     /// Bytes of packets that were dealt with, for the peers thread to know.
     consumed: BTreeMap<LinkId, usize>,
     journal: Journal,
@@ -253,7 +253,7 @@ impl ReplicaLoop {
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
         let factor = if continues { f64::INFINITY } else { factor };
         let look = move || {
-            let found = shared.store.history(after, below, factor).unwrap_or_else(|error| {
+            let found = shared.store.log_diff(after, below, factor).unwrap_or_else(|error| {
                 tracing::warn!(%error, "the stored log cannot be read for a learner; it gets the state");
                 None
             });

@@ -3,7 +3,7 @@
 use crate::asking::ALL_WORDS;
 use crate::raw::PATIENCE;
 use crate::served::Served;
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, RealDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -79,8 +79,8 @@ impl GatedDisk {
 }
 
 impl Disk for GatedDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
-        if !Self::is_snapshot(path) || how == Open::Read {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
+        if !Self::is_snapshot(path) || how == OpenMode::Read {
             return RealDisk.open(path, how);
         }
         self.0.pass(Act::Create);

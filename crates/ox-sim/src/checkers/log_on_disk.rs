@@ -20,7 +20,7 @@ pub(crate) fn check(
     plan: &Plan,
 ) -> Result<(), Finding> {
     let fail = |detail: String| Err(Finding::new(Kind::LogDiffers, detail));
-    let unreadable = |error: ox_store::Error| Finding::new(Kind::LogDiffers, error.to_string());
+    let unreadable = |error: ox_store::StoreError| Finding::new(Kind::LogDiffers, error.to_string());
     let disk = disk.fork();
     disk.clear_faults();
     let listing = names::list(&disk, store.dirs()).map_err(unreadable)?;

@@ -6,7 +6,7 @@ use crate::outcome::Kind;
 use crate::plan::Plan;
 use crate::server::{Journal, Track};
 use ox_store::disk::{Keep, SimDisk};
-use ox_store::{Standing, Store};
+use ox_store::{OpenOutcome, Store};
 use std::sync::Arc;
 
 pub(crate) fn check(
@@ -31,8 +31,8 @@ pub(crate) fn check(
         };
     }
     match Store::open_member(Arc::new(copy), &options, &member_options(plan, number), &tree, seed) {
-        Ok(opened) => match opened.standing {
-            Standing::Loaded(loaded) => {
+        Ok(opened) => match opened.outcome {
+            OpenOutcome::Loaded(loaded) => {
                 let (least, most, found) = (track.epochs, track.epochs_begun, opened.log.epochs());
                 let is_within = least.accepted <= found.accepted && found.accepted <= most.accepted.max(least.accepted);
                 if !is_within || found.current < least.current {
@@ -41,8 +41,8 @@ pub(crate) fn check(
                 let state = &loaded.state;
                 journal.judge_member(track, state.last_zxid(), state.digest()).or_else(|finding| fail(finding.detail))
             }
-            Standing::Empty => fail("nothing is there".to_owned()),
-            Standing::Quarantined(quarantine) => fail(quarantine.reason),
+            OpenOutcome::Empty => fail("nothing is there".to_owned()),
+            OpenOutcome::Quarantined(quarantine) => fail(quarantine.reason),
         },
         Err(error) => fail(error.to_string()),
     }

@@ -84,6 +84,11 @@ pub(super) fn go_on(world: &mut World) {
     }
 }
 
+/// All files of the server are lost: a copy would mix those of two histories, without the marker that tells a copy.
+pub(super) fn end_copy(world: &mut World, server: usize) {
+    world.copying.take_if(|copying| copying.server == server);
+}
+
 /// Ends the member and puts the copy where its files were.
 fn replace(world: &mut World, copying: &Copying) {
     let number = copying.server;

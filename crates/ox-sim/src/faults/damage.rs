@@ -9,6 +9,7 @@
 //! when something is damaged, and the newest log is left alone if the marker is old by then. Nor can the end of a log always
 //! be missed whose successor begins an epoch and does not say what it comes behind: in such logs only bits change.
 
+use super::copies::end_copy;
 use crate::event::{End, Who};
 use crate::world::World;
 use ox_proto::Zxid;
@@ -62,8 +63,9 @@ pub(super) fn strike(world: &mut World) {
     if kind < 2 && has_clock {
         env.note(format_args!("everything of {number} is lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
-        // Whoever goes on with files that nobody can see leaves some that look complete.
+        // A process that goes on with files that no other process can open leaves some that look complete.
         let who = Who { server: number, boot: server.boot };
+        end_copy(world, number);
         return world.end(who, End::Killed);
     }
     for path in server.disk.files().iter().filter(|path| name(path) == MARKER_NAME) {

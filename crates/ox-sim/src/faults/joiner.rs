@@ -3,6 +3,7 @@
 //! Only where nothing can be lost by that: the other voters of the proposed configuration that have their files include
 //! one of every quorum of it.
 
+use super::copies::end_copy;
 use crate::event::{End, Who};
 use crate::server::Server;
 use crate::server::member::{number, server_id};
@@ -49,6 +50,7 @@ pub(super) fn strike(world: &mut World) {
     server.was_damaged = true;
     let files: Vec<PathBuf> = server.disk.files().into_iter().filter(|path| !path.starts_with("/conf")).collect();
     files.iter().for_each(|path| server.disk.lose(path));
+    end_copy(world, joiner);
     for number in 0..world.servers.len() {
         let who = Who { server: number, boot: world.servers[number].boot };
         world.end(who, End::Killed);

@@ -7,7 +7,7 @@ use ox_proto::ensemble::{Addresses, Ensemble};
 use ox_proto::properties;
 use ox_store::ConfigFiles;
 use ox_store::config_files::NEXT;
-use ox_store::disk::{Disk, Open, SimDisk};
+use ox_store::disk::{Disk, OpenMode, SimDisk};
 use ox_zab::Configs;
 use std::path::Path;
 use std::sync::Arc;
@@ -65,11 +65,11 @@ pub(crate) fn install(disk: &SimDisk, plan: &Plan) {
 
 impl ConfigChange {
     /// Writes it. The log has what matters too, so the server goes on when that fails.
-    pub(crate) fn save(&self, disk: Arc<dyn Disk>, number: usize) -> Result<(), ox_store::Error> {
+    pub(crate) fn save(&self, disk: Arc<dyn Disk>, number: usize) -> Result<(), ox_store::StoreError> {
         let files = ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name");
         match self {
             Self::Proposed(ensemble) => files.save_proposed(ensemble),
-            Self::Kept => files.forget_proposed(),
+            Self::Kept => files.remove_proposed(),
             Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
         }
     }
@@ -101,7 +101,7 @@ fn parse(text: &str) -> Result<Ensemble, String> {
 }
 
 fn text(disk: &dyn Disk, path: &str) -> Result<Option<String>, String> {
-    let file = match disk.open(Path::new(path), Open::Read) {
+    let file = match disk.open(Path::new(path), OpenMode::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error.to_string()),

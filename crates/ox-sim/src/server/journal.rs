@@ -43,9 +43,9 @@ pub(crate) struct Track {
     pub(crate) synced: Zxid,
     pub(crate) change: Change,
     /// Of a member: the epochs that its disk has reported.
-    pub(crate) epochs: ox_store::Epochs,
+    pub(crate) epochs: ox_store::StoredEpochs,
     /// Of a member: the epochs that its disk has been given.
-    pub(crate) epochs_begun: ox_store::Epochs,
+    pub(crate) epochs_begun: ox_store::StoredEpochs,
 }
 
 /// Everything that was handed to disks.

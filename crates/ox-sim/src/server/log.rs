@@ -3,7 +3,7 @@
 use super::config::ConfigChange;
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
-use ox_store::{Appended, Error, MemberLog, Synced, TxnLog};
+use ox_store::{Appended, MemberLog, StoreError, Synced, TxnLog};
 use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, DiskJob};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) enum Log {
 }
 
 impl Log {
-    pub(crate) fn append(&mut self, batch: &LogBatch) -> Result<Appended, Error> {
+    pub(crate) fn append(&mut self, batch: &LogBatch) -> Result<Appended, StoreError> {
         let LogBatch { bytes, first, last, records } = batch;
         match self {
             Self::Alone(log) => log.append(bytes, *first, *last, *records),
@@ -37,7 +37,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn sync(&mut self) -> Result<Synced, Error> {
+    pub(crate) fn sync(&mut self) -> Result<Synced, StoreError> {
         match self {
             Self::Alone(log) => log.sync(),
             Self::Member(log) => log.sync(),
@@ -51,7 +51,7 @@ impl Log {
         }
     }
 
-    pub(crate) fn close(self) -> Result<(), Error> {
+    pub(crate) fn close(self) -> Result<(), StoreError> {
         match self {
             Self::Alone(log) => log.close(),
             Self::Member(log) => log.close(),

@@ -19,7 +19,7 @@ use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
-use ox_store::{StoredHistory, Truncated};
+use ox_store::{LogDiff, Truncated};
 use ox_tree::State;
 use ox_zab::{
     DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Origin, Peer, PeerState,
@@ -39,7 +39,7 @@ pub(crate) enum PeerInput {
     Flood(usize, Origin),
     Readable(WireId),
     /// A stored history was looked for.
-    LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
+    LookedUp(LinkId, Zxid, Option<Box<LogDiff>>),
     /// What had to wait has gone out, or a part of a history.
     Progress(WireId),
     /// The sockets have taken packets, which count so much in a send window.
@@ -63,7 +63,7 @@ pub(crate) struct Member {
     pub(crate) ensemble: Option<Arc<Ensemble>>,
     /// Stored histories that are looked for.
     look_ups: BTreeMap<LinkId, Search>,
-    pub(super) found: BTreeMap<LinkId, Box<StoredHistory>>,
+    pub(super) found: BTreeMap<LinkId, Box<LogDiff>>,
     /// The epochs that leaders have named.
     pub(crate) asked: BTreeMap<LinkId, Epoch>,
     /// The epoch it was last seen leading.

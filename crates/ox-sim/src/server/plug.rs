@@ -11,7 +11,7 @@ use crate::net::WireId;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::quorum::PacketReader;
-use ox_store::StoredHistory;
+use ox_store::LogDiff;
 use ox_store::snapshot::stream::SnapshotReceiver;
 use ox_zab::{LinkId, Message, Side};
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ enum Out {
     },
     Stored {
         /// Away while a job reads it.
-        history: Option<Box<StoredHistory>>,
+        history: Option<Box<LogDiff>>,
         is_planned: bool,
     },
 }
@@ -147,7 +147,7 @@ impl Process {
     }
 
     /// The stored history that is sent on a link, if the link is still there.
-    pub(crate) fn take_stored(&mut self, link: LinkId) -> Option<Box<StoredHistory>> {
+    pub(crate) fn take_stored(&mut self, link: LinkId) -> Option<Box<LogDiff>> {
         match self.member.plugs.get_mut(&wire(link))?.out.front_mut()? {
             Out::Stored { history, .. } => history.take(),
             Out::Bytes { .. } => None,
@@ -160,7 +160,7 @@ impl Process {
         env: &mut Env,
         who: Who,
         link: LinkId,
-        rest: Box<StoredHistory>,
+        rest: Box<LogDiff>,
         bytes: Option<&[u8]>,
     ) {
         let id = wire(link);

@@ -21,7 +21,7 @@ use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
-use ox_store::{Opened, OpenedMember, Space, Standing, StartSnapshot, Store};
+use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Store};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{FrozenView, State};
 use ox_zab::{
@@ -40,7 +40,7 @@ pub(crate) struct Inbox {
     pub(crate) submissions: VecDeque<Submission>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
-    pub(crate) space: Option<Space>,
+    pub(crate) space: Option<FreeSpace>,
     /// The version of the newest configuration whose files are written.
     pub(crate) config_stored: Option<i64>,
 }
@@ -109,29 +109,29 @@ impl Process {
     pub(crate) fn member(
         env: &mut Env,
         who: Who,
-        (opened, space): (OpenedMember, Space),
+        (opened, space): (OpenedMember, FreeSpace),
         files: Option<(Ensemble, Option<Ensemble>)>,
         wall_ahead_ms: i64,
     ) -> Self {
         let settings = replica_settings(env, who, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
-        let ox_store::Epochs { accepted, current } = opened.log.epochs();
+        let ox_store::StoredEpochs { accepted, current } = opened.log.epochs();
         let epochs = Epochs { accepted: Epoch(i64::from(accepted)), current: Epoch(i64::from(current)) };
         let kept_max = env.plan.commit_log;
-        let (state, history, standing) = match opened.standing {
-            Standing::Loaded(loaded) => {
+        let (state, history, standing) = match opened.outcome {
+            OpenOutcome::Loaded(loaded) => {
                 let last = loaded.state.last_zxid();
-                let before = loaded.window.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
+                let before = loaded.recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
                 let mut history = History::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
-                for logged in loaded.window {
+                for logged in loaded.recent_txns {
                     history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
                 }
                 history.trim(last, Zxid(i64::MAX));
                 (loaded.state, history, ox_zab::Standing::History)
             }
-            nothing @ (Standing::Empty | Standing::Quarantined(_)) => {
+            nothing @ (OpenOutcome::Empty | OpenOutcome::Quarantined(_)) => {
                 let state = State::new(crate::jobs::tree_options(&env.plan));
-                let is_empty = matches!(nothing, Standing::Empty);
+                let is_empty = matches!(nothing, OpenOutcome::Empty);
                 let standing = if is_empty { ox_zab::Standing::Empty } else { ox_zab::Standing::Quarantined };
                 let history = History::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 (state, history, standing)

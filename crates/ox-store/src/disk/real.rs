@@ -1,31 +1,30 @@
-//! The operating system's files.
+//! The operating system's file system.
 
-use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-/// The real file system.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
 
 struct RealFile(File);
 
-/// The lock goes with the open file.
+/// Closing the file releases the lock.
 struct RealLock(#[expect(dead_code, reason = "held, not used")] File);
 impl DiskLock for RealLock {}
 
 impl Disk for RealDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
         options.read(true);
         match how {
-            Open::Read => (),
-            Open::Write => _ = options.write(true),
-            Open::CreateNew => _ = options.write(true).create_new(true),
-            Open::Create => _ = options.write(true).create(true).truncate(false),
+            OpenMode::Read => (),
+            OpenMode::Write => _ = options.write(true),
+            OpenMode::CreateNew => _ = options.write(true).create_new(true),
+            OpenMode::Create => _ = options.write(true).create(true).truncate(false),
         }
         Ok(Box::new(RealFile(options.open(path)?)))
     }
@@ -33,7 +32,7 @@ impl Disk for RealDisk {
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(dir)? {
-            // A name that is not text is none of ours.
+            // Names that are not UTF-8 are not ours.
             names.extend(entry?.file_name().into_string().ok());
         }
         names.sort();
@@ -82,8 +81,8 @@ impl DiskFile for RealFile {
     }
 
     fn next_data(&self, offset: u64) -> io::Result<Option<u64>> {
-        // Reserved space that was never written is skipped without reading it. The file's own position, which the
-        // seek moves, is not used for anything else.
+        // SEEK_DATA skips allocated space that was never written. It moves the file's position, which is not used
+        // otherwise.
         #[cfg(target_os = "linux")]
         match rustix::fs::seek(&self.0, rustix::fs::SeekFrom::Data(offset)) {
             Ok(at) => return Ok(Some(at)),
@@ -116,9 +115,9 @@ impl DiskFile for RealFile {
     fn preallocate(&self, length: u64) -> io::Result<bool> {
         #[cfg(target_os = "linux")]
         match rustix::fs::fallocate(&self.0, rustix::fs::FallocateFlags::empty(), 0, length) {
-            // Some say yes and reserve nothing.
+            // Some file systems report success without allocating.
             Ok(()) => return Ok(length <= self.0.metadata()?.blocks().saturating_mul(512)),
-            // Some file systems cannot; a sparse file reads the same.
+            // Some file systems cannot allocate; a sparse file has the same contents.
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL) => (),
             Err(error) => return Err(error.into()),
         }
@@ -134,9 +133,9 @@ impl DiskFile for RealFile {
         self.0.sync_all()
     }
 
-    fn leave_cache(&self) {
+    fn drop_from_cache(&self) {
         #[cfg(target_os = "linux")]
-        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed); // no more than a hint
+        let _ = rustix::fs::fadvise(&self.0, 0, None, rustix::fs::Advice::DontNeed); // only a hint
     }
 }
 
@@ -145,10 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_names_and_locks() {
+    fn files_renames_and_locks_work() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        let file = RealDisk.open(&path, Open::CreateNew).unwrap();
+        let file = RealDisk.open(&path, OpenMode::CreateNew).unwrap();
         file.write_all_at(b"hello", 3).unwrap();
         file.preallocate(4096).unwrap();
         assert_eq!(file.len().unwrap(), 4096);
@@ -157,7 +156,7 @@ mod tests {
         assert_eq!(&bytes, b"\0\0\0hello\0\0");
         assert_eq!(file.next_data(4096).unwrap(), None);
         assert!(file.next_data(2).unwrap().is_some_and(|at| at <= 3));
-        assert!(RealDisk.open(&path, Open::CreateNew).is_err());
+        assert!(RealDisk.open(&path, OpenMode::CreateNew).is_err());
         RealDisk.rename(&path, &dir.path().join("b")).unwrap();
         RealDisk.sync_dir(dir.path()).unwrap();
         assert_eq!(RealDisk.list(dir.path()).unwrap(), ["b"]);

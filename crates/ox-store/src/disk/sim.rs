@@ -1,21 +1,20 @@
-//! A file system in memory that forgets what was not synced.
+//! A simulated disk that loses unsynced data in a power cut.
 //!
-//! What survives a power cut is decided piece by piece; a piece is
+//! A power cut decides piece by piece what survives; a piece is
 //!
-//! - a 512-byte sector of a file written since the file was last synced (one of the versions it had, or the synced
-//!   one),
+//! - a 512-byte sector of a file that was written since the file's last sync (one of its versions, or the synced one),
 //! - the length of a file, if it changed since,
-//! - a change of a directory (create, rename, remove) since the directory was last synced. A rename is one piece.
+//! - a change of a directory (create, rename, remove) since the directory's last sync. A rename is one piece.
 //!
-//! Every call counts. A call can be made to fail, and power can be lost at a call: that one and all later calls
-//! fail until [`SimDisk::power_on`] decides what has survived. A fork is an independent copy of the disk, so one run
-//! up to a call serves for trying many outcomes.
+//! Calls are numbered. A chosen call can fail, or lose power: then it and all later calls fail until
+//! [`SimDisk::power_on`] decides what has survived. A fork is an independent copy of the disk, so that one run up to a
+//! call can be continued with many outcomes.
 
 mod volume;
 
 pub use volume::Keep;
 
-use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open};
+use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode};
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
@@ -25,26 +24,26 @@ use volume::{Change, Directory, Entry, Inode, ROOT, Volume, file_name, names};
 
 /// What happens at a chosen call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
-    /// The call fails and changes nothing; a failed write has written the first half of its bytes.
+pub enum DiskFault {
+    /// The call fails without effect, except that a failed write has written the first half of its bytes.
     Error(ErrorKind),
-    /// A failed sync, after which the system takes the data for written: a later sync succeeds without writing
-    /// them. Any other call fails as with `Error`.
+    /// The sync fails and the kernel marks the pages clean: a later sync succeeds without writing them. Any other call
+    /// fails as with `StoreError`.
     LostSync,
-    /// Power goes.
+    /// The power is cut.
     PowerCut,
 }
 
-/// The simulated disk. Handles are shared; [`SimDisk::fork`] copies.
+/// The simulated disk. Clones share their contents; [`SimDisk::fork`] copies them.
 #[derive(Clone, Default)]
 pub struct SimDisk(Arc<Mutex<Inner>>);
 
 #[derive(Clone)]
 struct Inner {
     calls: u64,
-    faults: BTreeMap<u64, Fault>,
+    faults: BTreeMap<u64, DiskFault>,
     powered: bool,
-    /// Grows with each restart; older handles are dead.
+    /// Incremented by each restart, which invalidates older handles.
     boot: u64,
     volume: Volume,
     locks: BTreeSet<PathBuf>,
@@ -71,49 +70,49 @@ impl SimDisk {
         Self::default()
     }
 
-    /// An independent copy, handles of the original excluded.
+    /// An independent copy, without open handles.
     pub fn fork(&self) -> Self {
         Self(Arc::new(Mutex::new(self.0.lock().clone())))
     }
 
-    /// Number of calls so far.
+    /// The number of calls so far.
     pub fn calls(&self) -> u64 {
         self.0.lock().calls
     }
 
-    /// Makes call number `call` (the first is 1) meet `fault`.
-    pub fn set_fault(&self, call: u64, fault: Fault) {
+    /// Plans `fault` for call number `call`; the first call is 1.
+    pub fn set_fault(&self, call: u64, fault: DiskFault) {
         self.0.lock().faults.insert(call, fault);
     }
 
-    /// Forgets planned faults that have not happened.
+    /// Removes planned faults that have not happened yet.
     pub fn clear_faults(&self) {
         self.0.lock().faults.clear();
     }
 
-    /// True until power is lost.
+    /// Whether the power is on.
     pub fn is_powered(&self) -> bool {
         self.0.lock().powered
     }
 
-    /// Limits what the disk can hold, in bytes of file content.
+    /// Sets the capacity of the disk, in bytes of file contents.
     pub fn set_capacity(&self, bytes: u64) {
         self.0.lock().capacity = bytes;
     }
 
-    /// Number of pieces whose survival a power cut would decide.
+    /// The number of pieces whose survival a power cut would decide.
     pub fn unsynced_pieces(&self) -> usize {
         self.0.lock().volume.pieces().len()
     }
 
-    /// Ends every handle and lock as the death of the process does; nothing is lost.
+    /// Invalidates all handles and locks, as the end of the process does. Nothing is lost.
     pub fn restart_process(&self) {
         let mut inner = self.0.lock();
         inner.boot += 1;
         inner.locks.clear();
     }
 
-    /// Loses power (if that has not happened yet) and comes back with what survived.
+    /// Cuts the power, unless that has happened already, and restores what survived.
     pub fn power_on(&self, keep: Keep) {
         self.restart_process();
         let mut inner = self.0.lock();
@@ -121,7 +120,7 @@ impl SimDisk {
         inner.volume.lose(keep);
     }
 
-    /// Puts a file there, durably, without counting.
+    /// Creates a durable file, outside the numbered calls.
     pub fn install(&self, path: &Path, bytes: &[u8]) {
         let mut inner = self.0.lock();
         let dir = path.parent().map(|dir| inner.volume.make_dirs(dir)).unwrap_or(Ok(ROOT)).expect("a plain path");
@@ -132,7 +131,7 @@ impl SimDisk {
         inner.volume.dirs.values_mut().for_each(Directory::sync);
     }
 
-    /// All files, without counting.
+    /// All files, outside the numbered calls.
     pub fn files(&self) -> Vec<PathBuf> {
         let inner = self.0.lock();
         let (mut files, mut dirs) = (Vec::new(), vec![(PathBuf::from("/"), ROOT)]);
@@ -148,7 +147,7 @@ impl SimDisk {
         files
     }
 
-    /// Changes what a file holds behind everybody's back, as a bad medium does.
+    /// Changes the durable contents of a file, as a failing medium does.
     pub fn damage(&self, path: &Path, change: impl Fn(&mut Vec<u8>)) {
         let mut inner = self.0.lock();
         if let Ok(Entry::File(id)) = inner.volume.lookup(path)
@@ -159,7 +158,7 @@ impl SimDisk {
         }
     }
 
-    /// Makes what was written to a file durable, without counting.
+    /// Makes the contents of a file durable, outside the numbered calls.
     pub fn settle(&self, path: &Path) {
         let mut inner = self.0.lock();
         if let Ok(Entry::File(id)) = inner.volume.lookup(path)
@@ -169,7 +168,7 @@ impl SimDisk {
         }
     }
 
-    /// Loses a file, durably, without counting.
+    /// Removes a file durably, outside the numbered calls.
     pub fn lose(&self, path: &Path) {
         let mut inner = self.0.lock();
         if let Ok((dir, name)) = inner.volume.parent(path) {
@@ -178,7 +177,7 @@ impl SimDisk {
         }
     }
 
-    /// What a read of the whole file sees, without counting.
+    /// The contents that reads see, outside the numbered calls.
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let inner = self.0.lock();
         match inner.volume.lookup(path) {
@@ -188,14 +187,14 @@ impl SimDisk {
     }
 }
 
-/// How the current call proceeds.
+/// How a numbered call proceeds.
 enum Admission {
     Normal,
-    Fault(Fault),
+    Fault(DiskFault),
 }
 
 impl Inner {
-    /// Counts a call and tells whether it may run.
+    /// Counts a call and returns whether it may run.
     fn admit(&mut self) -> io::Result<Admission> {
         if !self.powered {
             return Err(no_power());
@@ -204,7 +203,7 @@ impl Inner {
         let calls = self.calls;
         match self.faults.remove(&calls) {
             None => Ok(Admission::Normal),
-            Some(Fault::PowerCut) => {
+            Some(DiskFault::PowerCut) => {
                 self.powered = false;
                 Err(no_power())
             }
@@ -212,7 +211,7 @@ impl Inner {
         }
     }
 
-    /// As `admit`, for calls that only work or fail.
+    /// As `admit`, for calls that either succeed or fail.
     fn admit_plain(&mut self) -> io::Result<()> {
         match self.admit()? {
             Admission::Normal => Ok(()),
@@ -221,7 +220,7 @@ impl Inner {
     }
 }
 
-impl Fault {
+impl DiskFault {
     fn error(self) -> io::Error {
         match self {
             Self::Error(kind) => kind.into(),
@@ -259,14 +258,16 @@ impl Drop for SimLock {
 }
 
 impl Disk for SimDisk {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let mut inner = self.0.lock();
         inner.admit_plain()?;
         let id = match inner.volume.lookup(path) {
             Ok(Entry::Dir(_)) => return Err(ErrorKind::IsADirectory.into()),
-            Ok(Entry::File(_)) if how == Open::CreateNew => return Err(ErrorKind::AlreadyExists.into()),
+            Ok(Entry::File(_)) if how == OpenMode::CreateNew => return Err(ErrorKind::AlreadyExists.into()),
             Ok(Entry::File(id)) => id,
-            Err(error) if error.kind() == ErrorKind::NotFound && matches!(how, Open::Create | Open::CreateNew) => {
+            Err(error)
+                if error.kind() == ErrorKind::NotFound && matches!(how, OpenMode::Create | OpenMode::CreateNew) =>
+            {
                 let (dir, name) = inner.volume.parent(path)?;
                 let id = inner.volume.fresh_id();
                 inner.volume.files.insert(id, Inode::default());
@@ -275,7 +276,7 @@ impl Disk for SimDisk {
             }
             Err(error) => return Err(error),
         };
-        Ok(Box::new(SimFile { disk: self.clone(), id, boot: inner.boot, writable: how != Open::Read }))
+        Ok(Box::new(SimFile { disk: self.clone(), id, boot: inner.boot, writable: how != OpenMode::Read }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
@@ -319,7 +320,7 @@ impl Disk for SimDisk {
         let directory = inner.volume.dirs.get_mut(&id).expect("looked up");
         match admission {
             Admission::Normal => directory.sync(),
-            // Directories are journalled: a failed sync leaves their changes pending.
+            // Directories are journalled: after a failed sync their changes are still pending.
             Admission::Fault(fault) => return Err(fault.error()),
         }
         Ok(())
@@ -340,7 +341,7 @@ impl Disk for SimDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        drop(self.open(path, Open::Create)?);
+        drop(self.open(path, OpenMode::Create)?);
         let mut inner = self.0.lock();
         if !inner.locks.insert(path.to_owned()) {
             return Err(ErrorKind::WouldBlock.into());
@@ -350,12 +351,12 @@ impl Disk for SimDisk {
 }
 
 impl SimFile {
-    /// Runs `work` on the inode after counting the call.
+    /// Counts the call and runs `work` on the inode.
     fn with<T>(&self, work: impl FnOnce(&mut Inode, Admission) -> io::Result<T>) -> io::Result<T> {
         let mut inner = self.disk.0.lock();
         let admission = inner.admit()?;
         if inner.boot != self.boot {
-            return Err(io::Error::other("this handle is of an earlier run"));
+            return Err(io::Error::other("stale handle of an earlier run"));
         }
         let inode = inner.volume.files.get_mut(&self.id).expect("inodes are kept");
         work(inode, admission)
@@ -382,8 +383,8 @@ impl SimFile {
                 Ok(())
             }
             Admission::Fault(fault) => {
-                if fault == Fault::LostSync {
-                    inode.versions.clear(); // clean for the system, and never written
+                if fault == DiskFault::LostSync {
+                    inode.versions.clear(); // clean for the kernel, but never written
                 }
                 Err(fault.error())
             }
@@ -438,7 +439,7 @@ impl DiskFile for SimFile {
 
     fn identity(&self) -> io::Result<FileIdentity> {
         let id = self.id;
-        // Ids are never used again.
+        // Ids are never reused.
         self.with(|_, admission| plain(&admission).map(|()| FileIdentity { inode: id, born_ns: 0 }))
     }
 

@@ -1,6 +1,6 @@
-//! Dates the way Java prints them, in UTC.
+//! Dates in Java's formats, in UTC.
 
-/// A moment, taken apart.
+/// Calendar fields of a time.
 struct Civil {
     year: i64,
     month: usize,
@@ -14,7 +14,7 @@ struct Civil {
 const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
 const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
-/// The Gregorian calendar, counted in years that begin in March so that the leap day is the last.
+/// The Gregorian calendar, in years that begin in March, so that a leap day is the last day.
 fn civil(time_ms: i64) -> Civil {
     let seconds = time_ms.div_euclid(1000);
     let (days, second_of_day) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
@@ -35,14 +35,14 @@ fn civil(time_ms: i64) -> Civil {
     }
 }
 
-/// `11/15/26, 6:44:09 AM UTC`
+/// In Java's short format: `11/15/26, 6:44:09 AM UTC`.
 pub(super) fn short_date(time_ms: i64) -> String {
     let Civil { year, month, day, hour, minute, second, .. } = civil(time_ms);
     let (half, hour) = (if hour < 12 { "AM" } else { "PM" }, (hour + 11) % 12 + 1);
     format!("{}/{day}/{:02}, {hour}:{minute:02}:{second:02} {half} UTC", month + 1, year.rem_euclid(100))
 }
 
-/// `Sun Nov 15 06:44:10 UTC 2026`
+/// In the format of Java's `Date.toString`: `Sun Nov 15 06:44:10 UTC 2026`.
 pub(super) fn long_date(time_ms: i64) -> String {
     let Civil { year, month, day, weekday, hour, minute, second } = civil(time_ms);
     format!("{} {} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}", DAYS[weekday], MONTHS[month])
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_match_java() {
         check(0, "1/1/70, 12:00:00 AM UTC", "Thu Jan 01 00:00:00 UTC 1970");
         check(-1, "12/31/69, 11:59:59 PM UTC", "Wed Dec 31 23:59:59 UTC 1969");
         check(951_782_400_000, "2/29/00, 12:00:00 AM UTC", "Tue Feb 29 00:00:00 UTC 2000");

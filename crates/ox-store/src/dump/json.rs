@@ -1,10 +1,10 @@
-//! Writing JSON: the little that dumps need.
+//! A minimal JSON encoder for dumps.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// One object, written field by field.
+/// A JSON object, written field by field.
 pub(super) struct Object(String);
 
 impl Object {
@@ -36,7 +36,7 @@ impl Object {
         self
     }
 
-    /// Bytes in base64; null is null.
+    /// Bytes in base64; `None` as null.
     pub(super) fn bytes(mut self, key: &str, value: Option<&[u8]>) -> Self {
         self.key(key);
         match value {
@@ -74,7 +74,7 @@ impl Object {
     }
 }
 
-/// A quoted text.
+/// The text as a JSON string.
 pub(super) fn quoted(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
     put_text(&mut out, text);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_we_write_is_json() {
+    fn output_is_valid_json() {
         let text = "a\"b\\c\n\u{1}\u{1f600}";
         let object = Object::new()
             .text("text", text)

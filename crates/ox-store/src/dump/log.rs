@@ -1,12 +1,12 @@
 //! A log as text: one line per transaction.
 //!
-//! Unlike recovery, a dump goes on behind a record whose checksum does not fit, and says so: it is a tool for
-//! looking at damage.
+//! Unlike recovery, a dump continues after a record with a wrong checksum, and marks it, because its purpose is to show
+//! damage.
 
 use super::date::short_date;
 use super::json::{Object, quoted};
-use crate::disk::{Disk, DiskFile, Open, read_full};
-use crate::error::{Damage, Error, IoContext};
+use crate::disk::{Disk, DiskFile, OpenMode, read_full};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
 use ox_proto::log_frame::{END_BYTE, HEAD_BYTES, OVERHEAD_BYTES};
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
@@ -15,37 +15,41 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
 
-/// How a log is printed.
+/// The output format of a log dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// As Apache's transaction log toolkit does.
+    /// The format of Apache's transaction log toolkit.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// What a dump found.
+/// The result of a dump.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSummary {
-    /// Complete records.
+    /// The number of complete records.
     pub records: u64,
-    /// Records whose checksum does not fit.
+    /// The number of records with a wrong checksum.
     pub damaged: u64,
-    /// Where the last record ends.
+    /// The offset after the last record.
     pub end: u64,
-    /// Something that is no record follows.
+    /// Bytes that are not a record follow.
     pub is_partial: bool,
 }
 
-/// Prints a log.
-pub fn dump_log(disk: &dyn Disk, path: &Path, format: LogFormat, out: &mut dyn Write) -> Result<LogSummary, Error> {
+pub fn dump_log(
+    disk: &dyn Disk,
+    path: &Path,
+    format: LogFormat,
+    out: &mut dyn Write,
+) -> Result<LogSummary, StoreError> {
     let (version, dbid) = match LogReader::open(disk, path)?.header() {
         LogHeader::Log { version, dbid } => (version, dbid),
         LogHeader::Missing => return Err(unreadable(path, Damage::NoHeader)),
         LogHeader::BadMagic(_) => return Err(unreadable(path, Damage::BadMagic)),
     };
-    let file = disk.open(path, Open::Read).context("open", path)?;
-    let mut frames = Frames { file: &*file, length: file.len().context("measure", path)?, offset: LOG_HEADER_BYTES };
+    let file = disk.open(path, OpenMode::Read).context("open", path)?;
+    let mut frames = Frames { file: &*file, length: file.len().context("stat", path)?, offset: LOG_HEADER_BYTES };
     let mut summary = LogSummary { end: LOG_HEADER_BYTES, ..LogSummary::default() };
     if format == LogFormat::Text {
         let line = format!("ZooKeeper Transactional Log File with dbid {dbid} txnlog format version {version}");
@@ -72,15 +76,15 @@ pub fn dump_log(disk: &dyn Disk, path: &Path, format: LogFormat, out: &mut dyn W
     Ok(summary)
 }
 
-fn unreadable(path: &Path, damage: Damage) -> Error {
-    Error::Corrupt { path: path.to_owned(), offset: 0, after: Zxid::ZERO, damage }
+fn unreadable(path: &Path, damage: Damage) -> StoreError {
+    StoreError::Corrupt { path: path.to_owned(), offset: 0, after: Zxid::ZERO, damage }
 }
 
-/// A frame, whether or not its checksum fits.
-struct Loose {
+/// A frame, whether or not its checksum matches.
+struct RawFrame {
     record: Vec<u8>,
     fits: bool,
-    /// The mark behind it is there; without it nothing further can be told.
+    /// The end byte is present; without it, nothing further can be read.
     is_ended: bool,
 }
 
@@ -91,7 +95,7 @@ struct Frames<'a> {
 }
 
 impl Frames<'_> {
-    fn next(&mut self, path: &Path) -> Result<Option<Loose>, Error> {
+    fn next(&mut self, path: &Path) -> Result<Option<RawFrame>, StoreError> {
         let mut head = [0; HEAD_BYTES];
         let count = read_full(self.file, &mut head, self.offset).context("read", path)?;
         let length = head.last_chunk().map_or(0, |word| i32::from_be_bytes(*word));
@@ -106,19 +110,19 @@ impl Frames<'_> {
         self.offset += (size + OVERHEAD_BYTES) as u64;
         let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
         let fits = i64::from(simd_adler32::adler32(&record.as_slice())) == checksum;
-        Ok(Some(Loose { record, fits, is_ended }))
+        Ok(Some(RawFrame { record, fits, is_ended }))
     }
 
-    /// Something other than zeros follows.
-    fn has_more(&self, path: &Path) -> Result<bool, Error> {
+    /// Whether anything but zeros follows.
+    fn has_more(&self, path: &Path) -> Result<bool, StoreError> {
         let mut rest = vec![0; usize::try_from(self.length - self.offset).unwrap_or(usize::MAX)];
         let count = read_full(self.file, &mut rest, self.offset).context("read", path)?;
         Ok(rest[..count].iter().any(|byte| *byte != 0))
     }
 }
 
-/// Compat: a record whose checksum does not fit is printed twice, marked and plain.
-fn text_lines(frame: &Loose) -> String {
+// Compat: a record with a wrong checksum is printed twice, marked and unmarked.
+fn text_lines(frame: &RawFrame) -> String {
     let line = text_line(&frame.record);
     if frame.fits { line } else { format!("CRC ERROR - {line}{line}") }
 }
@@ -179,7 +183,7 @@ fn put_txn(line: &mut String, txn: &Txn<'_>) {
 
 fn create_text(create: &CreateTxn<'_>) -> String {
     let CreateTxn { kind, path, data, acl, parent_cversion } = create;
-    // Compat: Java prints each entry of a list with a line break of its own.
+    // Compat: Java ends each ACL entry with a newline.
     let entries: Vec<String> = acl
         .to_stored()
         .iter()
@@ -195,7 +199,7 @@ fn create_text(create: &CreateTxn<'_>) -> String {
     }
 }
 
-/// Compat: the elements of a multi are printed as the bytes they are.
+// Compat: the elements of a multi are printed as raw bytes.
 fn put_multi(line: &mut String, bytes: &[u8]) {
     for (index, (kind, body)) in multi_elements(bytes).into_iter().enumerate() {
         let separator = if index == 0 { ' ' } else { ';' };
@@ -214,7 +218,7 @@ fn multi_elements(bytes: &[u8]) -> Vec<(i32, &[u8])> {
     elements
 }
 
-/// A text in jute's CSV form.
+/// The text in jute's CSV form.
 fn csv(text: &str) -> String {
     let mut out = String::from("'");
     for letter in text.chars() {
@@ -241,7 +245,7 @@ fn lossy(data: Option<&[u8]>) -> String {
     data.map(|bytes| String::from_utf8_lossy(bytes).into_owned()).unwrap_or_default()
 }
 
-fn json_line(frame: &Loose) -> String {
+fn json_line(frame: &RawFrame) -> String {
     let object = match Record::decode(&frame.record) {
         Ok(record) => {
             let TxnHeader { session, cxid, zxid, time_ms, kind } = record.header;

@@ -1,14 +1,15 @@
 //! A snapshot as text: every node with its metadata, then the sessions.
 //!
-//! Nodes are printed as they are met, parents first, in the order of the file; memory does not grow with them.
+//! Nodes are printed in the order of the file, parents first, while they are read; memory does not grow with their
+//! number.
 
 use super::date::long_date;
 use super::json::{Object, quoted};
 use crate::disk::Disk;
-use crate::error::{Error, IoContext};
+use crate::error::{IoContext, StoreError};
 use crate::names::SnapshotFile;
-use crate::snapshot::Contents;
-use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use crate::snapshot::SnapshotContents;
+use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ox_proto::{RawAcls, SessionId, Zxid};
@@ -16,30 +17,30 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-/// How a snapshot is printed.
+/// The output format of a snapshot dump.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SnapshotFormat {
-    /// As Apache's snapshot toolkit does, with the length of each node's data.
+    /// The format of Apache's snapshot toolkit, with the length of each node's data.
     Text,
-    /// The same with the data, in base64.
+    /// As `Text`, with the data in base64.
     TextWithData,
     /// The format of the disk usage viewer `ncdu`, as Apache's toolkit writes it.
     Ncdu {
-        /// The time of the export.
+        /// The time of the export, in ms since 1970.
         now_ms: i64,
     },
-    /// One JSON object per line: sessions, lists and nodes as they are stored.
+    /// One JSON object per line: sessions, ACLs and nodes as they are stored.
     Json,
 }
 
-/// Prints a snapshot, of a damaged one as much as can be read; that is an error then. The checksums come last, so
-/// what was printed can be trusted only if this succeeds.
+/// Prints a snapshot. Of a damaged one, prints as much as can be read and returns an error. The checksums are at the
+/// end, so the output can be trusted only if this succeeds.
 pub fn dump_snapshot(
     disk: &dyn Disk,
     file: &SnapshotFile,
     format: SnapshotFormat,
     out: &mut dyn Write,
-) -> Result<Contents, Error> {
+) -> Result<SnapshotContents, StoreError> {
     let mut facts = Facts { newest: file.last, ..Facts::default() };
     let found = read_snapshot(disk, file, &mut facts);
     if found.is_err() && facts.is_empty() {
@@ -57,7 +58,7 @@ pub fn dump_snapshot(
     contents
 }
 
-/// What has to be known before the first line.
+/// What must be known before the first line is printed.
 #[derive(Default)]
 struct Facts {
     nodes: u64,
@@ -72,7 +73,7 @@ impl Facts {
     }
 }
 
-impl Sink for Facts {
+impl SnapshotSink for Facts {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
         self.sessions.push((id, timeout_ms));
         Ok(())
@@ -96,16 +97,16 @@ impl Sink for Facts {
 struct Printer<'a> {
     format: SnapshotFormat,
     out: &'a mut dyn Write,
-    /// The node before, whose form depends on whether a child follows: path and object.
+    /// Path and object of the previous node, whose form depends on whether a child follows.
     pending: Option<(String, String)>,
-    /// Paths of the nodes whose children are being printed.
+    /// The paths of the nodes whose children are being printed.
     open: Vec<String>,
     inode: u64,
-    /// Why nothing more can be printed.
+    /// The error that stopped the output.
     failed: Option<io::Error>,
 }
 
-impl Sink for Printer<'_> {
+impl SnapshotSink for Printer<'_> {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
         self.json(|| Object::new().hex("session", id.0).number("timeout", timeout_ms.into()))
     }
@@ -134,7 +135,7 @@ impl Sink for Printer<'_> {
 impl Printer<'_> {
     fn begin(&mut self, facts: &Facts) -> io::Result<()> {
         match self.format {
-            // Compat: Apache keeps the root under two names and counts both.
+            // Compat: Apache stores the root under two names and counts both.
             SnapshotFormat::Text | SnapshotFormat::TextWithData => {
                 writeln!(self.out, "ZNode Details (count={}):", facts.nodes + 1)
             }
@@ -199,7 +200,7 @@ impl Printer<'_> {
         })
     }
 
-    /// A node with children is an array that starts with the node itself, one without is the object alone.
+    /// A node with children is an array that starts with the node itself; one without is just the object.
     fn ncdu(&mut self, node: &StoredNode<'_>) -> io::Result<()> {
         let parent = node.path.rfind('/').map(|cut| &node.path[..cut]);
         self.close_up_to(parent)?;
@@ -212,8 +213,8 @@ impl Printer<'_> {
         Ok(())
     }
 
-    /// Prints the pending node, now that it is known whether it is the parent of what follows, and ends the arrays
-    /// of nodes that are not above it.
+    /// Prints the pending node, now that it is known whether it has children, and closes the arrays of nodes that are
+    /// not ancestors of the next one.
     fn close_up_to(&mut self, parent: Option<&str>) -> io::Result<()> {
         if let Some((path, object)) = self.pending.take() {
             if parent == Some(path.as_str()) {

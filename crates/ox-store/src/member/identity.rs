@@ -1,23 +1,23 @@
-//! Whose directory this is.
+//! The owner of a data directory.
 //!
-//! `oxk.identity` in each directory holds the server's id as a decimal text. Another id means that the directory was
-//! copied from another member, whose promises and acknowledgements are not ours: it is refused untouched (K58). Apache
-//! does not know the file, so a directory without it is taken over.
+//! `oxk.identity` in each directory contains the server id as a decimal number. A different id means that the directory
+//! was copied from another member, whose accepted epochs and acknowledgements are not ours: it is refused unchanged
+//! (K58). Apache does not write the file, so a directory without it is accepted.
 
+use crate::atomic_file;
 use crate::disk::Disk;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::names::Dirs;
-use crate::small_file;
 use std::path::Path;
 
 const NAME: &str = "oxk.identity";
 
-/// Refuses the directories of another server; writes nothing.
-pub(crate) fn check(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), Error> {
+/// Refuses directories of another server, without writing anything.
+pub(crate) fn check(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), StoreError> {
     for dir in dirs.each() {
         match read(disk, dir)? {
             Some(found) if found != server => {
-                return Err(Error::OtherServer { path: dir.to_owned(), found, server });
+                return Err(StoreError::OtherServer { path: dir.to_owned(), found, server });
             }
             _ => (),
         }
@@ -25,17 +25,17 @@ pub(crate) fn check(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), Err
     Ok(())
 }
 
-/// Writes the id where it is missing, or no number.
-pub(crate) fn claim(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), Error> {
+/// Writes the server id where it is missing or malformed.
+pub(crate) fn claim(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), StoreError> {
     for dir in dirs.each() {
         if read(disk, dir)?.is_none() {
-            small_file::replace(disk, None, dir, NAME, server.to_string().as_bytes())?;
+            atomic_file::replace(disk, None, dir, NAME, server.to_string().as_bytes())?;
         }
     }
     Ok(())
 }
 
-fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<i64>, Error> {
-    let bytes = small_file::read(disk, &dir.join(NAME))?;
+fn read(disk: &dyn Disk, dir: &Path) -> Result<Option<i64>, StoreError> {
+    let bytes = atomic_file::read(disk, &dir.join(NAME))?;
     Ok(bytes.and_then(|bytes| std::str::from_utf8(&bytes).ok()?.parse().ok()))
 }

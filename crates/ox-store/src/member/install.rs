@@ -1,17 +1,17 @@
-//! Replacing a history by the leader's (SNAP).
+//! Installing a leader's snapshot (SNAP).
 //!
-//! What is stored may be another history than the leader's, above and below the zxid of its snapshot, so all of it has to
-//! go; but it may also hold what others rely on, so it stays until the new one is certain. A note makes the switch one
-//! step, whenever the power goes:
+//! The local history may differ from the leader's, both above and below the zxid of the snapshot, so all of it must be
+//! replaced. But other members may rely on it, so it is kept until the new one is durable. A note makes the switch
+//! atomic:
 //!
 //! ```text
-//! snapshot written, synced, read back ──> note ──> snapshot gets its name ──> note: moving ──> all else moved aside ──> no note
-//!                        (the old history counts)  └──────────────── (the new history counts) ────────────────┘
+//! snapshot written, synced, read back ──> note ──> snapshot renamed ──> note: moving ──> others moved aside ──> no note
+//!             (the old history is valid)  └────────────────── (the new history is valid) ─────────────────┘
 //! ```
-//! A start that finds a note looks whether the snapshot that it describes is there. If so, it finishes the moving before
-//! anything is read; if not and nothing was moved, it removes the note. What was moved (`old.<zxid>.<name>`) goes when
-//! another snapshot is durable. In a copy of a running server's directory the note may be older than the other files, so
-//! that it is not followed.
+//! If a start finds a note and the snapshot that it describes, it completes the move before it reads anything; if the
+//! snapshot is missing and nothing was moved, it removes the note. Moved files (`old.<zxid>.<name>`) are removed when
+//! another snapshot is durable. In a copy of a running server's directory the note may be older than the other files,
+//! so it is not followed.
 //!
 //! `oxk.install`, beside the snapshots, big-endian:
 //!
@@ -26,15 +26,15 @@
 //! | 40 | 8 | Adler-32 of bytes 0 to 39, zero-extended |
 
 use super::MemberLog;
-use crate::disk::{Disk, Open, read_full};
-use crate::error::{Error, IoContext};
+use crate::atomic_file;
+use crate::disk::{Disk, OpenMode, read_full};
+use crate::error::{IoContext, StoreError};
+use crate::free_space::Reserve;
 use crate::limits::READ_CHUNK_BYTES;
-use crate::lineage::Lineage;
 use crate::marker::{Marker, write_durably};
 use crate::names::{self, Compression, Dirs, SnapshotFile, old_name, snapshot_name};
-use crate::small_file;
-use crate::snapshot::write::{Terms, publish};
-use crate::space::Reserve;
+use crate::snapshot::write::{WriteLimits, publish};
+use crate::valid_range::ValidRange;
 use ox_proto::Zxid;
 use ox_tree::FrozenView;
 use simd_adler32::Adler32;
@@ -48,17 +48,17 @@ const BYTES: usize = 48;
 const COMPRESSIONS: [Compression; 3] = [Compression::None, Compression::Gz, Compression::Snappy];
 
 impl MemberLog {
-    /// Makes `frozen` the history, in place of everything that is stored. Nothing appended may be waiting for its sync
-    /// any more. An error means that the process has to end; the next start finds the old history or the new one.
-    pub fn install(&mut self, frozen: &FrozenView) -> Result<SnapshotFile, Error> {
+    /// Replaces the local history by `frozen`. All appended records must be synced. After an error the process must
+    /// end; the next start finds the old history or the new one.
+    pub fn install(&mut self, frozen: &FrozenView) -> Result<SnapshotFile, StoreError> {
         self.job(|log| {
             log.log.finish()?;
             let shared = Arc::clone(&log.store.0);
             let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.epochs_reserve);
             let _files = shared.files.lock();
-            *shared.lineage.lock() = Lineage::Unusable;
-            // There is no sync without it, so it may have all the space there is.
-            let prepared = log.store.prepare(frozen, Terms::ANY)?;
+            *shared.valid_range.lock() = ValidRange::Unusable;
+            // The member cannot be synchronised without it, so it may use all free space.
+            let prepared = log.store.prepare(frozen, WriteLimits::ANY)?;
             let note = Note::new(disk, &prepared.unfinished, &prepared.file)?;
             note.write(disk, reserve, dirs)?;
             let file = publish(disk, prepared)?;
@@ -73,7 +73,7 @@ impl MemberLog {
     }
 }
 
-/// What the note says.
+/// The contents of `oxk.install`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Note {
     last: Zxid,
@@ -83,44 +83,44 @@ struct Note {
     moving: bool,
 }
 
-/// Whether an earlier run has begun one.
-pub(crate) fn is_begun(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, Error> {
-    Ok(small_file::read(disk, &dirs.snapshots.join(NAME))?.is_some())
+/// Whether an earlier run has started an installation.
+pub(crate) fn is_begun(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, StoreError> {
+    Ok(atomic_file::read(disk, &dirs.snapshots.join(NAME))?.is_some())
 }
 
-/// Finishes, or forgets, what an earlier run began.
-pub(crate) fn resume(disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
+/// Completes or discards an installation that an earlier run has started.
+pub(crate) fn resume(disk: &dyn Disk, dirs: &Dirs) -> Result<(), StoreError> {
     let path = dirs.snapshots.join(NAME);
-    let Some(bytes) = small_file::read(disk, &path)? else { return Ok(()) };
-    let Some(note) = Note::decode(&bytes) else { return Err(Error::InstallUnreadable(path)) };
+    let Some(bytes) = atomic_file::read(disk, &path)? else { return Ok(()) };
+    let Some(note) = Note::decode(&bytes) else { return Err(StoreError::InstallUnreadable(path)) };
     if Marker::load(disk, &dirs.logs)?.is_some_and(|found| found.is_copied) {
-        return Err(Error::InstallCopied(path));
+        return Err(StoreError::InstallCopied(path));
     }
     let snapshot = dirs.snapshots.join(snapshot_name(note.last, note.compression));
     match fingerprint(disk, &snapshot)? {
         Some(found) if found == (note.length, note.adler) => {
-            // It was synced before it got its name; the name may not have been.
-            disk.sync_dir(&dirs.snapshots).context("sync directory", &dirs.snapshots)?;
+            // The file was synced before the rename, but the directory perhaps not.
+            disk.sync_dir(&dirs.snapshots).context("fsync directory", &dirs.snapshots)?;
             note.finish(disk, dirs)
         }
-        _ if note.moving => Err(Error::InstallLost(snapshot)),
-        _ => small_file::remove(disk, &dirs.snapshots, NAME),
+        _ if note.moving => Err(StoreError::InstallLost(snapshot)),
+        _ => atomic_file::remove(disk, &dirs.snapshots, NAME),
     }
 }
 
 impl Note {
-    fn new(disk: &dyn Disk, unfinished: &Path, file: &SnapshotFile) -> Result<Self, Error> {
+    fn new(disk: &dyn Disk, unfinished: &Path, file: &SnapshotFile) -> Result<Self, StoreError> {
         let found = fingerprint(disk, unfinished)?;
         let (length, adler) = found.ok_or(io::ErrorKind::NotFound.into()).context("open", unfinished)?;
         Ok(Self { last: file.last, compression: file.compression, length, adler, moving: false })
     }
 
-    fn write(&self, disk: &dyn Disk, reserve: &Reserve, dirs: &Dirs) -> Result<(), Error> {
-        small_file::replace(disk, Some(reserve), &dirs.snapshots, NAME, &self.encode())
+    fn write(&self, disk: &dyn Disk, reserve: &Reserve, dirs: &Dirs) -> Result<(), StoreError> {
+        atomic_file::replace(disk, Some(reserve), &dirs.snapshots, NAME, &self.encode())
     }
 
-    /// Moves everything but the snapshot aside; then the note can go.
-    fn finish(&self, disk: &dyn Disk, dirs: &Dirs) -> Result<(), Error> {
+    /// Moves all other files aside, and removes the note.
+    fn finish(&self, disk: &dyn Disk, dirs: &Dirs) -> Result<(), StoreError> {
         let listing = names::list(disk, dirs)?;
         let kept = dirs.snapshots.join(snapshot_name(self.last, self.compression));
         let logs = listing.logs.iter().map(|log| &log.path);
@@ -130,12 +130,12 @@ impl Note {
             disk.rename(path, &path.with_file_name(old_name(self.last, name))).context("rename", path)?;
         }
         for dir in dirs.each() {
-            disk.sync_dir(dir).context("sync directory", dir)?;
+            disk.sync_dir(dir).context("fsync directory", dir)?;
         }
-        // It spoke of the old history.
+        // The marker described the old history.
         let marker = Marker { last: self.last, ..Marker::default() };
         write_durably(disk, &dirs.logs, &marker)?;
-        small_file::remove(disk, &dirs.snapshots, NAME)
+        atomic_file::remove(disk, &dirs.snapshots, NAME)
     }
 
     fn encode(&self) -> [u8; BYTES] {
@@ -152,7 +152,7 @@ impl Note {
         bytes
     }
 
-    /// `None` for anything but an intact note.
+    /// Returns `None` unless the note is intact.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
         let number = |at: usize| bytes[at..].first_chunk().map(|word| i64::from_be_bytes(*word));
@@ -167,9 +167,9 @@ impl Note {
     }
 }
 
-/// Length and checksum of a file; none if there is none.
-fn fingerprint(disk: &dyn Disk, path: &Path) -> Result<Option<(u64, u32)>, Error> {
-    let file = match disk.open(path, Open::Read) {
+/// Length and checksum of a file; `None` if it does not exist.
+fn fingerprint(disk: &dyn Disk, path: &Path) -> Result<Option<(u64, u32)>, StoreError> {
+    let file = match disk.open(path, OpenMode::Read) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error).context("open", path),
@@ -190,7 +190,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_intact_note_counts() {
+    fn only_intact_notes_are_decoded() {
         for compression in COMPRESSIONS {
             let note = Note { last: Zxid(14), compression, length: 619, adler: 0xf987_0c34, moving: true };
             let bytes = note.encode();

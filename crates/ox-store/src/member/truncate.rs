@@ -1,76 +1,76 @@
-//! Cutting a history: what a new leader does not have must go, and must never come back (TRUNC).
+//! Truncating the log: removing transactions that a new leader does not have, for good (TRUNC).
 //!
-//! Everything is read first. Recovery is run with a limit, as if the files ended there; what it builds on has to be left
-//! over, so if that does not work nothing is touched. Then, each step durable before the next:
+//! Everything is read first. Recovery runs with a limit, as if the files ended there; if that fails, nothing is
+//! changed. Then, each step durable before the next:
 //!
-//! 1. the marker is lowered, because what it vouches for is about to go;
-//! 2. snapshots that contain anything above the limit are removed;
-//! 3. logs that lie wholly above it are removed, newest first;
-//! 4. the log that contains it is cut behind its last record that stays;
-//! 5. what is left is recovered again, and must end where the first reading said.
+//! 1. lower the marker, because the bytes before its position will not all remain;
+//! 2. remove snapshots that contain anything above the limit;
+//! 3. remove logs that lie completely above it, newest first;
+//! 4. truncate the log that contains it after the last remaining record;
+//! 5. recover from the remaining files, which must end where the first recovery did.
 //!
-//! A crash on the way leaves a history without holes that ends somewhere between the two: older snapshots lead to the
-//! same records, because every snapshot that goes was met as a record on the way. The server joins again and is cut again.
+//! A crash leaves a history without gaps that ends somewhere between the two: older snapshots lead to the same records,
+//! because replay has passed the zxid of every removed snapshot. The server joins again and is truncated again.
 
 use super::{Loaded, MemberLog};
-use crate::disk::{Disk, Open};
-use crate::error::{Damage, Error, IoContext};
-use crate::lineage::Lineage;
+use crate::disk::{Disk, OpenMode};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, write_durably};
 use crate::names::{LogFile, SnapshotFile};
 use crate::recovery::repair::sync_file;
-use crate::recovery::replay::Beyond;
+use crate::recovery::replay::AboveLimit;
 use crate::recovery::{Files, MemberRules, Recovered, Rules, recover};
-use crate::snapshot::read::{Sink, StoredNode, read_snapshot};
+use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use crate::snapshot::write::Structure;
 use crate::store::Shared;
+use crate::valid_range::ValidRange;
 use ox_proto::{RawAcls, SessionId, Zxid};
 use std::sync::Arc;
 
-/// What became of a truncation.
+/// The result of a truncation.
 pub enum Truncated {
-    /// The history ends at the zxid that was asked for.
+    /// The history ends at the requested zxid.
     Done(Box<Loaded>),
-    /// That zxid was not part of it, and it ends before: join again and claim what there is.
+    /// The requested zxid is not part of the history, which now ends before it. The member joins again with that.
     Short(Box<Loaded>),
-    /// Nothing was touched, for this reason: join again and ask for a snapshot.
+    /// Nothing was changed, for this reason. The member joins again and needs a snapshot.
     NotPossible(String),
 }
 
 impl MemberLog {
-    /// Removes everything above `to`. Nothing appended may be waiting for its sync any more. An error means that the
-    /// files are in between: the process has to end, and the next start finds out.
-    pub fn truncate(&mut self, to: Zxid) -> Result<Truncated, Error> {
+    /// Removes all transactions above `to`. All appended records must be synced. After an error the files are in an
+    /// intermediate state: the process must end, and the next start recovers.
+    pub fn truncate(&mut self, to: Zxid) -> Result<Truncated, StoreError> {
         self.job(|log| {
             log.log.finish()?;
             let shared = Arc::clone(&log.store.0);
             let _files = shared.files.lock();
-            let is_member = matches!(*shared.lineage.lock(), Lineage::Member(_));
+            let is_member = matches!(*shared.valid_range.lock(), ValidRange::Member(_));
             if !is_member || log.last() < to {
                 return Ok(Truncated::NotPossible(format!("the history ends at {}", log.last())));
             }
             match log.plan(&shared, to) {
-                Ok(plan) => log.carry_out(&shared, &plan, to),
+                Ok(plan) => log.execute(&shared, &plan, to),
                 Err(error) if error.is_damage() => Ok(Truncated::NotPossible(error.to_string())),
                 Err(error) => Err(error),
             }
         })
     }
 
-    /// Finds out what has to go, and that enough is left.
-    fn plan(&self, shared: &Shared, to: Zxid) -> Result<Plan, Error> {
+    /// Determines what must be removed, and that the rest is a complete history.
+    fn plan(&self, shared: &Shared, to: Zxid) -> Result<Plan, StoreError> {
         let listing = self.store.listing()?;
         let disk = &*shared.disk;
         let files = Files::new(disk, &shared.dirs, &listing)?;
         let rules = self.member.rules(&self.options);
-        let member = rules.member.map(|member| MemberRules { limit: Some(to), window: 0, ..member });
+        let member = rules.member.map(|member| MemberRules { limit: Some(to), recent_max: 0, ..member });
         let Recovered { replay, snapshot, .. } = recover(&files, &Rules { member, ..rules }, &self.tree_options)?;
         if let Some(torn) = replay.torn {
             let damage = Damage::BadFrame { intact_after: 0 };
-            return Err(Error::Corrupt { path: torn.log.path, offset: torn.offset, after: torn.after, damage });
+            return Err(StoreError::Corrupt { path: torn.log.path, offset: torn.offset, after: torn.after, damage });
         }
-        // What stays is all there will be.
+        // The remaining files will be the whole history.
         for path in replay.used.iter().chain(snapshot.iter().map(|(file, _)| &file.path)) {
             sync_file(disk, path)?;
         }
@@ -87,52 +87,51 @@ impl MemberLog {
         Ok(Plan { last: replay.last, snapshots, logs, cut })
     }
 
-    fn carry_out(&mut self, shared: &Shared, plan: &Plan, to: Zxid) -> Result<Truncated, Error> {
-        *shared.lineage.lock() = Lineage::Unusable;
+    fn execute(&mut self, shared: &Shared, plan: &Plan, to: Zxid) -> Result<Truncated, StoreError> {
+        *shared.valid_range.lock() = ValidRange::Unusable;
         plan.remove(shared)?;
         let listing = self.store.listing()?;
         let disk = &*shared.disk;
         let files = Files::new(disk, &shared.dirs, &listing)?;
         let recovered = recover(&files, &self.member.rules(&self.options), &self.tree_options)?;
         if recovered.replay.last != plan.last {
-            return Err(Error::TruncateFailed { wanted: plan.last, found: recovered.replay.last });
+            return Err(StoreError::TruncateFailed { wanted: plan.last, found: recovered.replay.last });
         }
-        let mut loaded = self.settle_files(recovered, &listing)?;
-        // The start of an epoch has no record: whoever took over that epoch has all that came before it.
+        let mut loaded = self.make_files_durable(recovered, &listing)?;
+        // The start of an epoch has no record. A member whose current epoch it is has everything before it.
         let is_start = to.counter() == 0 && to.epoch() <= self.epochs().current;
         if plan.last < to && is_start {
-            self.claim(&mut loaded, to);
+            self.adopt_epoch_start(&mut loaded, to);
         }
         let is_done = loaded.state.last_zxid() == to;
         let loaded = Box::new(loaded);
         Ok(if is_done { Truncated::Done(loaded) } else { Truncated::Short(loaded) })
     }
 
-    fn claim(&mut self, loaded: &mut Loaded, start: Zxid) {
+    fn adopt_epoch_start(&mut self, loaded: &mut Loaded, start: Zxid) {
         loaded.state.set_last_zxid(start);
         loaded.reach = loaded.reach.max(start);
         self.log.continue_after(start);
-        if let Lineage::Member(history) = &mut *self.store.0.lineage.lock() {
+        if let ValidRange::Member(history) = &mut *self.store.0.valid_range.lock() {
             history.synced = start;
         }
     }
 }
 
-/// What has to go.
+/// The files to be removed.
 struct Plan {
-    /// The last record that stays.
+    /// The last remaining record.
     last: Zxid,
     snapshots: Vec<SnapshotFile>,
-    /// Oldest first.
     logs: Vec<LogFile>,
-    cut: Option<Beyond>,
+    cut: Option<AboveLimit>,
 }
 
 impl Plan {
-    fn remove(&self, shared: &Shared) -> Result<(), Error> {
+    fn remove(&self, shared: &Shared) -> Result<(), StoreError> {
         let (disk, dirs) = (&*shared.disk, &shared.dirs);
         let marker = match &self.cut {
-            Some(Beyond { log, offset, identity, .. }) => {
+            Some(AboveLimit { log, offset, identity, .. }) => {
                 Marker { log: log.first, position: *offset, identity: *identity, last: self.last, ..Marker::default() }
             }
             None => Marker { last: self.last, ..Marker::default() },
@@ -141,35 +140,35 @@ impl Plan {
         for snapshot in &self.snapshots {
             disk.remove(&snapshot.path).context("remove", &snapshot.path)?;
         }
-        disk.sync_dir(&dirs.snapshots).context("sync directory", &dirs.snapshots)?;
+        disk.sync_dir(&dirs.snapshots).context("fsync directory", &dirs.snapshots)?;
         for log in self.logs.iter().rev() {
             disk.remove(&log.path).context("remove", &log.path)?;
-            disk.sync_dir(&dirs.logs).context("sync directory", &dirs.logs)?;
+            disk.sync_dir(&dirs.logs).context("fsync directory", &dirs.logs)?;
         }
-        if let Some(Beyond { log, offset, .. }) = &self.cut {
-            let file = disk.open(&log.path, Open::Write).context("open", &log.path)?;
-            file.set_len(*offset).context("cut", &log.path)?;
-            file.sync_all().context("sync", &log.path)?;
+        if let Some(AboveLimit { log, offset, .. }) = &self.cut {
+            let file = disk.open(&log.path, OpenMode::Write).context("open", &log.path)?;
+            file.set_len(*offset).context("truncate", &log.path)?;
+            file.sync_all().context("fsync", &log.path)?;
         }
         Ok(())
     }
 }
 
-/// The last transaction that a snapshot contains, wholly or in part; none if it cannot be read, so that nobody knows.
+/// The last transaction that a snapshot contains, wholly or in part; `None` if it cannot be read.
 fn reach(disk: &dyn Disk, file: &SnapshotFile) -> Option<Zxid> {
     let mut newest = Newest { structure: Structure::default(), zxid: Zxid::ZERO };
     let trailer = read_snapshot(disk, file, &mut newest).ok()?.trailer;
-    let told = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid));
-    Some(told.unwrap_or(newest.zxid).max(file.last))
+    let recorded = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid));
+    Some(recorded.unwrap_or(newest.zxid).max(file.last))
 }
 
-/// Finds the newest zxid of any node.
+/// Finds the highest zxid of any node.
 struct Newest {
     structure: Structure,
     zxid: Zxid,
 }
 
-impl Sink for Newest {
+impl SnapshotSink for Newest {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
         self.structure.session(id, timeout_ms)
     }

@@ -1,21 +1,20 @@
-//! Comparing the digests that records and snapshots carry with the tree's own.
+//! Comparing the digests in records and snapshots with the tree's.
 //!
-//! A fuzzy snapshot holds part of the future, so nothing is compared before the tree has caught up with it; the
-//! snapshot's digest is compared when the transaction it was taken at has been applied. A mismatch is counted, not
-//! fatal (the writer may have been wrong), except that a first record of a new epoch that does not fit shows that
-//! the end of the old epoch is missing.
+//! A fuzzy snapshot contains parts of later transactions, so nothing is compared before replay has reached the last of
+//! them. The snapshot's digest is compared after the transaction at which it was computed. A mismatch is counted, but
+//! not fatal, because the writer may have been wrong. The exception is the first record of a new epoch: if it does not
+//! match, the end of the old epoch is missing.
 
 use ox_proto::Zxid;
 use ox_proto::txn::{DIGEST_VERSION, TxnDigest};
 use ox_tree::State;
 
-/// The comparison so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Digests {
     enabled: bool,
-    /// Nothing is compared before this.
+    /// The first zxid to compare.
     from: Zxid,
-    /// The snapshot's own digest, until it was compared.
+    /// The snapshot's digest, until it was compared.
     snapshot: Option<(Zxid, i64)>,
     pub(crate) compared: u64,
     pub(crate) mismatches: u64,
@@ -23,7 +22,7 @@ pub(crate) struct Digests {
 }
 
 impl Digests {
-    /// For a state loaded from a snapshot named `last` that contains parts of everything up to `reach`.
+    /// For a state loaded from the snapshot `last`, which contains parts of transactions up to `reach`.
     pub(crate) fn new(state: &State, last: Zxid, reach: Zxid, digest: Option<(Zxid, TxnDigest)>) -> Self {
         let snapshot = digest
             .filter(|(zxid, digest)| Zxid::ZERO < *zxid && last <= *zxid && digest.version == DIGEST_VERSION)
@@ -34,7 +33,7 @@ impl Digests {
         digests
     }
 
-    /// After a record was applied; true if its digest does not fit.
+    /// Counts a record that was applied; returns whether its digest differs.
     pub(crate) fn after(&mut self, zxid: Zxid, digest: Option<TxnDigest>, differs: bool, state: &State) -> bool {
         self.compare_snapshot(zxid, state);
         let comparable = digest.is_some_and(|digest| digest.version == DIGEST_VERSION);
@@ -45,7 +44,7 @@ impl Digests {
         differs
     }
 
-    /// True if digests were compared and all of them fitted.
+    /// Whether digests were compared and all of them matched.
     pub(crate) fn are_trusted(&self) -> bool {
         0 < self.compared && self.mismatches == 0
     }

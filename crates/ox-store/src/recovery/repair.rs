@@ -1,20 +1,21 @@
-//! What a start does to the files once it knows what they mean, and before anything is served.
+//! Changes that a start makes to the files after recovery, before anything is served.
 //!
-//! Each step is durable before the next, and a crash in between leads the next start to the same state:
+//! Each step is durable before the next, and after a crash in between the next start recovers the same state:
 //!
-//! 0. a member moves snapshots aside that are no way to its state any more;
-//! 1. what is cut from a torn log is saved as `damaged.*`, then the log ends with its last good record;
-//! 2. logs without a record go, because Apache would stumble over them;
-//! 3. snapshots that the history leaves behind are moved aside;
-//! 4. everything that the state was built from is synced. After a crash of the process its last records may be in
-//!    the page cache only, and a sync that failed then would be reported as good now: so whatever was not known to
-//!    be synced is written again before it is synced. The marker that says so comes last. It speaks of this directory from
-//!    then on, whatever that was copied from, and no longer of a clean stop.
+//! 0. a member moves snapshots aside that no longer lead to its state;
+//! 1. the bytes to be truncated from a torn log are saved as `damaged.*`, then the log is truncated after its last
+//!    intact record;
+//! 2. logs without records are removed, because Apache would fail on them;
+//! 3. snapshots that are not part of the history are moved aside;
+//! 4. all files of the history are synced. After a crash of the process its last records may be in the page cache only,
+//!    and if their fsync had failed, another fsync would report success. So everything that is not known to be synced
+//!    is rewritten first. The marker is written last. From then on it describes this directory, even if that is a copy,
+//!    and no longer a clean stop.
 
 use super::replay::{LastLog, TornLog};
 use super::{Files, Recovered};
-use crate::disk::{Disk, DiskFile, Open, read_full};
-use crate::error::{Error, IoContext};
+use crate::disk::{Disk, DiskFile, OpenMode, read_full};
+use crate::error::{IoContext, StoreError};
 use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, write_durably};
@@ -22,23 +23,22 @@ use crate::names::{SnapshotFile, old_name, unfinished_name};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
 
-/// A tail that was cut because it was never acknowledged.
+/// A tail that was truncated because it was never acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dropped {
-    /// The log.
+pub struct DroppedTail {
     pub path: PathBuf,
-    /// Where it ends now.
+    /// The new end of the log.
     pub offset: u64,
-    /// Its last record that is left (or that of the log before it).
+    /// The last remaining record, possibly of the previous log.
     pub after: Zxid,
-    /// The last intact record among those dropped, if any was intact.
+    /// The last intact record of the truncated tail, if any.
     pub last: Option<Zxid>,
-    /// Where the bytes went; none if there was no space for them.
+    /// The file with the truncated bytes; `None` if there was no space for it.
     pub saved_as: Option<PathBuf>,
 }
 
-/// Brings the logs and snapshots into the shape that the next start, ours or Apache's, can use.
-pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> Result<Option<Dropped>, Error> {
+/// Prepares logs and snapshots for the next start, ours or Apache's.
+pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> Result<Option<DroppedTail>, StoreError> {
     let (disk, logs) = (files.disk, &files.dirs.logs);
     let last = recovered.replay.last;
     if let Some(marker) = files.marker.filter(|marker| is_too_high(marker, recovered)) {
@@ -49,7 +49,7 @@ pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> R
         disk.remove(&log.path).context("remove", &log.path)?;
     }
     if !recovered.empty_logs.is_empty() {
-        disk.sync_dir(logs).context("sync directory", logs)?;
+        disk.sync_dir(logs).context("fsync directory", logs)?;
     }
     for snapshot in &recovered.ahead {
         move_aside(disk, &snapshot.path, now_ms)?;
@@ -57,8 +57,8 @@ pub(crate) fn repair(files: &Files<'_>, recovered: &Recovered, now_ms: i64) -> R
     Ok(dropped)
 }
 
-/// Makes durable what the state was built from.
-pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Error> {
+/// Makes all files of the history durable.
+pub(crate) fn sync_history(files: &Files<'_>, recovered: &Recovered) -> Result<(), StoreError> {
     let (disk, replay) = (files.disk, &recovered.replay);
     let last_log = replay.last_log.as_ref().filter(|last| replay.used.contains(&last.log.path));
     for path in &replay.used {
@@ -70,11 +70,11 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     if let Some((snapshot, _)) = &recovered.snapshot {
         sync_file(disk, &snapshot.path)?;
     }
-    // The names too, that of a rewritten log included.
+    // Names too, including that of a rewritten log.
     for dir in files.dirs.each() {
-        disk.sync_dir(dir).context("sync directory", dir)?;
+        disk.sync_dir(dir).context("fsync directory", dir)?;
     }
-    // Nothing that the marker speaks of can go any more.
+    // From now on, no record that the marker covers can be lost.
     let marker = match (last_log, files.marker) {
         (Some(LastLog { log, end, identity, .. }), _) => {
             Marker { log: log.first, position: *end, identity: *identity, last: replay.last, ..Marker::default() }
@@ -85,7 +85,7 @@ pub(crate) fn secure(files: &Files<'_>, recovered: &Recovered) -> Result<(), Err
     write_durably(disk, &files.dirs.logs, &marker)
 }
 
-/// The marker speaks of records that the history does not have.
+/// Whether the marker covers records that the history does not have.
 fn is_too_high(marker: &Marker, recovered: &Recovered) -> bool {
     recovered.replay.last < marker.last || recovered.replay.marker_is_foreign
 }
@@ -94,9 +94,9 @@ fn lowered(marker: Marker, last: Zxid) -> Marker {
     Marker { position: 0, identity: 0, last: last.min(marker.last), closed: None, ..marker }
 }
 
-/// Moves snapshots aside from which the logs do not lead to the one that was loaded, because something was lost between
-/// them. Where an epoch begins, a start from one of them could not tell. They go when another snapshot is durable.
-pub(crate) fn retire(files: &Files<'_>, recovered: &mut Recovered) -> Result<(), Error> {
+/// Moves snapshots aside from which the logs do not lead to the loaded one. At the start of an epoch, recovery from
+/// such a snapshot would not notice the gap. They are removed when another snapshot is durable.
+pub(crate) fn retire(files: &Files<'_>, recovered: &mut Recovered) -> Result<(), StoreError> {
     let Some((base, _)) = recovered.snapshot.as_ref().filter(|_| !recovered.leads_to_base()) else { return Ok(()) };
     let (disk, dir) = (files.disk, &files.dirs.snapshots);
     for SnapshotFile { path, .. } in files.listing.snapshots.iter().filter(|file| file.last < base.last) {
@@ -105,58 +105,58 @@ pub(crate) fn retire(files: &Files<'_>, recovered: &mut Recovered) -> Result<(),
         let warning = format!("the logs do not lead from {} to {}; it was moved aside", path.display(), base.last);
         recovered.replay.warnings.push(warning);
     }
-    disk.sync_dir(dir).context("sync directory", dir)
+    disk.sync_dir(dir).context("fsync directory", dir)
 }
 
-/// Renames a file so that neither we nor Apache look at it again.
-pub(crate) fn move_aside(disk: &dyn Disk, path: &Path, now_ms: i64) -> Result<PathBuf, Error> {
+/// Renames a file so that neither we nor Apache read it again.
+pub(crate) fn move_aside(disk: &dyn Disk, path: &Path, now_ms: i64) -> Result<PathBuf, StoreError> {
     let (dir, name) = split(path);
     let aside = dir.join(format!("damaged.{name}.{now_ms}"));
     disk.rename(path, &aside).context("rename", path)?;
-    disk.sync_dir(dir).context("sync directory", dir)?;
+    disk.sync_dir(dir).context("fsync directory", dir)?;
     Ok(aside)
 }
 
-fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<Dropped, Error> {
+fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<DroppedTail, StoreError> {
     let (disk, path) = (files.disk, &torn.log.path);
     let (dir, name) = split(path);
     let save = dir.join(format!("damaged.{name}.{:x}.{now_ms}", torn.offset));
     let saved = copy(disk, path, torn.offset..torn.used_end, &save);
     let saved_as = match saved {
         Ok(()) => Some(save),
-        // The bytes are of no use to anybody but the curious: no space for them must not stop the start.
+        // The bytes serve only for analysis, so lack of space for them must not prevent the start.
         Err(error) if error.is_full() => {
             _ = disk.remove(&save);
             None
         }
         Err(error) => return Err(error),
     };
-    disk.sync_dir(dir).context("sync directory", dir)?;
+    disk.sync_dir(dir).context("fsync directory", dir)?;
     if torn.offset <= LOG_HEADER_BYTES {
         disk.remove(path).context("remove", path)?;
     } else {
-        let file = disk.open(path, Open::Write).context("open", path)?;
-        file.set_len(torn.offset).context("cut", path)?;
-        file.sync_all().context("sync", path)?;
+        let file = disk.open(path, OpenMode::Write).context("open", path)?;
+        file.set_len(torn.offset).context("truncate", path)?;
+        file.sync_all().context("fsync", path)?;
     }
-    disk.sync_dir(dir).context("sync directory", dir)?;
+    disk.sync_dir(dir).context("fsync directory", dir)?;
     let (offset, after, last) = (torn.offset, torn.after, torn.last_dropped);
-    Ok(Dropped { path: path.clone(), offset, after, last, saved_as })
+    Ok(DroppedTail { path: path.clone(), offset, after, last, saved_as })
 }
 
-/// Writes the part of the last log that is not known to be synced once more, and syncs it. Without a marker for it
-/// not even its name is known to be durable: then a copy takes its place.
-fn rewrite_tail(files: &Files<'_>, last: &LastLog) -> Result<(), Error> {
+/// Rewrites and syncs the part of the last log that is not known to be synced. Without a marker for the log, not even
+/// its name is known to be durable; then a copy replaces it.
+fn rewrite_tail(files: &Files<'_>, last: &LastLog) -> Result<(), StoreError> {
     let (disk, path) = (files.disk, &last.log.path);
     match last.synced {
         Some(synced) => {
-            let file = disk.open(path, Open::Write).context("open", path)?;
+            let file = disk.open(path, OpenMode::Write).context("open", path)?;
             copy_bytes(&*file, path, synced.max(LOG_HEADER_BYTES)..last.end, |bytes, at| {
                 file.write_all_at(bytes, at).context("write", path)
             })?;
-            // It is not written to any more: what was set aside for it is free again.
-            file.set_len(last.end).context("cut", path)?;
-            file.sync_all().context("sync", path)
+            // The file is complete: release its preallocated space.
+            file.set_len(last.end).context("truncate", path)?;
+            file.sync_all().context("fsync", path)
         }
         None => {
             let (dir, name) = split(path);
@@ -167,22 +167,22 @@ fn rewrite_tail(files: &Files<'_>, last: &LastLog) -> Result<(), Error> {
     }
 }
 
-fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) -> Result<(), Error> {
-    let source = disk.open(from, Open::Read).context("open", from)?;
-    let target = disk.open(to, Open::Create).context("create", to)?;
-    target.set_len(0).context("cut", to)?;
+fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) -> Result<(), StoreError> {
+    let source = disk.open(from, OpenMode::Read).context("open", from)?;
+    let target = disk.open(to, OpenMode::Create).context("create", to)?;
+    target.set_len(0).context("truncate", to)?;
     let start = range.start;
     copy_bytes(&*source, from, range, |bytes, at| target.write_all_at(bytes, at - start).context("write", to))?;
-    target.sync_all().context("sync", to)
+    target.sync_all().context("fsync", to)
 }
 
-/// Hands the bytes of a range to `write`, with their place.
+/// Passes the bytes of a range to `write`, with their offsets.
 pub(crate) fn copy_bytes(
     file: &dyn DiskFile,
     path: &Path,
     range: std::ops::Range<u64>,
-    mut write: impl FnMut(&[u8], u64) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut write: impl FnMut(&[u8], u64) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
     let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
     let mut chunk = vec![0; READ_CHUNK_BYTES.min(length)];
     let mut at = range.start;
@@ -198,8 +198,8 @@ pub(crate) fn copy_bytes(
     Ok(())
 }
 
-pub(crate) fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
-    disk.open(path, Open::Write).context("open", path)?.sync_all().context("sync", path)
+pub(crate) fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {
+    disk.open(path, OpenMode::Write).context("open", path)?.sync_all().context("fsync", path)
 }
 
 fn split(path: &Path) -> (&Path, &str) {

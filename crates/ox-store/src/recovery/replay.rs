@@ -1,71 +1,71 @@
-//! Replaying logs over a snapshot, without holes.
+//! Replaying logs over a snapshot, without gaps.
 //!
-//! The logs of a directory are one chain: each continues the one before. Replay starts in the newest log whose name
-//! is at most the snapshot's successor, skips what the snapshot covers, and applies the rest, where every record
-//! must follow the last one. Damage is judged by where it lies:
+//! The logs of a directory are one chain: each continues the previous one. Replay starts in the newest log whose name
+//! is at most the snapshot's successor, skips records that the snapshot covers, and applies the rest, each of which
+//! must follow its predecessor. Damage is treated by its location:
 //!
-//! | where | what |
+//! | location | treatment |
 //! |---|---|
 //! | in records that the snapshot covers | skipped |
-//! | in an earlier log, and the next one continues with the missing zxid | harmless: the run before ended here |
-//! | in an earlier log, torn, and the next one begins an epoch | the same, unless a digest tells otherwise |
+//! | in an earlier log, and the next one continues with the missing zxid | harmless: the previous run ended here |
+//! | in an earlier log, torn, and the next one starts an epoch | the same, unless a digest differs |
 //! | in an earlier log otherwise | refused |
-//! | a log is gone, and the next one begins an epoch | refused if that one says what it comes behind |
-//! | in the last log | torn: cut; in doubt: cut, or refused by a member; corrupt: refused ([`crate::damage`]) |
+//! | a log is missing, and the next one starts an epoch | refused if the next one names its predecessor |
+//! | in the last log | torn: truncated; in doubt: truncated, or refused by a member; corrupt: refused ([`crate::log_tail`]) |
 //!
-//! For a truncation replay stops at a limit; what lies behind it is only checked to be one chain.
+//! For a truncation, replay stops at a limit; records after it are only checked to be one chain.
 
 use super::digests::Digests;
 use super::{Files, Rules, TornTail};
-use crate::damage::{Damaged, Stop, Verdict, inspect};
 use crate::disk::Disk;
-use crate::error::{Damage, Error};
+use crate::error::{Damage, StoreError};
 use crate::limits::LOOKBACK_STARTS_MAX;
 use crate::log_reader::{LOG_HEADER_BYTES, LOG_VERSION, LogHeader, LogReader};
+use crate::log_tail::{DamagedTail, TailState, TailVerdict, examine};
 use crate::marker::Marker;
 use crate::names::LogFile;
-use crate::window::Window;
+use crate::recent_txns::RecentTxns;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Reader, Zxid};
 use ox_tree::State;
 use std::path::PathBuf;
 
-/// What replay starts from.
+/// The base of a replay.
 pub(crate) struct Base {
     /// Everything up to here is contained.
     pub(crate) last: Zxid,
     /// Parts of everything up to here may be contained.
     pub(crate) reach: Zxid,
-    /// The snapshot says so itself; otherwise it was guessed from its nodes.
-    pub(crate) reach_is_told: bool,
+    /// The snapshot contains `reach`; otherwise it was derived from its nodes.
+    pub(crate) reach_is_recorded: bool,
     pub(crate) digest: Option<(Zxid, TxnDigest)>,
     /// The built-in tree: the first record must prove that it continues it.
     pub(crate) is_nothing: bool,
-    /// Newer snapshots, which replay may meet on its way.
+    /// Newer snapshots, which replay may pass.
     pub(crate) newer: Vec<Zxid>,
 }
 
-/// A tail that was never acknowledged.
+/// A torn log and its tail.
 #[derive(Clone, Debug)]
 pub(crate) struct TornLog {
     pub(crate) log: LogFile,
-    /// Where the last good record ends.
+    /// The end of the last intact record.
     pub(crate) offset: u64,
-    /// Where the bytes to be cut end, zeros not counted.
+    /// The end of the bytes to be truncated, without zeros.
     pub(crate) used_end: u64,
-    /// Last good record.
+    /// The last intact record.
     pub(crate) after: Zxid,
-    /// Last intact record among those dropped.
+    /// The last intact record of the tail.
     pub(crate) last_dropped: Option<Zxid>,
 }
 
 /// The first record above the limit.
 #[derive(Clone, Debug)]
-pub(crate) struct Beyond {
+pub(crate) struct AboveLimit {
     pub(crate) log: LogFile,
-    /// Where it starts.
+    /// The offset of the record.
     pub(crate) offset: u64,
-    /// Stored checksum of the log's first record.
+    /// The stored checksum of the log's first record.
     pub(crate) identity: i64,
     /// The last record above the limit.
     pub(crate) last: Zxid,
@@ -75,39 +75,38 @@ pub(crate) struct Beyond {
 #[derive(Clone, Debug)]
 pub(crate) struct LastLog {
     pub(crate) log: LogFile,
-    /// Where its last record ends.
+    /// The end of its last record.
     pub(crate) end: u64,
-    /// Stored checksum of its first record.
+    /// The stored checksum of its first record.
     pub(crate) identity: i64,
-    /// Bytes that the marker says were synced, if it speaks of this file.
+    /// The synced position, if the marker names this log.
     pub(crate) synced: Option<u64>,
 }
 
-/// The outcome of a replay.
+/// The result of a replay.
 #[derive(Default)]
 pub(crate) struct Replay {
-    /// Last zxid contained in the state.
+    /// The last zxid of the state.
     pub(crate) last: Zxid,
-    /// As in [`Base`].
     pub(crate) reach: Zxid,
-    /// Last record met of those that the base contains. Logs that it makes superfluous count as read.
+    /// The last record that the base covers. Skipped logs count as read.
     pub(crate) covered_to: Zxid,
-    /// Records applied.
+    /// The number of applied records.
     pub(crate) records: u64,
-    /// Logs they came from.
+    /// The logs with applied records.
     pub(crate) used: Vec<PathBuf>,
-    /// The last of them.
-    pub(crate) window: Window,
-    /// Those of the newer snapshots that belong to this history: their record is part of it, or the digest of the first
-    /// record behind them fits.
+    /// The newest applied records.
+    pub(crate) recent_txns: RecentTxns,
+    /// Newer snapshots that belong to this history: their zxid is that of a record, or the digest of the first record
+    /// after them matches.
     pub(crate) passed: Vec<Zxid>,
-    /// What the limit keeps out.
-    pub(crate) beyond: Option<Beyond>,
+    /// The records above the limit.
+    pub(crate) beyond: Option<AboveLimit>,
     pub(crate) torn: Option<TornLog>,
     pub(crate) last_log: Option<LastLog>,
-    /// Logs with damage among covered records: fine for us, not for Apache.
+    /// Logs with damage in covered records, which Apache would refuse.
     pub(crate) damaged_but_covered: Vec<LogFile>,
-    /// The log that the marker names was written by somebody else since.
+    /// Another server has written the log that the marker names.
     pub(crate) marker_is_foreign: bool,
     pub(crate) conflicts: u64,
     pub(crate) digests: Digests,
@@ -115,31 +114,31 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// The last record met, applied or not.
-    pub(crate) fn met(&self) -> Zxid {
+    /// The last record that was read, applied or not.
+    pub(crate) fn last_read(&self) -> Zxid {
         self.beyond.as_ref().map_or(self.last, |beyond| beyond.last)
     }
 }
 
-/// The logs of a directory.
+/// The logs of a directory, as one chain.
 pub(crate) struct Chain<'a> {
     disk: &'a dyn Disk,
     marker: Option<Marker>,
     rules: Rules,
-    /// Oldest first; the newest has a record, or damage.
+    /// Oldest first; the newest has records, or damage.
     pub(crate) logs: Vec<LogFile>,
-    /// Newer ones that hold nothing.
+    /// Newer logs without records.
     pub(crate) empty: Vec<LogFile>,
 }
 
 impl<'a> Chain<'a> {
-    /// One log by itself.
+    /// A chain of a single log.
     pub(crate) fn of_one(disk: &'a dyn Disk, rules: Rules, log: LogFile) -> Self {
         Self { disk, marker: None, rules, logs: vec![log], empty: Vec::new() }
     }
 
-    /// Sorts out newest logs that were created and never got a record.
-    pub(crate) fn open(files: &Files<'a>, rules: Rules) -> Result<Self, Error> {
+    /// Separates the newest logs that were created but have no records.
+    pub(crate) fn open(files: &Files<'a>, rules: Rules) -> Result<Self, StoreError> {
         let mut chain =
             Self { disk: files.disk, marker: files.marker, rules, logs: files.listing.logs.clone(), empty: Vec::new() };
         while let Some(log) = chain.logs.pop() {
@@ -152,15 +151,16 @@ impl<'a> Chain<'a> {
         Ok(chain)
     }
 
-    /// Applies everything behind `base`.
-    pub(crate) fn replay(&self, base: &Base, state: &mut State) -> Result<Replay, Error> {
+    /// Applies all records after `base`.
+    pub(crate) fn replay(&self, base: &Base, state: &mut State) -> Result<Replay, StoreError> {
         let next = Zxid(base.last.0.saturating_add(1));
         let start = self.logs.iter().rposition(|log| log.first <= next).unwrap_or(0);
         let digests = Digests::new(state, base.last, base.reach, base.digest);
-        let window = Window::new(self.rules.member.map_or(0, |member| member.window));
+        let recent_txns = RecentTxns::new(self.rules.member.map_or(0, |member| member.recent_max));
         let covered_to = self.logs.get(start).map_or(Zxid::ZERO, |log| Zxid(log.first.0.min(next.0) - 1));
-        let found = Replay { last: base.last, reach: base.reach, covered_to, digests, window, ..Replay::default() };
-        let mut run = Run {
+        let found =
+            Replay { last: base.last, reach: base.reach, covered_to, digests, recent_txns, ..Replay::default() };
+        let mut run = ReplayRun {
             chain: self,
             base,
             state,
@@ -183,8 +183,8 @@ impl<'a> Chain<'a> {
     }
 }
 
-/// Looks earlier records up again, for the rare log that has some twice. Such series are in order, so the search goes
-/// on where it stopped; the number of times it may start over is bounded.
+/// Searches for earlier records, for the rare log that repeats some. Repeated series are in order, so the search
+/// continues where it stopped; the number of restarts is limited.
 pub(crate) struct Lookback<'a> {
     chain: &'a Chain<'a>,
     index: usize,
@@ -197,16 +197,16 @@ impl<'a> Lookback<'a> {
         Self { chain, index: 0, reader: None, starts_left: LOOKBACK_STARTS_MAX }
     }
 
-    /// Whether a zxid that was there before is harmless: that of a refused request, and of a record written twice.
-    pub(crate) fn forgives(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<bool, Error> {
-        // Compat: Apache logs a request that it cannot decode under the zxid of the one before.
+    /// Whether a repeated zxid is harmless: it belongs to a refused request, or to a record that was written twice.
+    pub(crate) fn is_harmless(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<bool, StoreError> {
+        // Compat: Apache logs a request that it cannot decode under the zxid of the previous one.
         Ok(matches!(record.txn, Txn::Error { .. }) || self.has(record.header.zxid, bytes)?)
     }
 
     /// Whether the first record of `zxid` in the logs has these bytes.
-    fn has(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<bool, Error> {
+    fn has(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<bool, StoreError> {
         while 0 < self.starts_left {
-            if let Some(found) = self.search_on(zxid, bytes)? {
+            if let Some(found) = self.continue_search(zxid, bytes)? {
                 return Ok(found);
             }
             (self.index, self.reader) = (0, None);
@@ -216,7 +216,7 @@ impl<'a> Lookback<'a> {
     }
 
     /// Searches up to the end of the logs.
-    fn search_on(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, Error> {
+    fn continue_search(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, StoreError> {
         while let Some(log) = self.chain.logs.get(self.index) {
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
@@ -235,49 +235,49 @@ impl<'a> Lookback<'a> {
     }
 }
 
-/// True for a log that was created and never got a record: no header, or nothing but zeros behind it.
-pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, Error> {
+/// Whether a log was created but has no records: there is no header, or only zeros follow it.
+pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, StoreError> {
     let mut reader = LogReader::open(disk, &log.path)?;
     match reader.header() {
         LogHeader::Log { .. } if reader.next_frame()?.is_some() => return Ok(false),
         LogHeader::BadMagic(_) => return Ok(false),
         LogHeader::Log { .. } | LogHeader::Missing => (),
     }
-    let stop = inspect(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)?;
+    let stop = examine(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)?;
     Ok(match (reader.header(), stop) {
-        (_, Stop::Clean) => true,
-        // Without a header a torn first record is nothing; an intact one means that the header was lost.
-        (LogHeader::Missing, Stop::Damaged(damaged)) => damaged.next.is_none(),
+        (_, TailState::Clean) => true,
+        // Without a header, a torn first record counts as nothing; an intact one means that the header was lost.
+        (LogHeader::Missing, TailState::Damaged(damaged)) => damaged.next.is_none(),
         _ => false,
     })
 }
 
 /// Damage at the end of a log that is not the last one.
 struct Pending {
-    error: Error,
-    /// Nothing that it hides was ever acknowledged, so that an epoch may begin behind it.
+    error: StoreError,
+    /// The damaged part was never acknowledged, so that an epoch may start after it.
     was_torn: bool,
 }
 
 /// A replay in progress.
-struct Run<'a> {
+struct ReplayRun<'a> {
     chain: &'a Chain<'a>,
     base: &'a Base,
     state: &'a mut State,
     found: Replay,
-    /// Last record met, covered ones included.
+    /// The last record that was read, including covered ones.
     seen: Zxid,
-    /// Damage at the end of a log that is harmless if the next record continues the history.
+    /// Damage at the end of a log, which is harmless if the next record continues the history.
     pending: Option<Pending>,
-    /// What the log at hand says that it comes behind.
+    /// The predecessor that the current log names.
     predecessor: Option<Zxid>,
-    /// An epoch that has begun and was not proven to continue the one before: the records on both sides.
+    /// The records on both sides of an epoch change, until it is proven that nothing is missing between them.
     entered: Option<(Zxid, Zxid)>,
     lookback: Lookback<'a>,
 }
 
-impl Run<'_> {
-    fn log(&mut self, log: &LogFile, is_last: bool) -> Result<(), Error> {
+impl ReplayRun<'_> {
+    fn log(&mut self, log: &LogFile, is_last: bool) -> Result<(), StoreError> {
         let mut reader = LogReader::open(self.chain.disk, &log.path)?;
         let mut synced = self.chain.marker.filter(|marker| marker.log == log.first);
         match reader.header() {
@@ -309,11 +309,11 @@ impl Run<'_> {
             }
             let offset = reader.offset();
             let position = synced.map(|marker| marker.position);
-            let stop = inspect(reader.file(), &log.path, offset, self.seen, self.chain.rules.batch_max)?;
+            let stop = examine(reader.file(), &log.path, offset, self.seen, self.chain.rules.batch_max)?;
             if is_last {
                 self.found.last_log = Some(LastLog { log: log.clone(), end: offset, identity, synced: position });
             }
-            let Stop::Damaged(damaged) = stop else { return Ok(()) };
+            let TailState::Damaged(damaged) = stop else { return Ok(()) };
             match self.covered(&damaged) {
                 Some(resume) => {
                     if !self.found.damaged_but_covered.contains(log) {
@@ -326,20 +326,26 @@ impl Run<'_> {
         }
     }
 
-    /// Where to go on if everything that the damage hides is in the snapshot. The first record of an epoch follows
-    /// anything, so it does not tell what is hidden before it.
-    fn covered(&self, damaged: &Damaged) -> Option<u64> {
+    /// Where to continue if the snapshot covers everything in the damaged part. The first record of an epoch appears to
+    /// follow any record, so it does not prove that.
+    fn covered(&self, damaged: &DamagedTail) -> Option<u64> {
         let (offset, zxid) = damaged.next?;
         (zxid <= self.base.last || zxid.0 == self.base.last.0 + 1).then_some(offset)
     }
 
-    fn damage(&mut self, log: &LogFile, damaged: &Damaged, synced: Option<u64>, is_last: bool) -> Result<(), Error> {
+    fn damage(
+        &mut self,
+        log: &LogFile,
+        damaged: &DamagedTail,
+        synced: Option<u64>,
+        is_last: bool,
+    ) -> Result<(), StoreError> {
         let rules = self.chain.rules;
         let error = self.corrupt(log, damaged.offset, damaged.damage(synced));
         let was_torn = match damaged.verdict(synced, rules.batch_max) {
-            Verdict::Torn => true,
-            Verdict::InDoubt => rules.member.is_none_or(|member| member.accept_doubt),
-            Verdict::Corrupt => false,
+            TailVerdict::Torn => true,
+            TailVerdict::InDoubt => rules.member.is_none_or(|member| member.accept_doubt),
+            TailVerdict::Corrupt => false,
         };
         if !is_last {
             self.pending = Some(Pending { error, was_torn });
@@ -356,11 +362,11 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn corrupt(&self, log: &LogFile, offset: u64, damage: Damage) -> Error {
-        Error::Corrupt { path: log.path.clone(), offset, after: self.found.last, damage }
+    fn corrupt(&self, log: &LogFile, offset: u64, damage: Damage) -> StoreError {
+        StoreError::Corrupt { path: log.path.clone(), offset, after: self.found.last, damage }
     }
 
-    fn record(&mut self, log: &LogFile, (offset, identity): (u64, i64), bytes: &[u8]) -> Result<(), Error> {
+    fn record(&mut self, log: &LogFile, (offset, identity): (u64, i64), bytes: &[u8]) -> Result<(), StoreError> {
         let header = Reader::from_disk(bytes).get::<TxnHeader>();
         if let Ok(header) = &header
             && header.zxid <= self.base.last
@@ -390,8 +396,8 @@ impl Run<'_> {
         let starts_epoch = before.epoch() < zxid.epoch() && fits && self.state.options().digest_enabled;
         let passes = |newer: &&Zxid| **newer == zxid || (starts_epoch && **newer == Zxid::new(zxid.epoch(), 0));
         self.found.passed.extend(self.base.newer.iter().filter(passes));
-        self.found.window.push(zxid, bytes);
-        if outcome.conflict && self.base.reach_is_told && self.base.reach < zxid {
+        self.found.recent_txns.push(zxid, bytes);
+        if outcome.conflict && self.base.reach_is_recorded && self.base.reach < zxid {
             self.found.conflicts += 1;
         }
         if self.found.used.last() != Some(&log.path) {
@@ -402,32 +408,31 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// A zxid that was there before.
-    fn repeated(&mut self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), Error> {
-        if self.lookback.forgives(record, bytes)? {
+    fn repeated(&mut self, log: &LogFile, offset: u64, record: &Record<'_>, bytes: &[u8]) -> Result<(), StoreError> {
+        if self.lookback.is_harmless(record, bytes)? {
             return Ok(());
         }
         Err(self.corrupt(log, offset, Damage::Repeated(record.header.zxid)))
     }
 
-    /// A record that the limit keeps out: it must follow all the same.
-    fn beyond(&mut self, log: &LogFile, (offset, identity): (u64, i64), zxid: Zxid) -> Result<(), Error> {
-        let met = self.found.met();
-        if zxid <= met {
-            return Ok(()); // a repeated one, judged when it was within reach
+    /// A record above the limit, which must follow its predecessor as well.
+    fn beyond(&mut self, log: &LogFile, (offset, identity): (u64, i64), zxid: Zxid) -> Result<(), StoreError> {
+        let last_read = self.found.last_read();
+        if zxid <= last_read {
+            return Ok(()); // a repeated record; it was checked at its first occurrence
         }
         self.check_order(log, zxid)?;
         match &mut self.found.beyond {
             Some(beyond) => beyond.last = zxid,
-            none => *none = Some(Beyond { log: log.clone(), offset, identity, last: zxid }),
+            none => *none = Some(AboveLimit { log: log.clone(), offset, identity, last: zxid }),
         }
         self.found.passed.extend(self.base.newer.iter().filter(|newer| **newer == zxid));
         self.seen = zxid;
         Ok(())
     }
 
-    fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), Error> {
-        let after = self.found.met();
+    fn check_order(&mut self, log: &LogFile, zxid: Zxid) -> Result<(), StoreError> {
+        let after = self.found.last_read();
         let (pending, predecessor) = (self.pending.take(), self.predecessor.take());
         let is_next = zxid.0 == after.0.wrapping_add(1);
         let may_begin_epoch =
@@ -435,7 +440,7 @@ impl Run<'_> {
         if is_next || (zxid.follows(after) && may_begin_epoch) {
             return Ok(());
         }
-        let gap = Error::Gap { after, found: zxid, path: log.path.clone() };
+        let gap = StoreError::Gap { after, found: zxid, path: log.path.clone() };
         let error = pending.map_or(gap, |pending| pending.error);
         if self.chain.rules.allow_gaps {
             self.found.warnings.push(format!("allowGaps: {error}"));
@@ -444,9 +449,9 @@ impl Run<'_> {
         Err(error)
     }
 
-    /// A new epoch may begin with any number of records of the old one missing; its first digest tells. Refused
-    /// requests have none.
-    fn check_epoch(&mut self, log: &LogFile, differs: bool, record: &Record<'_>) -> Result<(), Error> {
+    /// Any number of records may be missing at the end of the old epoch; the first digest of the new one shows it.
+    /// Refused requests have no digest.
+    fn check_epoch(&mut self, log: &LogFile, differs: bool, record: &Record<'_>) -> Result<(), StoreError> {
         let Some((after, found)) = self.entered.filter(|_| !self.chain.rules.allow_gaps) else { return Ok(()) };
         if record.digest.is_some() {
             self.entered = None;
@@ -455,7 +460,7 @@ impl Run<'_> {
         let is_first = starts && self.base.is_nothing && after == Zxid::ZERO && found != Zxid::new(1, 1);
         let proven = record.digest.is_some_and(|digest| digest.tree_digest == self.state.digest());
         if differs || (is_first && !proven) {
-            return Err(Error::EpochGap { after, found, path: log.path.clone() });
+            return Err(StoreError::EpochGap { after, found, path: log.path.clone() });
         }
         Ok(())
     }

@@ -1,23 +1,22 @@
-//! The content of a snapshot, the same in a file and on its way to a learner: sessions, lists, nodes, end of nodes.
+//! The body of a snapshot, identical in a file and in a stream to a learner: sessions, ACLs, nodes, end of nodes.
 //!
-//! Both sides work piece by piece. What encodes fills a buffer up to some size at a time; what decodes takes one item at
-//! a time from whatever bytes are there.
+//! Both directions are incremental. The encoder fills a buffer up to a given size at a time; the decoder takes one item
+//! at a time from the available bytes.
 
 use super::END_MARK;
-use super::read::{Sink, StoredNode};
+use super::read::{SnapshotSink, StoredNode};
 use ox_proto::acl::put_acls;
 use ox_proto::jute::{Jute, put_buffer, put_count, put_text};
 use ox_proto::{DecodeError, RawAcls, Reader};
 use ox_tree::{FrozenNode, FrozenView, Walk};
 
-/// The content being encoded.
+/// An incremental encoder of a snapshot's body.
 pub(crate) struct BodyEncoder {
     at: Encode,
-    /// Nodes encoded so far.
+    /// The number of encoded nodes so far.
     pub(crate) nodes: u64,
 }
 
-/// What comes next.
 enum Encode {
     SessionCount,
     Session(usize),
@@ -31,8 +30,8 @@ impl BodyEncoder {
         Self { at: Encode::SessionCount, nodes: 0 }
     }
 
-    /// Appends more of `frozen`, always the same one, until `out` has `bytes` or a little more; false once all of it was
-    /// appended.
+    /// Appends more of `frozen` until `out` has at least `bytes`; returns false once everything was appended. Every
+    /// call must pass the same view.
     pub(crate) fn fill(&mut self, frozen: &FrozenView, out: &mut Vec<u8>, bytes: usize) -> bool {
         while out.len() < bytes {
             match &mut self.at {
@@ -83,17 +82,17 @@ fn put_node(out: &mut Vec<u8>, node: &FrozenNode<'_>) {
     node.stat.put(out);
 }
 
-/// The content being decoded.
+/// An incremental decoder of a snapshot's body.
 #[derive(Default)]
 pub(crate) struct BodyDecoder {
     at: Decode,
-    /// Sessions decoded so far.
+    /// The number of decoded sessions so far.
     pub(crate) sessions: u64,
-    /// Nodes decoded so far.
+    /// The number of decoded nodes so far.
     pub(crate) nodes: u64,
 }
 
-/// What comes next; with the number of items that were announced and have not come.
+/// The next item, with the number of announced items that are still missing.
 #[derive(Clone, Copy, Default)]
 enum Decode {
     #[default]
@@ -105,11 +104,11 @@ enum Decode {
     Nothing,
 }
 
-/// Why an item could not be taken.
+/// Why an item could not be decoded.
 pub(crate) enum BodyError {
-    /// `Truncated` if it may work with more bytes.
+    /// `Truncated` if it may succeed with more bytes.
     Decode(DecodeError),
-    /// The sink does not want it.
+    /// The sink rejects the item.
     Content(String),
 }
 
@@ -120,9 +119,9 @@ impl From<DecodeError> for BodyError {
 }
 
 impl BodyDecoder {
-    /// Takes one item from the start of `from` and hands it to `sink`; false at the end of the content. After an error
-    /// `from` is of no use, and nothing was taken.
-    pub(crate) fn take(&mut self, from: &mut Reader<'_>, sink: &mut impl Sink) -> Result<bool, BodyError> {
+    /// Decodes one item from the start of `from` and passes it to `sink`; returns false at the end of the body. After
+    /// an error nothing was consumed, and `from` must be discarded.
+    pub(crate) fn take(&mut self, from: &mut Reader<'_>, sink: &mut impl SnapshotSink) -> Result<bool, BodyError> {
         match self.at {
             Decode::SessionCount => self.at = Decode::Session(from.count()?.unwrap_or(0)),
             Decode::Session(0) => self.at = Decode::ListCount,
@@ -157,7 +156,7 @@ fn get_list<'a>(from: &mut Reader<'a>) -> Result<(i64, RawAcls<'a>), DecodeError
     if acls.is_null() { Err(DecodeError::Null) } else { Ok((id, acls)) }
 }
 
-/// The next node, or none at the end of the nodes.
+/// The next node, or `None` at the end of the nodes.
 fn get_node<'a>(from: &mut Reader<'a>) -> Result<Option<StoredNode<'a>>, DecodeError> {
     let path = from.text()?;
     if path == END_MARK {

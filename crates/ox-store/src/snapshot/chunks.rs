@@ -1,12 +1,12 @@
-//! The bytes of a snapshot, in chunks, with the checksum up to each of them.
+//! The bytes of a snapshot in chunks, with running checksums.
 //!
-//! A large snapshot is read, decompressed and checksummed by a thread of its own while the caller builds the tree
-//! from the chunk before. Each chunk comes with the Adler-32 of everything before it, so that the caller hashes only
-//! the last one: the seals stand within the last few KiB of the stream, and the last chunk holds at least those.
+//! For a large snapshot, a separate thread reads, decompresses and checksums a chunk while the caller builds the tree
+//! from the previous one. Each chunk comes with the Adler-32 of everything before it, so that the caller checksums only
+//! the last chunk: the seals are within the last few KiB of the stream, which the last chunk contains completely.
 //!
 //! ```text
-//! chunk:  [ room for what is left of the one before | content ]
-//!                                                   ^ `before` is the checksum up to here
+//! chunk:  [ space for the rest of the previous chunk | content ]
+//!                                                      ^ `before` is the checksum up to here
 //! ```
 
 use crate::limits::{READ_CHUNK_BYTES, READ_THREAD_FROM_BYTES, TRAILER_BYTES_MAX};
@@ -14,27 +14,26 @@ use simd_adler32::Adler32;
 use std::io::{self, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender};
 
-/// Room before the content. Only a node larger than this is copied with the chunk that follows it.
-pub(super) const ROOM_BYTES: usize = 16 << 10;
+/// The space before the content. Only a node larger than this is copied together with the following chunk.
+pub(super) const PREFIX_BYTES: usize = 16 << 10;
 
-/// Part of a stream.
 pub(super) struct Chunk {
-    /// The content is `bytes[ROOM_BYTES..end]`.
+    /// The content is `bytes[PREFIX_BYTES..end]`.
     pub(super) bytes: Vec<u8>,
     pub(super) end: usize,
-    /// Checksum of the stream before the content.
+    /// The checksum of the stream before the content.
     pub(super) before: u32,
 }
 
-/// Cuts a stream into chunks.
+/// Splits a stream into chunks.
 pub(super) struct Chunks<'a> {
     from: Box<dyn Read + Send + 'a>,
     chunk_bytes: usize,
     adler: Adler32,
-    /// The chunk after the one handed out last.
-    ahead: Option<(Vec<u8>, usize)>,
+    /// The chunk after the last returned one.
+    lookahead: Option<(Vec<u8>, usize)>,
     started: bool,
-    /// A buffer to be used again.
+    /// A buffer for reuse.
     spare: Option<Vec<u8>>,
 }
 
@@ -42,32 +41,32 @@ impl<'a> Chunks<'a> {
     /// For a stream of about `length` bytes.
     pub(super) fn new(from: Box<dyn Read + Send + 'a>, length: u64) -> Self {
         let chunk_bytes = if length < READ_THREAD_FROM_BYTES { READ_CHUNK_BYTES / 64 } else { READ_CHUNK_BYTES };
-        Self { from, chunk_bytes, adler: Adler32::new(), ahead: None, started: false, spare: None }
+        Self { from, chunk_bytes, adler: Adler32::new(), lookahead: None, started: false, spare: None }
     }
 
-    /// The next chunk, none at the end.
+    /// The next chunk; `None` at the end.
     fn next(&mut self) -> io::Result<Option<Chunk>> {
         if !self.started {
             self.started = true;
-            self.ahead = self.read()?;
+            self.lookahead = self.read()?;
         }
-        let Some((mut bytes, mut end)) = self.ahead.take() else { return Ok(None) };
-        self.ahead = self.read()?;
-        // What stands behind the nodes must not be torn from the end of the stream.
-        if let Some((rest, rest_end)) = self.ahead.take_if(|(_, end)| *end - ROOM_BYTES <= TRAILER_BYTES_MAX) {
-            let length = rest_end - ROOM_BYTES;
-            bytes[end..end + length].copy_from_slice(&rest[ROOM_BYTES..rest_end]);
+        let Some((mut bytes, mut end)) = self.lookahead.take() else { return Ok(None) };
+        self.lookahead = self.read()?;
+        // The bytes after the nodes must be in the same chunk as the end of the stream.
+        if let Some((rest, rest_end)) = self.lookahead.take_if(|(_, end)| *end - PREFIX_BYTES <= TRAILER_BYTES_MAX) {
+            let length = rest_end - PREFIX_BYTES;
+            bytes[end..end + length].copy_from_slice(&rest[PREFIX_BYTES..rest_end]);
             end += length;
         }
         let before = self.adler.finish();
-        self.adler.write(&bytes[ROOM_BYTES..end]);
+        self.adler.write(&bytes[PREFIX_BYTES..end]);
         Ok(Some(Chunk { bytes, end, before }))
     }
 
     fn read(&mut self) -> io::Result<Option<(Vec<u8>, usize)>> {
-        let (full, size) = (ROOM_BYTES + self.chunk_bytes, ROOM_BYTES + self.chunk_bytes + TRAILER_BYTES_MAX);
+        let (full, size) = (PREFIX_BYTES + self.chunk_bytes, PREFIX_BYTES + self.chunk_bytes + TRAILER_BYTES_MAX);
         let mut bytes = self.spare.take().filter(|bytes| bytes.len() == size).unwrap_or_else(|| vec![0; size]);
-        let mut end = ROOM_BYTES;
+        let mut end = PREFIX_BYTES;
         while end < full {
             match self.from.read(&mut bytes[end..full]) {
                 Ok(0) => break,
@@ -76,10 +75,10 @@ impl<'a> Chunks<'a> {
                 Err(error) => return Err(error),
             }
         }
-        Ok((ROOM_BYTES < end).then_some((bytes, end)))
+        Ok((PREFIX_BYTES < end).then_some((bytes, end)))
     }
 
-    /// Cuts until the end, an error, or nobody listens any more.
+    /// Sends chunks until the end of the stream, an error, or the receiver is dropped.
     pub(super) fn run(mut self, filled: &SyncSender<io::Result<Chunk>>, spare: &Receiver<Vec<u8>>) {
         loop {
             self.spare = spare.try_recv().ok();
@@ -92,11 +91,11 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Where chunks come from.
+/// The source of chunks.
 pub(super) enum Feed<'a> {
-    /// Cut when they are needed.
+    /// Reads them when they are needed.
     Here(Chunks<'a>),
-    /// Cut by another thread.
+    /// Receives them from another thread.
     Thread { filled: Receiver<io::Result<Chunk>>, spare: Sender<Vec<u8>> },
 }
 
@@ -108,11 +107,11 @@ impl Feed<'_> {
         }
     }
 
-    /// Takes back the buffer of a chunk.
+    /// Returns the buffer of a chunk for reuse.
     pub(super) fn recycle(&mut self, buffer: Vec<u8>) {
         match self {
             Self::Here(chunks) => chunks.spare = Some(buffer),
-            Self::Thread { spare, .. } => _ = spare.send(buffer), // nobody takes it once everything is read
+            Self::Thread { spare, .. } => _ = spare.send(buffer), // fails after the thread has read everything
         }
     }
 }

@@ -8,8 +8,8 @@
 //! | 4 + 4 | int version 1, int compatible version 1 |
 //! | 4 + n | int n, raw snappy block; repeated, 32 KiB of content each |
 //!
-//! It has no end mark and no checksum; the snapshot's own seals find damage. Streams may be concatenated: the
-//! header may stand again where a length is expected.
+//! It has no end mark and no checksum; the snapshot's own seals detect damage. Streams may be concatenated: a header
+//! may follow where a length is expected.
 
 use crate::limits::SNAPPY_CHUNK_BYTES_MAX;
 use crate::names::Compression;
@@ -21,7 +21,7 @@ const MAGIC: [u8; 8] = *b"\x82SNAPPY\0";
 const HEADER_REST: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 1];
 const BLOCK_BYTES: usize = 32 << 10;
 
-/// Reads what `from` holds, decompressed.
+/// Decompresses `from` while it is read.
 pub(crate) fn decoder<'a>(from: impl Read + Send + 'a, compression: Compression) -> Box<dyn Read + Send + 'a> {
     match compression {
         Compression::None => Box::new(from),
@@ -30,7 +30,7 @@ pub(crate) fn decoder<'a>(from: impl Read + Send + 'a, compression: Compression)
     }
 }
 
-/// Compresses what is written to it.
+/// Compresses the bytes written to it.
 pub(crate) enum Encoder<W: Write> {
     Plain(W),
     Gz(GzEncoder<W>),
@@ -54,7 +54,7 @@ impl<W: Write> Encoder<W> {
         }
     }
 
-    /// Writes what is left and gives the file back.
+    /// Writes the remaining bytes and returns the file.
     pub(crate) fn finish(self) -> io::Result<W> {
         match self {
             Self::Plain(to) => Ok(to),
@@ -64,10 +64,10 @@ impl<W: Write> Encoder<W> {
     }
 }
 
-/// Writes the stream format of snappy-java.
+/// An encoder of snappy-java's stream format.
 pub(crate) struct SnappyWriter<W> {
     to: W,
-    /// Content not compressed yet, less than a block.
+    /// Content that is not compressed yet, less than a block.
     block: Vec<u8>,
     started: bool,
 }
@@ -107,12 +107,12 @@ impl<W: Write> SnappyWriter<W> {
     }
 }
 
-/// Reads the stream format of snappy-java.
+/// A decoder of snappy-java's stream format.
 struct SnappyReader<R> {
     from: R,
     packed: Vec<u8>,
     block: Vec<u8>,
-    /// Bytes of `block` that were handed out.
+    /// The number of bytes of `block` that were read.
     taken: usize,
     started: bool,
 }
@@ -122,7 +122,7 @@ impl<R: Read> SnappyReader<R> {
         Self { from, packed: Vec::new(), block: Vec::new(), taken: 0, started: false }
     }
 
-    /// Reads the next block; false at the end of the stream.
+    /// Reads the next block; returns false at the end of the stream.
     fn next_block(&mut self) -> io::Result<bool> {
         let mut word = [0; 4];
         loop {
@@ -147,7 +147,7 @@ impl<R: Read> SnappyReader<R> {
             return Err(invalid("bad chunk length"));
         }
         self.packed.clear();
-        // Grows with what is there, not with what is announced.
+        // Memory is bounded by the bytes that exist, not by the announced length.
         if (&mut self.from).take(length as u64).read_to_end(&mut self.packed)? < length {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
@@ -157,7 +157,7 @@ impl<R: Read> SnappyReader<R> {
 
     fn unpack(&mut self) -> io::Result<()> {
         let size = snap::raw::decompress_len(&self.packed).map_err(bad_block)?;
-        // Snappy cannot pack more than 64 bytes into 3: a larger announcement is a lie, found before the memory.
+        // Snappy packs at most 64 bytes into 3: a larger size is invalid, and is rejected before the allocation.
         if self.packed.len().saturating_mul(64) < size {
             return Err(invalid("bad block size"));
         }
@@ -183,7 +183,7 @@ impl<R: Read> Read for SnappyReader<R> {
     }
 }
 
-/// Fills `word`, or finds the end of the stream before its first byte.
+/// Fills `word`, or returns false if the stream ends before its first byte.
 fn read_or_end(from: &mut impl Read, word: &mut [u8; 4]) -> io::Result<bool> {
     let mut filled = 0;
     while filled < word.len() {
@@ -196,7 +196,7 @@ fn read_or_end(from: &mut impl Read, word: &mut [u8; 4]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What cannot be unpacked is damaged, not a trouble of the system.
+/// A block that cannot be decompressed is damage, not a failure of the system.
 fn bad_block(error: snap::Error) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn content_survives() {
+    fn content_survives_compression() {
         let content: Vec<u8> = (0..100_000_u32).flat_map(|number| number.to_le_bytes()).collect();
         for compression in [Compression::None, Compression::Gz, Compression::Snappy] {
             for size in [0, 1, BLOCK_BYTES - 1, BLOCK_BYTES, BLOCK_BYTES + 1, content.len()] {
@@ -233,9 +233,9 @@ mod tests {
         }
     }
 
-    /// A member with such a snapshot gets the leader's; trouble of the system would keep it from starting.
+    /// A member with a damaged snapshot is quarantined; a failure of the system would prevent its start.
     #[test]
-    fn damage_is_told_from_trouble() {
+    fn damage_is_distinguished_from_system_failures() {
         use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
         let content: Vec<u8> = (0..500_u32).flat_map(|number| (number * number).to_le_bytes()).collect();
         for compression in [Compression::Gz, Compression::Snappy] {
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_an_error_and_not_an_allocation() {
+    fn damage_causes_no_large_allocation() {
         let packed = pack(&[7; 100_000], Compression::Snappy);
         assert!(unpack(&packed[..packed.len() - 1], Compression::Snappy).is_err());
         assert!(unpack(&packed[..7], Compression::Snappy).is_err());

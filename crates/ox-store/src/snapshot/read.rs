@@ -1,14 +1,14 @@
-//! Reading a snapshot, with every check, once through the file.
+//! Reading and validating a snapshot in one pass.
 //!
-//! The content goes to a [`Sink`] as it is met, before the seals at the end are known to fit: a sink's work counts
-//! only if [`read_snapshot`] succeeds.
+//! The contents are passed to a [`SnapshotSink`] while they are read, before the seals at the end are verified. The
+//! sink's result is valid only if [`read_snapshot`] succeeds.
 
 use super::body::{BodyDecoder, BodyError};
-use super::chunks::{Chunks, Feed, ROOM_BYTES};
+use super::chunks::{Chunks, Feed, PREFIX_BYTES};
 use super::compress::decoder;
-use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
-use crate::disk::{Disk, DiskFile, Open};
-use crate::error::{Error, IoContext};
+use super::{END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotContents, SnapshotError, SnapshotTrailer};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, StoreError};
 use crate::limits::{READ_THREAD_FROM_BYTES, TRAILER_BYTES_MAX};
 use crate::names::SnapshotFile;
 use ox_proto::stat::StatPersisted;
@@ -20,33 +20,36 @@ use std::io::{self, Read};
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-/// A node as it is stored.
+/// A node with the fields that a snapshot stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredNode<'a> {
     /// Empty for the root.
     pub path: Cow<'a, str>,
-    /// Null and empty differ.
+    /// `None` and empty are different.
     pub data: Option<&'a [u8]>,
-    /// Id of its list; -1 for the open one, which is in no table.
+    /// The id of its ACL; -1 for the null list, which is not in the table.
     pub acl: i64,
-    /// Its stored metadata.
     pub stat: StatPersisted,
 }
 
-/// Takes what a snapshot holds, in the order of the file. An error text rejects the snapshot.
-pub trait Sink {
-    /// A session.
+/// Receives the contents of a snapshot, in the order of the file. An error rejects the snapshot.
+pub trait SnapshotSink {
+    /// Called for each session.
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String>;
-    /// A list that nodes refer to.
+    /// Called for each ACL.
     fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), String>;
-    /// A node, after its parent.
+    /// Called for each node, after its parent.
     fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String>;
 }
 
-/// Reads `file` into `sink` and checks all of it.
-pub fn read_snapshot(disk: &dyn Disk, file: &SnapshotFile, sink: &mut impl Sink) -> Result<Contents, Error> {
-    let open = disk.open(&file.path, Open::Read).context("open", &file.path)?;
-    let length = open.len().context("measure", &file.path)?;
+/// Reads `file` into `sink` and validates all of it.
+pub fn read_snapshot(
+    disk: &dyn Disk,
+    file: &SnapshotFile,
+    sink: &mut impl SnapshotSink,
+) -> Result<SnapshotContents, StoreError> {
+    let open = disk.open(&file.path, OpenMode::Read).context("open", &file.path)?;
+    let length = open.len().context("stat", &file.path)?;
     let chunks = Chunks::new(decoder(FileReader { file: &*open, offset: 0 }, file.compression), length);
     let read = if length < READ_THREAD_FROM_BYTES {
         read_feed(Feed::Here(chunks), sink)
@@ -62,12 +65,12 @@ pub fn read_snapshot(disk: &dyn Disk, file: &SnapshotFile, sink: &mut impl Sink)
         Some(last) if last < file.last => Err(SnapshotError::Misnamed { name: file.last, last }),
         _ => Ok(contents),
     })
-    .map_err(|source| Error::Snapshot { path: file.path.clone(), source })
+    .map_err(|source| StoreError::Snapshot { path: file.path.clone(), source })
 }
 
-fn read_feed(feed: Feed<'_>, sink: &mut impl Sink) -> Result<Contents, SnapshotError> {
+fn read_feed(feed: Feed<'_>, sink: &mut impl SnapshotSink) -> Result<SnapshotContents, SnapshotError> {
     let mut input = Input::new(feed);
-    let mut contents = Contents::default();
+    let mut contents = SnapshotContents::default();
     read_header(&mut input)?;
     let mut body = BodyDecoder::default();
     while input.take(&mut body, sink)? {}
@@ -93,9 +96,9 @@ fn read_header(input: &mut Input<'_>) -> Result<(), SnapshotError> {
     Ok(())
 }
 
-/// Decides by what is left which parts are there.
-fn read_trailer(input: &mut Input<'_>) -> Result<Trailer, SnapshotError> {
-    let mut trailer = Trailer::default();
+/// The number of remaining bytes determines which parts are present.
+fn read_trailer(input: &mut Input<'_>) -> Result<SnapshotTrailer, SnapshotError> {
+    let mut trailer = SnapshotTrailer::default();
     let left = input.fill_up_to(TRAILER_BYTES_MAX)?;
     let unknown = |_: SnapshotError| SnapshotError::BadTrailer(left);
     match left {
@@ -120,23 +123,23 @@ fn read_trailer(input: &mut Input<'_>) -> Result<Trailer, SnapshotError> {
 fn get_digest(from: &mut Reader<'_>) -> Result<Option<(Zxid, TxnDigest)>, DecodeError> {
     let (zxid, version) = (from.get::<Zxid>()?, from.get::<i32>()?);
     if version < DIGEST_VERSION {
-        // Compat: a text of hex digits, never written by a release and of no use to us.
+        // Compat: a string of hex digits, which no release has written; it is ignored.
         from.get::<Option<&[u8]>>()?;
         return Ok(None);
     }
     Ok(Some((zxid, TxnDigest { version, tree_digest: from.get()? })))
 }
 
-/// The stream, with its running checksum.
+/// The stream with its running checksum.
 struct Input<'a> {
     feed: Feed<'a>,
     buffer: Vec<u8>,
-    /// Unread bytes are `buffer[begin..end]`.
+    /// The unread bytes are `buffer[begin..end]`.
     begin: usize,
     end: usize,
-    /// Where the newest chunk starts in the buffer, and the checksum of the stream up to there.
+    /// The start of the newest chunk in the buffer, and the checksum of the stream up to there.
     chunk: (usize, u32),
-    /// Position in the stream minus `begin`, modulo 2^64: the room before the first chunk has none.
+    /// The position in the stream minus `begin`, modulo 2^64, because the space before the first chunk has no position.
     base: u64,
     at_end: bool,
 }
@@ -154,7 +157,7 @@ impl<'a> Input<'a> {
         self.end - self.begin
     }
 
-    /// Reads one item that keeps nothing of the buffer.
+    /// Decodes one item that borrows nothing from the buffer.
     fn item<T>(&mut self, get: impl Fn(&mut Reader<'_>) -> Result<T, DecodeError>) -> Result<T, SnapshotError> {
         loop {
             let mut from = Reader::from_disk(&self.buffer[self.begin..self.end]);
@@ -168,8 +171,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads one item of the content and lends it to the sink; false at its end.
-    fn take(&mut self, body: &mut BodyDecoder, sink: &mut impl Sink) -> Result<bool, SnapshotError> {
+    /// Decodes one item of the body and passes it to the sink; returns false at the end.
+    fn take(&mut self, body: &mut BodyDecoder, sink: &mut impl SnapshotSink) -> Result<bool, SnapshotError> {
         loop {
             let mut from = Reader::from_disk(&self.buffer[self.begin..self.end]);
             match body.take(&mut from, sink) {
@@ -183,10 +186,10 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Checks the seal that stands here.
+    /// Verifies the next seal.
     fn seal(&mut self) -> Result<(), SnapshotError> {
         let (offset, (start, before)) = (self.offset(), self.chunk);
-        // Before the newest chunk means that more follows than any trailer has.
+        // If the newest chunk starts after the seal, more bytes follow than any trailer has.
         let since = self.buffer.get(start..self.begin).ok_or(SnapshotError::BadSeal { offset })?;
         let mut adler = Adler32::from_checksum(before);
         adler.write(since);
@@ -198,7 +201,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Gets more bytes if `error` says that they are missing and there are any.
+    /// Reads more bytes if `error` reports that some are missing and the stream has more.
     fn more(&mut self, error: DecodeError) -> Result<(), SnapshotError> {
         if error != DecodeError::Truncated || !self.refill()? {
             return Err(SnapshotError::Decode { offset: self.offset(), source: error });
@@ -206,13 +209,14 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Has everything that is left in the buffer, or more than `bytes_max` of it; tells how much.
+    /// Reads until the buffer contains the rest of the stream, or more than `bytes_max`; returns the number of unread
+    /// bytes.
     fn fill_up_to(&mut self, bytes_max: usize) -> Result<usize, SnapshotError> {
         while self.left() <= bytes_max && self.refill()? {}
         if bytes_max < self.left() { Err(SnapshotError::BadTrailer(self.left())) } else { Ok(self.left()) }
     }
 
-    /// Reads on; false at the end of the stream. Memory grows only with a single item that needs it.
+    /// Reads the next chunk; returns false at the end of the stream. Memory grows only with the largest item.
     fn refill(&mut self) -> Result<bool, SnapshotError> {
         if self.at_end {
             return Ok(false);
@@ -224,12 +228,12 @@ impl<'a> Input<'a> {
         let offset = self.offset();
         let left = self.buffer[self.begin..self.end].to_vec();
         self.feed.recycle(std::mem::take(&mut self.buffer));
-        if left.len() <= ROOM_BYTES {
-            self.begin = ROOM_BYTES - left.len();
-            chunk.bytes[self.begin..ROOM_BYTES].copy_from_slice(&left);
-            (self.buffer, self.end, self.chunk) = (chunk.bytes, chunk.end, (ROOM_BYTES, chunk.before));
+        if left.len() <= PREFIX_BYTES {
+            self.begin = PREFIX_BYTES - left.len();
+            chunk.bytes[self.begin..PREFIX_BYTES].copy_from_slice(&left);
+            (self.buffer, self.end, self.chunk) = (chunk.bytes, chunk.end, (PREFIX_BYTES, chunk.before));
         } else {
-            let content = &chunk.bytes[ROOM_BYTES..chunk.end];
+            let content = &chunk.bytes[PREFIX_BYTES..chunk.end];
             self.chunk = (left.len(), chunk.before);
             self.buffer = left;
             self.buffer.extend_from_slice(content);
@@ -240,7 +244,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A file read from its start.
+/// Reads a file sequentially.
 struct FileReader<'a> {
     file: &'a dyn DiskFile,
     offset: u64,

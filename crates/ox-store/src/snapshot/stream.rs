@@ -1,7 +1,7 @@
-//! A snapshot on its way to a learner.
+//! A snapshot sent to a learner.
 //!
-//! The content as in a file (`body.rs`), without header and seals, then the string `BenWasHere`; its zxid is that of the
-//! packet before it. Packets follow directly, so the receiver has to know where it ends.
+//! The body as in a file (`body.rs`), without header and seals, followed by the string `BenWasHere`; its zxid is in the
+//! preceding SNAP packet. Other packets follow immediately, so the receiver must find the end itself.
 
 use super::SnapshotError;
 use super::body::{BodyDecoder, BodyEncoder, BodyError};
@@ -11,12 +11,12 @@ use ox_proto::jute::put_text;
 use ox_proto::{DecodeError, Reader, Zxid};
 use ox_tree::{FrozenView, Loader, State, TreeOptions};
 
-/// Ends the stream.
+/// The signature that terminates the stream.
 const SIGNATURE: &str = "BenWasHere";
-/// The signature as it is encoded.
+/// The signature as a jute string.
 const SIGNATURE_BYTES: &[u8; 14] = b"\0\0\0\x0aBenWasHere";
 
-/// The stream of a state, chunk by chunk, at the receiver's pace.
+/// The stream of a state, in chunks, at the receiver's pace.
 pub struct SnapshotSender {
     frozen: FrozenView,
     body: BodyEncoder,
@@ -24,12 +24,11 @@ pub struct SnapshotSender {
 }
 
 impl SnapshotSender {
-    /// From the beginning.
     pub fn new(frozen: FrozenView) -> Self {
         Self { frozen, body: BodyEncoder::new(), done: false }
     }
 
-    /// The zxid for the packet before the stream.
+    /// The zxid for the SNAP packet.
     pub fn last_zxid(&self) -> Zxid {
         self.frozen.last_zxid()
     }
@@ -51,35 +50,34 @@ impl Iterator for SnapshotSender {
     }
 }
 
-/// A state being received. Memory grows with what was received, never with what is announced.
+/// Decodes a stream incrementally. Memory is bounded by the received bytes, never by an announced length.
 pub struct SnapshotReceiver {
     body: BodyDecoder,
     sink: LoaderSink,
-    /// An item that has not come completely.
+    /// The beginning of an incomplete item.
     begun: Vec<u8>,
-    /// Bytes before that.
+    /// The number of bytes before `begun`.
     taken: u64,
     done: bool,
 }
 
-/// A state that was received.
-pub struct Received {
-    /// Everything up to the zxid of the packet; parts of what follows may be contained.
+/// A state that was received completely.
+pub struct ReceivedSnapshot {
+    /// Everything up to the zxid of the packet, and possibly parts of later transactions.
     pub state: State,
-    /// Nodes whose list has not come, closed to everybody; a transaction that follows may bring it. See
+    /// Nodes whose ACL was not in the stream. They are closed until a later transaction sets it; see
     /// [`State::is_closed`].
     pub unresolved: Vec<String>,
 }
 
 impl SnapshotReceiver {
-    /// Waits for the first byte.
     pub fn new(options: TreeOptions) -> Self {
         let sink = LoaderSink(Loader::new(options));
         Self { body: BodyDecoder::default(), sink, begun: Vec::new(), taken: 0, done: false }
     }
 
-    /// Takes the next bytes. None if more are needed; at the end of the stream the number of these bytes that belong
-    /// to it. An error spoils the whole stream.
+    /// Decodes more bytes. Returns `None` if the stream continues, and at its end the number of these bytes that belong
+    /// to it. After an error the stream must be discarded.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<Option<usize>, SnapshotError> {
         if self.done {
             return Ok(Some(0));
@@ -101,8 +99,8 @@ impl SnapshotReceiver {
         Ok(None)
     }
 
-    /// The state, once [`SnapshotReceiver::feed`] has seen the end. `last` is the zxid of the packet before the stream.
-    pub fn finish(self, last: Zxid) -> Result<Received, SnapshotError> {
+    /// Returns the state after [`SnapshotReceiver::feed`] has reached the end. `last` is the zxid of the SNAP packet.
+    pub fn finish(self, last: Zxid) -> Result<ReceivedSnapshot, SnapshotError> {
         if !self.done {
             let (offset, source) = (self.taken, DecodeError::Truncated);
             return Err(SnapshotError::Decode { offset, source });
@@ -110,14 +108,14 @@ impl SnapshotReceiver {
         let mut loader = self.sink.0;
         let unresolved = loader.take_unresolved();
         let state = loader.finish(last).map_err(|error| SnapshotError::Content(error.to_string()))?;
-        Ok(Received { state, unresolved })
+        Ok(ReceivedSnapshot { state, unresolved })
     }
 
-    /// Takes all complete items; returns what is left.
+    /// Decodes all complete items; returns the remaining bytes.
     fn take<'a>(&mut self, bytes: &'a [u8]) -> Result<&'a [u8], SnapshotError> {
         let mut rest = bytes;
         loop {
-            // The same strings as in a file: an Apache leader splits some characters in two.
+            // Strings as in a file: an Apache leader encodes some characters as surrogate pairs.
             let mut from = Reader::from_disk(rest);
             let more = self.body.take(&mut from, &mut self.sink);
             match more {

@@ -1,17 +1,17 @@
-//! Writing a snapshot so that its name means something.
+//! Writing a snapshot, which gets its final name only when it is complete.
 //!
 //! ```text
 //! oxk.snapshot.<N>.tmp  written, synced, read back ──rename──> snapshot.<N>  directory synced ──> counts for purge
 //! ```
-//! A crash on the way leaves nothing but a file that the next start removes. The content is streamed: memory stays
-//! the same however many nodes there are.
+//! A crash leaves only a temporary file, which the next start removes. The contents are streamed: memory does not grow
+//! with the number of nodes.
 
 use super::body::BodyEncoder;
 use super::compress::Encoder;
-use super::read::{Sink, StoredNode, read_snapshot};
-use super::{Contents, END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotError, Trailer};
-use crate::disk::{Disk, DiskFile, Open};
-use crate::error::{Error, IoContext};
+use super::read::{SnapshotSink, StoredNode, read_snapshot};
+use super::{END_MARK, SNAPSHOT_MAGIC, SNAPSHOT_VERSION, SnapshotContents, SnapshotError, SnapshotTrailer};
+use crate::disk::{Disk, DiskFile, OpenMode};
+use crate::error::{IoContext, StoreError};
 use crate::limits::{SNAPSHOT_LOOK_BYTES, SNAPSHOT_SYNC_BYTES, WRITE_CHUNK_BYTES};
 use crate::names::{Compression, SnapshotFile, snapshot_name, unfinished_name};
 use ox_proto::jute::{Jute, put_text};
@@ -26,9 +26,9 @@ pub(crate) struct SnapshotWriter<'a> {
     out: Encoder<FileWriter<'a>>,
     buffer: Vec<u8>,
     adler: Adler32,
-    /// Bytes of the stream before `buffer`.
+    /// The number of bytes of the stream before `buffer`.
     base: u64,
-    contents: Contents,
+    contents: SnapshotContents,
 }
 
 impl<'a> SnapshotWriter<'a> {
@@ -38,11 +38,11 @@ impl<'a> SnapshotWriter<'a> {
         SNAPSHOT_VERSION.cast_signed().put(&mut buffer);
         (-1_i64).put(&mut buffer);
         let out = Encoder::new(file, compression);
-        Self { out, buffer, adler: Adler32::new(), base: 0, contents: Contents::default() }
+        Self { out, buffer, adler: Adler32::new(), base: 0, contents: SnapshotContents::default() }
     }
 
     /// Writes all of `frozen`.
-    pub(crate) fn write(mut self, frozen: &FrozenView, trailer: &Trailer) -> io::Result<Contents> {
+    pub(crate) fn write(mut self, frozen: &FrozenView, trailer: &SnapshotTrailer) -> io::Result<SnapshotContents> {
         let mut body = BodyEncoder::new();
         while body.fill(frozen, &mut self.buffer, WRITE_CHUNK_BYTES) {
             self.flush()?;
@@ -51,7 +51,7 @@ impl<'a> SnapshotWriter<'a> {
         self.finish(trailer)
     }
 
-    fn finish(mut self, trailer: &Trailer) -> io::Result<Contents> {
+    fn finish(mut self, trailer: &SnapshotTrailer) -> io::Result<SnapshotContents> {
         self.seal()?;
         if let Some((zxid, digest)) = trailer.digest {
             zxid.put(&mut self.buffer);
@@ -85,37 +85,37 @@ impl<'a> SnapshotWriter<'a> {
     }
 }
 
-/// A file written from its start, synced now and then so that never much of it is pending.
+/// Writes a file sequentially, with regular syncs, so that only few bytes are pending at any time.
 pub(crate) struct FileWriter<'a> {
     file: &'a dyn DiskFile,
     offset: u64,
     synced: u64,
-    /// There was room up to here when somebody last looked.
+    /// Free space was checked up to here.
     end: u64,
-    terms: Terms<'a>,
+    limits: WriteLimits<'a>,
 }
 
-/// What writing a snapshot may cost.
+/// The resources that writing a snapshot may use.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
-    /// How many bytes there are for it.
-    pub(crate) room: &'a dyn Fn() -> io::Result<u64>,
-    /// Called between two chunks, so that others come first.
+pub(crate) struct WriteLimits<'a> {
+    /// The number of bytes that the snapshot may take.
+    pub(crate) free_bytes: &'a dyn Fn() -> io::Result<u64>,
+    /// Called between two chunks, to limit the load.
     pub(crate) pause: &'a dyn Fn(),
 }
 
-impl Terms<'_> {
-    /// Whatever it takes, as fast as possible.
-    pub(crate) const ANY: Terms<'static> = Terms { room: &|| Ok(u64::MAX / 2), pause: &|| () };
+impl WriteLimits<'_> {
+    /// All free space, at full speed.
+    pub(crate) const ANY: WriteLimits<'static> = WriteLimits { free_bytes: &|| Ok(u64::MAX / 2), pause: &|| () };
 }
 
 impl Write for FileWriter<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let end = self.offset + bytes.len() as u64;
         if self.end < end {
-            self.end = self.offset + (self.terms.room)()?;
+            self.end = self.offset + (self.limits.free_bytes)()?;
             if self.end < end {
-                return Err(io::Error::new(ErrorKind::StorageFull, "what is left of the disk is for the log"));
+                return Err(io::Error::new(ErrorKind::StorageFull, "the remaining disk space is reserved for the log"));
             }
             self.end = self.end.min(self.offset + SNAPSHOT_LOOK_BYTES).max(end);
         }
@@ -125,7 +125,7 @@ impl Write for FileWriter<'_> {
             self.file.sync_data()?;
             self.synced = self.offset;
         }
-        (self.terms.pause)();
+        (self.limits.pause)();
         Ok(bytes.len())
     }
 
@@ -134,45 +134,45 @@ impl Write for FileWriter<'_> {
     }
 }
 
-/// A snapshot that is complete, durable and read back, and has no name yet.
-pub(crate) struct Prepared {
+/// A complete, durable and verified snapshot under its temporary name.
+pub(crate) struct UnpublishedSnapshot {
     pub(crate) unfinished: PathBuf,
-    /// What it will be.
+    /// The file under its final name.
     pub(crate) file: SnapshotFile,
 }
 
-/// Writes the snapshot of everything up to `last` with `fill` and checks it. On failure
-/// nothing is left behind, as far as the disk allows.
+/// Writes the snapshot `last` with `fill`, and verifies it. On failure the temporary file is removed, if the disk
+/// allows it.
 pub(crate) fn prepare(
     disk: &dyn Disk,
     dir: &Path,
     last: Zxid,
     compression: Compression,
-    terms: Terms<'_>,
-    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
-) -> Result<Prepared, Error> {
+    limits: WriteLimits<'_>,
+    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<SnapshotContents>,
+) -> Result<UnpublishedSnapshot, StoreError> {
     let name = snapshot_name(last, compression);
     let (path, unfinished) = (dir.join(&name), dir.join(unfinished_name(&name)));
-    match write_and_check(disk, &unfinished, last, compression, terms, fill) {
-        Ok(()) => Ok(Prepared { unfinished, file: SnapshotFile { last, compression, path } }),
+    match write_and_check(disk, &unfinished, last, compression, limits, fill) {
+        Ok(()) => Ok(UnpublishedSnapshot { unfinished, file: SnapshotFile { last, compression, path } }),
         Err(source) => {
             _ = disk.remove(&unfinished);
-            Err(Error::SnapshotWrite { path, source: Box::new(source) })
+            Err(StoreError::SnapshotWrite { path, source: Box::new(source) })
         }
     }
 }
 
-/// Gives it its name.
-pub(crate) fn publish(disk: &dyn Disk, prepared: Prepared) -> Result<SnapshotFile, Error> {
-    let Prepared { unfinished, file } = prepared;
+/// Renames the snapshot to its final name.
+pub(crate) fn publish(disk: &dyn Disk, prepared: UnpublishedSnapshot) -> Result<SnapshotFile, StoreError> {
+    let UnpublishedSnapshot { unfinished, file } = prepared;
     let dir = file.path.parent().unwrap_or(Path::new("."));
     if let Err(source) = disk.rename(&unfinished, &file.path).context("rename", &unfinished) {
         _ = disk.remove(&unfinished);
-        return Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) });
+        return Err(StoreError::SnapshotWrite { path: file.path, source: Box::new(source) });
     }
-    match disk.sync_dir(dir).context("sync directory", dir) {
+    match disk.sync_dir(dir).context("fsync directory", dir) {
         Ok(()) => Ok(file),
-        Err(source) => Err(Error::SnapshotWrite { path: file.path, source: Box::new(source) }),
+        Err(source) => Err(StoreError::SnapshotWrite { path: file.path, source: Box::new(source) }),
     }
 }
 
@@ -181,33 +181,33 @@ fn write_and_check(
     path: &Path,
     last: Zxid,
     compression: Compression,
-    terms: Terms<'_>,
-    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<Contents>,
-) -> Result<(), Error> {
-    let file = disk.open(path, Open::Create).context("create", path)?;
-    file.set_len(0).context("cut", path)?;
-    let writer = FileWriter { file: &*file, offset: 0, synced: 0, end: 0, terms };
+    limits: WriteLimits<'_>,
+    fill: impl FnOnce(SnapshotWriter<'_>) -> io::Result<SnapshotContents>,
+) -> Result<(), StoreError> {
+    let file = disk.open(path, OpenMode::Create).context("create", path)?;
+    file.set_len(0).context("truncate", path)?;
+    let writer = FileWriter { file: &*file, offset: 0, synced: 0, end: 0, limits };
     let written = fill(SnapshotWriter::new(writer, compression)).context("write", path)?;
-    file.sync_all().context("sync", path)?;
+    file.sync_all().context("fsync", path)?;
     let stored = SnapshotFile { last, compression, path: path.to_owned() };
     let read = read_snapshot(disk, &stored, &mut Structure::default())?;
     if read != written {
         let source = SnapshotError::Content(format!("written {written:?}, read back {read:?}"));
-        return Err(Error::Snapshot { path: path.to_owned(), source });
+        return Err(StoreError::Snapshot { path: path.to_owned(), source });
     }
     Ok(())
 }
 
-/// Checks that a snapshot makes a tree, without building it: in the order of a walk, a node's parent is among the
-/// nodes on the way to the one before it.
+/// Checks that a snapshot contains a tree, without building it: in pre-order, the parent of a node is the previous node
+/// or one of its ancestors.
 #[derive(Default)]
 pub(crate) struct Structure {
-    /// Path of the node before.
+    /// The path of the previous node.
     path: String,
     any: bool,
 }
 
-impl Sink for Structure {
+impl SnapshotSink for Structure {
     fn session(&mut self, _: SessionId, _: i32) -> Result<(), String> {
         Ok(())
     }

@@ -1,15 +1,15 @@
-//! One log, record by record.
+//! Checking one log, record by record.
 //!
-//! A log is cut into [`Piece`]s: runs of good records, and what is wrong between them. A check goes on behind damage, to
-//! tell how much there is; what a start would make of the file is told by the first of it.
+//! A log is split into [`LogPiece`]s: runs of intact records, and faults between them. A check continues after damage,
+//! to show its extent; the first fault determines what a start would do.
 
 use super::BATCH_MAX;
-use crate::damage::{Damaged, Stop, Verdict, inspect};
 use crate::disk::{Disk, read_full};
-use crate::error::{Damage, Error, IoContext};
-use crate::log_reader::{Frame, LogHeader, LogReader};
+use crate::error::{Damage, IoContext, StoreError};
+use crate::log_reader::{LogFrame, LogHeader, LogReader};
+use crate::log_tail::{DamagedTail, TailState, TailVerdict, examine};
 use crate::marker::Marker;
-use crate::names::{LogFile, Name, parse_name};
+use crate::names::{FileName, LogFile, parse_name};
 use crate::recovery::replay::{Chain, Lookback, is_empty};
 use crate::store::StoreOptions;
 use ox_proto::Zxid;
@@ -18,100 +18,91 @@ use ox_proto::txn::Record;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-/// Pieces that are told one by one; in a file with more nothing else is worth looking for.
+/// The maximum number of reported pieces. A file with more faults is not worth analysing further.
 const PIECES_MAX: usize = 64;
 
-/// What a log holds.
+/// The result of checking a log.
 #[derive(Clone, Debug)]
 pub struct LogCheck {
-    /// The file.
     pub path: PathBuf,
-    /// Its length.
     pub length: u64,
-    /// Its header.
     pub header: LogHeader,
-    /// The zxid in its name, if it is named like a log.
+    /// The zxid in the file name, if it is a log's name.
     pub named: Option<Zxid>,
-    /// What follows the header, in order, without the zeros at the end.
-    pub pieces: Vec<Piece>,
-    /// Times of the first and the last good record, in milliseconds.
+    /// The pieces after the header, in order, without the zeros at the end.
+    pub pieces: Vec<LogPiece>,
+    /// The times of the first and last intact record, in ms since 1970.
     pub times_ms: Option<(i64, i64)>,
-    /// Bytes of zeros at the end.
+    /// The number of zero bytes at the end.
     pub padding: u64,
-    /// Up to where `oxk.synced` beside it says that it was synced.
+    /// The synced position, if `oxk.synced` names this log.
     pub synced: Option<u64>,
-    /// It was created and never got a record.
+    /// The log was created but has no records.
     pub is_empty: bool,
-    /// There is more that is wrong than was looked at.
-    pub gave_up: bool,
+    /// There are more faults than were analysed.
+    pub is_incomplete: bool,
 }
 
 /// A part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Piece {
-    /// Records that follow each other.
+pub enum LogPiece {
+    /// A run of consecutive records.
     Records {
-        /// Where.
         bytes: Range<u64>,
-        /// How many.
         count: u64,
-        /// First and last zxid.
         zxids: (Zxid, Zxid),
     },
-    /// Something else.
-    Fault(Fault),
+    Fault(LogFault),
 }
 
-/// What is wrong at some place.
+/// A fault in a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fault {
-    /// Where; empty where nothing is there that is wrong, but something is missing.
+pub struct LogFault {
+    /// Empty if nothing is damaged but records are missing.
     pub bytes: Range<u64>,
-    /// The last good zxid before it.
+    /// The last intact zxid before the fault.
     pub after: Option<Zxid>,
-    /// The next good zxid behind it.
+    /// The next intact zxid after the fault.
     pub before: Option<Zxid>,
-    /// What.
-    pub kind: FaultKind,
+    pub kind: LogFaultKind,
 }
 
-/// Kinds of faults.
+/// The kind of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FaultKind {
-    /// No record where one must be.
+pub enum LogFaultKind {
+    /// Bytes that are not an intact record.
     Bytes {
-        /// In the words of a start.
+        /// As a start reports it.
         damage: Damage,
         /// What a start does if this is the newest log.
-        verdict: Verdict,
-        /// Apache takes this place for the end of the log, and goes on without what follows.
+        verdict: TailVerdict,
+        /// Apache treats this offset as the end of the log, and ignores what follows.
         ends_for_apache: bool,
-        /// A whole record but for its checksum: where it ends, and its zxid.
+        /// The end and the zxid of the record, if it is complete except for its checksum.
         loose: Option<(u64, Zxid)>,
     },
-    /// A record with a good checksum that cannot be used.
+    /// A record with a valid checksum that cannot be used.
     Record(Damage),
-    /// Transactions are missing.
     Gap,
 }
 
-/// What is to be said of a file.
+/// The overall state of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogVerdict {
-    /// All is well.
     Clean,
-    /// Created, and nothing written into it; a start removes it if it is the newest.
+    /// No records; a start removes the log if it is the newest.
     Empty,
-    /// The end was never acknowledged; a start cuts it if it is the newest.
+    /// The end was never acknowledged; a start truncates it if the log is the newest.
     Torn,
-    /// The end was most likely never acknowledged; a standalone server cuts it, an ensemble member does not use the log.
+    /// The end was most likely never acknowledged; a standalone server truncates it, an ensemble member does not use
+    /// the log.
     InDoubt,
-    /// No server starts with it, unless a snapshot covers the damage.
+    /// No server starts with the log, unless a snapshot covers the damage.
     Damaged,
 }
 
 impl LogVerdict {
-    /// One word.
+    /// The name of the state in the tool's output.
     pub fn word(self) -> &'static str {
         match self {
             Self::Clean => "clean",
@@ -122,41 +113,39 @@ impl LogVerdict {
         }
     }
 
-    /// Nothing is wrong.
     pub fn is_good(self) -> bool {
         matches!(self, Self::Clean | Self::Empty)
     }
 }
 
 impl LogCheck {
-    /// Everything that is wrong.
-    pub fn faults(&self) -> impl Iterator<Item = &Fault> {
+    pub fn faults(&self) -> impl Iterator<Item = &LogFault> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Fault(fault) => Some(fault),
-            Piece::Records { .. } => None,
+            LogPiece::Fault(fault) => Some(fault),
+            LogPiece::Records { .. } => None,
         })
     }
 
-    /// Good records.
+    /// The number of intact records.
     pub fn records(&self) -> u64 {
         let counts = self.pieces.iter().map(|piece| match piece {
-            Piece::Records { count, .. } => *count,
-            Piece::Fault(_) => 0,
+            LogPiece::Records { count, .. } => *count,
+            LogPiece::Fault(_) => 0,
         });
         counts.sum()
     }
 
-    /// First and last good zxid.
+    /// The first and last intact zxid.
     pub fn zxids(&self) -> Option<(Zxid, Zxid)> {
         let mut runs = self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Records { zxids, .. } => Some(*zxids),
-            Piece::Fault(_) => None,
+            LogPiece::Records { zxids, .. } => Some(*zxids),
+            LogPiece::Fault(_) => None,
         });
         let first = runs.next()?;
         Some((first.0, runs.next_back().unwrap_or(first).1))
     }
 
-    /// What a start would make of the file, as the newest log.
+    /// What a start would do with the log if it is the newest.
     pub fn verdict(&self) -> LogVerdict {
         if self.is_empty {
             return LogVerdict::Empty;
@@ -164,28 +153,30 @@ impl LogCheck {
         match (self.header, self.faults().next().map(|fault| &fault.kind)) {
             (LogHeader::Missing | LogHeader::BadMagic(_), _) => LogVerdict::Damaged,
             (LogHeader::Log { .. }, None) => LogVerdict::Clean,
-            (LogHeader::Log { .. }, Some(FaultKind::Bytes { verdict: Verdict::Torn, .. })) => LogVerdict::Torn,
-            (LogHeader::Log { .. }, Some(FaultKind::Bytes { verdict: Verdict::InDoubt, .. })) => LogVerdict::InDoubt,
+            (LogHeader::Log { .. }, Some(LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. })) => LogVerdict::Torn,
+            (LogHeader::Log { .. }, Some(LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, .. })) => {
+                LogVerdict::InDoubt
+            }
             (LogHeader::Log { .. }, Some(_)) => LogVerdict::Damaged,
         }
     }
 }
 
-/// Looks at every record of a log.
-pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, Error> {
+/// Checks every record of a log.
+pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
     let mut reader = LogReader::open(disk, path)?;
     let named = match path.file_name().and_then(|name| name.to_str()).map(parse_name) {
-        Some(Name::Log(first)) => Some(first),
+        Some(FileName::Log(first)) => Some(first),
         _ => None,
     };
     let log = LogFile { first: named.unwrap_or(Zxid::ZERO), path: path.to_owned() };
     let chain = Chain::of_one(disk, StoreOptions::new("").rules(), log.clone());
-    // That of a copy made while the server ran proves nothing.
+    // The marker in a copy that was made while the server ran proves nothing.
     let found = path.parent().map_or(Ok(None), |dir| Marker::load(disk, dir))?;
     let found = found.filter(|found| !found.is_copied || found.marker.closed.is_some());
     let marker = found.map(|found| found.marker).filter(|marker| Some(marker.log) == named);
     let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback: Lookback::new(&chain) };
-    let (mut synced, mut padding, mut gave_up) = (None, 0, false);
+    let (mut synced, mut padding, mut is_incomplete) = (None, 0, false);
     loop {
         while !scan.has_enough()
             && let Some(frame) = reader.next_frame()?
@@ -196,17 +187,17 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, Error> {
             scan.record(&frame)?;
         }
         if scan.has_enough() {
-            gave_up = true;
+            is_incomplete = true;
             break;
         }
         let offset = reader.offset();
         let seen = scan.last.unwrap_or(Zxid(named.map_or(i64::MIN, |first| first.0.saturating_sub(1))));
-        match inspect(reader.file(), path, offset, seen, BATCH_MAX)? {
-            Stop::Clean => {
+        match examine(reader.file(), path, offset, seen, BATCH_MAX)? {
+            TailState::Clean => {
                 padding = reader.length().saturating_sub(offset);
                 break;
             }
-            Stop::Damaged(damaged) => {
+            TailState::Damaged(damaged) => {
                 let loose = loose_record(&reader, &damaged, scan.last)?;
                 padding = reader.length().saturating_sub(damaged.used_end);
                 scan.damage(&damaged, synced, loose);
@@ -219,14 +210,14 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, Error> {
     let (pieces, times_ms) = (scan.pieces, scan.times_ms);
     let (header, length, path) = (reader.header(), reader.length(), path.to_owned());
     let is_empty = is_empty(disk, &log)?;
-    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, gave_up })
+    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, is_incomplete })
 }
 
 struct Scan<'a> {
     last: Option<Zxid>,
-    /// Good records that follow each other.
+    /// The current run of intact records.
     run: Option<(Range<u64>, u64, (Zxid, Zxid))>,
-    pieces: Vec<Piece>,
+    pieces: Vec<LogPiece>,
     times_ms: Option<(i64, i64)>,
     lookback: Lookback<'a>,
 }
@@ -240,29 +231,29 @@ impl Scan<'_> {
         self.run.is_none() && self.pieces.is_empty()
     }
 
-    fn record(&mut self, frame: &Frame<'_>) -> Result<(), Error> {
+    fn record(&mut self, frame: &LogFrame<'_>) -> Result<(), StoreError> {
         let bytes = frame.offset..frame.offset + (frame.record.len() + OVERHEAD_BYTES) as u64;
         let record = match Record::decode(frame.record) {
             Ok(record) => record,
             Err(error) => {
-                self.fault(bytes, FaultKind::Record(Damage::BadRecord(error)));
+                self.fault(bytes, LogFaultKind::Record(Damage::BadRecord(error)));
                 return Ok(());
             }
         };
         let zxid = record.header.zxid;
-        // Behind damage it is not known what is missing; the damage tells both sides.
+        // After damage it is unknown what is missing; the fault names the zxids on both sides.
         let after = self.last.filter(|_| self.run.is_some());
         match (self.last, after) {
             (Some(last), _) if zxid <= last => {
-                if !self.lookback.forgives(&record, frame.record)? {
-                    self.fault(bytes, FaultKind::Record(Damage::Repeated(zxid)));
+                if !self.lookback.is_harmless(&record, frame.record)? {
+                    self.fault(bytes, LogFaultKind::Record(Damage::Repeated(zxid)));
                     return Ok(());
                 }
                 self.extend(bytes, last);
             }
             (_, Some(last)) if !zxid.follows(last) => {
                 let place = bytes.start..bytes.start;
-                self.fault(place, FaultKind::Gap);
+                self.fault(place, LogFaultKind::Gap);
                 self.extend(bytes, zxid);
             }
             _ => self.extend(bytes, zxid),
@@ -272,13 +263,13 @@ impl Scan<'_> {
         Ok(())
     }
 
-    /// One good record more; `zxid` is where the history is behind it.
+    /// Adds an intact record; `zxid` is the position of the history after it.
     fn extend(&mut self, bytes: Range<u64>, zxid: Zxid) {
         self.last = Some(zxid);
         match &mut self.run {
             Some((run, count, (_, last))) => (run.end, *count, *last) = (bytes.end, *count + 1, zxid),
             None => {
-                if let Some(Piece::Fault(fault)) = self.pieces.last_mut() {
+                if let Some(LogPiece::Fault(fault)) = self.pieces.last_mut() {
                     fault.before = Some(zxid);
                 }
                 self.run = Some((bytes, 1, (zxid, zxid)));
@@ -286,27 +277,31 @@ impl Scan<'_> {
         }
     }
 
-    fn damage(&mut self, damaged: &Damaged, synced: Option<u64>, loose: Option<(u64, Zxid)>) {
+    fn damage(&mut self, damaged: &DamagedTail, synced: Option<u64>, loose: Option<(u64, Zxid)>) {
         let end = damaged.next.map_or(damaged.used_end, |(next, _)| next);
         let (damage, verdict) = (damaged.damage(synced), damaged.verdict(synced, BATCH_MAX));
         let ends_for_apache = damaged.ends_for_apache;
-        self.fault(damaged.offset..end, FaultKind::Bytes { damage, verdict, ends_for_apache, loose });
+        self.fault(damaged.offset..end, LogFaultKind::Bytes { damage, verdict, ends_for_apache, loose });
     }
 
-    fn fault(&mut self, bytes: Range<u64>, kind: FaultKind) {
+    fn fault(&mut self, bytes: Range<u64>, kind: LogFaultKind) {
         self.end_run();
-        self.pieces.push(Piece::Fault(Fault { bytes, after: self.last, before: None, kind }));
+        self.pieces.push(LogPiece::Fault(LogFault { bytes, after: self.last, before: None, kind }));
     }
 
     fn end_run(&mut self) {
         if let Some((bytes, count, zxids)) = self.run.take() {
-            self.pieces.push(Piece::Records { bytes, count, zxids });
+            self.pieces.push(LogPiece::Records { bytes, count, zxids });
         }
     }
 }
 
-/// The record at a damaged place, if it is one but for its checksum: whole, decodable, and newer than what is before it.
-fn loose_record(reader: &LogReader, damaged: &Damaged, last: Option<Zxid>) -> Result<Option<(u64, Zxid)>, Error> {
+/// The record in a damaged part, if only its checksum is wrong: complete, decodable, and newer than its predecessor.
+fn loose_record(
+    reader: &LogReader,
+    damaged: &DamagedTail,
+    last: Option<Zxid>,
+) -> Result<Option<(u64, Zxid)>, StoreError> {
     let (file, path, offset) = (reader.file(), reader.path(), damaged.offset);
     let mut head = [0; HEAD_BYTES];
     read_full(file, &mut head, offset).context("read", path)?;

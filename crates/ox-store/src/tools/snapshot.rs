@@ -1,61 +1,58 @@
-//! One snapshot: read as a start reads it, with its counts and its digest.
+//! Checking one snapshot as a start does.
 
 use crate::disk::Disk;
-use crate::error::Error;
+use crate::error::StoreError;
 use crate::names::SnapshotFile;
 use crate::recovery::load;
-use crate::snapshot::Contents;
+use crate::snapshot::SnapshotContents;
 use ox_proto::Zxid;
 use ox_proto::txn::DIGEST_VERSION;
 use ox_tree::{FrozenView, TreeOptions};
 use std::convert::Infallible;
 
-/// What a good snapshot holds.
+/// A summary of an intact snapshot.
 #[derive(Clone, Debug)]
 pub struct SnapshotCheck {
-    /// Counts, and what the file says about itself.
-    pub contents: Contents,
-    /// Bytes of data of all nodes.
+    /// Counts and trailer of the file.
+    pub contents: SnapshotContents,
+    /// The bytes of data of all nodes.
     pub data_bytes: u64,
-    /// Ephemeral nodes.
     pub ephemerals: usize,
-    /// Different access control lists.
+    /// The number of distinct ACLs.
     pub acls: usize,
-    /// Parts of transactions up to here may be contained; later than the name says for one that Apache has written
-    /// while it served.
+    /// Parts of transactions up to here may be contained. Above the zxid in the name if Apache wrote the snapshot while
+    /// it applied transactions.
     pub reach: Zxid,
-    /// Digest of the tree as it was read.
+    /// The digest of the loaded tree.
     pub digest: i64,
-    /// What the stored digest says about that.
+    /// How the stored digest compares with it.
     pub stored_digest: StoredDigest,
-    /// Nodes whose access control list is not in the file.
+    /// Nodes whose ACL is not in the file.
     pub unresolved: Vec<String>,
-    /// Ephemeral nodes whose session is not in the file.
+    /// The number of ephemeral nodes whose session is not in the file.
     pub dead_owners: usize,
 }
 
-/// How the stored digest compares.
+/// The comparison of the stored digest with the tree's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoredDigest {
-    /// There is none.
     None,
-    /// It is that of the tree.
     Fits,
-    /// It is not: the writer was wrong, or the file was changed with its checksums.
+    /// It differs: the writer was wrong, or the file was changed together with its checksums.
     Differs(i64),
-    /// It is that of a later moment; the logs lead there.
+    /// It was computed at a later zxid, which the logs lead to.
     Later(Zxid),
 }
 
-/// Reads a snapshot with every check of a start.
-pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCheck, Error> {
+/// Reads and validates a snapshot as a start does.
+pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCheck, StoreError> {
     let loaded = load(disk, file, &TreeOptions::default())?;
     let state = &loaded.state;
     let digest = state.digest();
     let stored_digest = match loaded.contents.trailer.digest.filter(|(_, digest)| digest.version == DIGEST_VERSION) {
         None => StoredDigest::None,
         Some((zxid, _)) if zxid != file.last => StoredDigest::Later(zxid),
-        // Compat: a new directory's snapshot says 0 and is never compared.
+        // Compat: the first snapshot of a directory has digest 0, which is never compared.
         Some((Zxid::ZERO, _)) => StoredDigest::None,
         Some((_, stored)) if stored.tree_digest == digest => StoredDigest::Fits,
         Some((_, stored)) => StoredDigest::Differs(stored.tree_digest),
@@ -78,7 +75,7 @@ pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCh
     })
 }
 
-/// The tree of a snapshot, read as a start reads it.
-pub fn load_tree(disk: &dyn Disk, file: &SnapshotFile) -> Result<FrozenView, Error> {
+/// Loads the tree of a snapshot.
+pub fn load_tree(disk: &dyn Disk, file: &SnapshotFile) -> Result<FrozenView, StoreError> {
     Ok(load(disk, file, &TreeOptions::default())?.state.freeze())
 }

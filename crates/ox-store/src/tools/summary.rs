@@ -1,22 +1,22 @@
-//! Nodes and bytes by subtree.
+//! Number of nodes and bytes by subtree.
 
 use ox_tree::{FrozenView, SortedWalk};
 
-/// What a subtree holds.
+/// The size of a subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subtree {
-    /// Path of its top.
+    /// The path of its root.
     pub path: String,
-    /// Levels below the start.
+    /// The number of levels below the start.
     pub depth: usize,
-    /// Nodes in it, the top not counted.
+    /// The number of nodes, without the root of the subtree.
     pub descendants: u64,
-    /// Bytes of data in it, those of the top included.
+    /// The bytes of data, including those of the root of the subtree.
     pub bytes: u64,
 }
 
-/// Every node below `start` (and itself) that has children, in the order of the paths; at most `depth` levels down, all
-/// where there is none. `None` if there is no such node. The start is there also if it has no children.
+/// All nodes with children at or below `start`, ordered by path, at most `depth` levels down, or at any depth if it is
+/// `None`. The start is included even without children. Returns `None` if the start does not exist.
 pub fn summarize(frozen: &FrozenView, start: &str, depth: Option<usize>) -> Option<Vec<Subtree>> {
     let start = start.strip_suffix('/').unwrap_or(start);
     let mut sums = Sums { depth, found: Vec::new(), open: Vec::new() };
@@ -26,7 +26,7 @@ pub fn summarize(frozen: &FrozenView, start: &str, depth: Option<usize>) -> Opti
         if below.is_some() {
             sums.node(node.path, node.data.map_or(0, <[u8]>::len) as u64);
         } else if !sums.open.is_empty() {
-            break; // behind the subtree
+            break; // after the subtree
         }
     }
     sums.close(0);
@@ -36,13 +36,13 @@ pub fn summarize(frozen: &FrozenView, start: &str, depth: Option<usize>) -> Opti
 struct Sums {
     depth: Option<usize>,
     found: Vec<Subtree>,
-    /// The node being summed up, below all its ancestors.
+    /// The current node and its ancestors, outermost first.
     open: Vec<Open>,
 }
 
 struct Open {
     path: String,
-    /// Its place in what was found, once it has a child.
+    /// The index in `found`, once the node has a child.
     index: Option<usize>,
     descendants: u64,
     bytes: u64,
@@ -64,7 +64,7 @@ impl Sums {
         self.open.push(Open { path: path.to_owned(), index: None, descendants: 0, bytes });
     }
 
-    /// Finishes everything from `level` down.
+    /// Completes the subtrees from `level` down.
     fn close(&mut self, level: usize) {
         while level < self.open.len() {
             let Some(done) = self.open.pop() else { break };

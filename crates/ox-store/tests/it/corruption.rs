@@ -1,13 +1,13 @@
-//! Bytes change on disk: noticed, or without effect; never a shorter history without notice (P57).
+//! Changed bytes on disk are detected or have no effect; the history is never shortened silently (P57).
 
 use crate::expected::{check_state, nodes_of};
-use crate::sim::{damage, file, golden, names, open, open_with, options, remove, startable_sets, worked};
+use crate::sim_stores::{damage, file, golden, names, open, open_with, options, remove, startable_sets, worked};
 use crate::workload::model;
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, Keep, Open, SimDisk};
+use ox_store::disk::{Disk, Keep, OpenMode, SimDisk};
 use ox_store::log_reader::LogReader;
 
-/// The zxids of a log's records with the offsets behind them.
+/// The zxids of a log's records with their end offsets.
 fn frames(disk: &SimDisk, log: &str) -> Vec<(u64, Zxid)> {
     let mut reader = LogReader::open(disk, &file(log)).unwrap();
     let mut frames = Vec::new();
@@ -26,9 +26,9 @@ fn newest_log(disk: &SimDisk) -> Option<String> {
         .max_by_key(|name| i64::from_str_radix(&name[4..], 16).unwrap())
 }
 
-/// The newest log may end at any byte: the complete records before the cut are there, and nothing else.
+/// The newest log may be truncated at any byte: recovery finds exactly the complete records before.
 #[test]
-fn the_newest_log_cut_at_every_byte() {
+fn newest_log_truncated_at_any_byte_keeps_its_complete_records() {
     for (set, step) in [
         ("e-corrupt/undamaged", 1),
         ("c-snapshots", 3),
@@ -44,7 +44,7 @@ fn the_newest_log_cut_at_every_byte() {
         for length in (0..used).step_by(step) {
             let disk = disk.fork();
             damage(&disk, &log, |bytes| bytes.truncate(usize::try_from(length).unwrap()));
-            let opened = open(&disk).unwrap_or_else(|error| panic!("{set} cut at {length}: {error}"));
+            let opened = open(&disk).unwrap_or_else(|error| panic!("{set} truncated at {length}: {error}"));
             let last = frames.iter().rfind(|(end, _)| *end <= length).map_or(before, |(_, zxid)| *zxid);
             assert_eq!(opened.state.last_zxid(), last, "{set} cut at {length}");
             assert_eq!(opened.report.digest_mismatches, 0);
@@ -52,9 +52,9 @@ fn the_newest_log_cut_at_every_byte() {
     }
 }
 
-/// An earlier log cut anywhere is refused, unless nothing is lost.
+/// An earlier log that is truncated is refused, unless no record is lost.
 #[test]
-fn an_earlier_log_cut_at_every_byte() {
+fn earlier_log_truncated_at_any_byte_is_refused() {
     let (disk, expected) = golden("e-corrupt/undamaged");
     for name in ["snapshot.7", "snapshot.d"] {
         remove(&disk, name);
@@ -75,9 +75,9 @@ fn an_earlier_log_cut_at_every_byte() {
     }
 }
 
-/// Any bit of Apache's files: the same tree or a refusal.
+/// Any flipped bit in Apache's files leads to the same tree or a refusal.
 #[test]
-fn every_byte_of_a_golden_set_changes() {
+fn changed_byte_in_a_golden_set_is_detected_or_harmless() {
     let (disk, expected) = golden("e-corrupt/undamaged");
     for name in names(&disk, "").into_iter().filter(|name| name.contains('.')) {
         let used = disk.content(&file(&name)).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -92,10 +92,10 @@ fn every_byte_of_a_golden_set_changes() {
     }
 }
 
-/// Any bit, any lost sector and any stale sector of our own files: the same state or a refusal. The marker is what
-/// makes this possible where records hold zeros.
+/// Any flipped bit, lost sector or stale sector in our own files leads to the same state or a refusal. Where records
+/// contain zeros, only the marker makes this possible.
 #[test]
-fn every_byte_and_sector_of_our_own_files_changes() {
+fn changed_byte_or_sector_in_our_files_is_detected_or_harmless() {
     let mut options = options();
     options.log.snap_count = 30;
     let (disk, history) = worked(&options, &[2, 7, 1, 5, 9, 3, 12, 1]);
@@ -129,9 +129,9 @@ fn every_byte_and_sector_of_our_own_files_changes() {
     }
 }
 
-/// Whole files go missing.
+/// Any file that is removed is noticed, or not needed.
 #[test]
-fn every_file_goes_missing() {
+fn missing_file_is_noticed_or_not_needed() {
     let (disk, history) = worked(&options(), &[2, 7, 1, 5, 9, 3, 12, 1]);
     let nodes = nodes_of(&model(history.acked));
     for name in names(&disk, "") {
@@ -144,9 +144,9 @@ fn every_file_goes_missing() {
     }
 }
 
-/// A torn batch with holes starts when a marker says that it was never synced.
+/// A torn batch with gaps is truncated if a marker shows that it was never synced.
 #[test]
-fn a_marker_tells_a_torn_batch_from_rot() {
+fn marker_distinguishes_a_torn_batch_from_bit_rot() {
     use ox_store::marker::Marker;
     let (disk, expected) = golden("e-corrupt/torn-batch-hole");
     assert!(open(&disk).is_err());
@@ -171,7 +171,7 @@ fn a_marker_tells_a_torn_batch_from_rot() {
     check(Marker { last: Zxid(0x15), ..marker }, false);
 }
 
-/// Apache can read every log we leave behind: only zeros follow the last record.
+/// Apache can read every log that we leave: only zeros follow the last record.
 pub(crate) fn check_log_ends(disk: &SimDisk, what: &str) {
     for log in names(disk, "log.").into_iter().filter(|name| !name.ends_with("bak")) {
         let end = frames(disk, &log).last().map_or(16, |(end, _)| *end);
@@ -182,13 +182,13 @@ pub(crate) fn check_log_ends(disk: &SimDisk, what: &str) {
 }
 
 #[test]
-fn what_we_leave_behind_suits_apache() {
+fn logs_left_by_a_start_are_readable_by_apache() {
     for entry in startable_sets() {
         let (disk, _) = golden(&entry.set);
         let mut options = options();
         options.trust_empty = entry.properties.contains_key("zookeeper.snapshot.trust.empty");
         drop(open_with(&disk, &options).unwrap());
-        // A log that Apache does not read may stay as it is.
+        // A log that Apache does not read may stay unchanged.
         if !["e-corrupt/torn-then-next-log", "e-corrupt/flip-data-covered", "e-corrupt/flip-data-covered-older"]
             .contains(&&*entry.set)
         {
@@ -197,15 +197,15 @@ fn what_we_leave_behind_suits_apache() {
     }
 }
 
-/// What another server's process left in the page cache is durable before it is served (P15, R19).
+/// Records that another server's process left in the page cache are durable before they are served (P15, R19).
 #[test]
-fn unsynced_files_are_made_durable() {
+fn unsynced_files_are_made_durable_at_start() {
     for set in ["e-corrupt/undamaged", "c-snapshots", "d-gz"] {
         let (source, expected) = golden(set);
         let disk = SimDisk::new();
         disk.create_dir_all(file("x").parent().unwrap()).unwrap();
         for name in names(&source, "log.").into_iter().chain(names(&source, "snapshot.")) {
-            let copy = disk.open(&file(&name), Open::CreateNew).unwrap();
+            let copy = disk.open(&file(&name), OpenMode::CreateNew).unwrap();
             copy.write_all_at(&source.content(&file(&name)).unwrap(), 0).unwrap();
         }
         drop(open(&disk).unwrap());
@@ -214,9 +214,10 @@ fn unsynced_files_are_made_durable() {
     }
 }
 
-/// A series of records written twice is read once; the same zxids with other content are corruption (R3).
+/// A series of records that was written twice is applied once; the same zxids with different contents are corruption
+/// (R3).
 #[test]
-fn records_that_stand_there_twice() {
+fn repeated_records_are_applied_once() {
     let (disk, expected) = golden("e-corrupt/undamaged");
     let content = disk.content(&file("log.8")).unwrap();
     let twice = |disk: &SimDisk, change: fn(&mut [u8])| {
@@ -229,7 +230,7 @@ fn records_that_stand_there_twice() {
     twice(&same, |_| ());
     check_state(&open(&same).unwrap().state, &expected, "written twice");
     let other = disk.fork();
-    // Another time in the header of the first record, with a checksum that fits.
+    // A different time in the header of the first record, with a matching checksum.
     twice(&other, |bytes| {
         let length = usize::try_from(i32::from_be_bytes(*bytes[8..].first_chunk().unwrap())).unwrap();
         bytes[12 + 27] ^= 1;
@@ -239,7 +240,7 @@ fn records_that_stand_there_twice() {
     assert!(open(&other).is_err());
 }
 
-/// A refusal says each thing once, and what can be done; and that can be done.
+/// A refusal states each problem once, with a remedy that works.
 #[test]
 fn refusals_name_a_remedy() {
     let (disk, history) = worked(&options(), &[4; 10]);
@@ -247,7 +248,7 @@ fn refusals_name_a_remedy() {
     let refused = |disk: &SimDisk| {
         let error = open(disk).err().expect("something is missing");
         let text = error.to_string();
-        assert!(!text.contains('\n') && !text.contains("goes further"), "{text}");
+        assert!(!text.contains('\n') && !text.contains("is newer and cannot"), "{text}");
         (text, error.remedy().unwrap())
     };
     let mut lax = options();
@@ -256,7 +257,7 @@ fn refusals_name_a_remedy() {
     let last_lost = disk.fork();
     remove(&last_lost, &newest_log(&disk).unwrap());
     let (text, remedy) = refused(&last_lost);
-    assert_eq!(text.matches("had been synced up to").count(), 1, "{text}");
+    assert_eq!(text.matches("was synced up to").count(), 1, "{text}");
     assert!(text.contains("oxk.synced") && remedy.contains("delete oxk.synced"), "{text}; {remedy}");
     assert!(open_with(&last_lost.fork(), &lax).is_ok());
     remove(&last_lost, "oxk.synced");
@@ -282,5 +283,5 @@ fn refusals_name_a_remedy() {
         damage(&snapshots, &name, |bytes| bytes[0] ^= 1);
     }
     let (_, remedy) = refused(&snapshots);
-    assert!(remedy.contains("put back an intact snapshot"), "{remedy}");
+    assert!(remedy.contains("restore an intact snapshot"), "{remedy}");
 }

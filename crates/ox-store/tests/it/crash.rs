@@ -1,21 +1,21 @@
-//! Every call fails once, and power goes at every call: nothing acknowledged is lost, every start works without
-//! help, and what was given up never comes back (P54, P55, P56, P59, P60).
+//! Every disk call fails once, and power is cut at every call: nothing acknowledged is lost, every start succeeds
+//! without an operator, and dropped transactions never reappear (P54, P55, P56, P59, P60).
 //!
-//! A case is a run of the workload up to a fault, then what the world makes of it: the process dies and starts
-//! again, or power is lost and some unsynced pieces survive. Each start is followed by another power cut in which
-//! nothing unsynced survives: what was served once must still be there.
+//! A case runs the workload up to a fault. Then the process restarts, or power is lost and some unsynced pieces
+//! survive. After each start power is cut again without any unsynced piece surviving: everything that was served must
+//! still exist.
 
 use crate::corruption::check_log_ends;
-use crate::sim::{file, golden, open_with, options};
+use crate::sim_stores::{file, golden, open_with, options};
 use crate::workload::{History, run};
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, Fault, Keep, Open, SimDisk};
+use ox_store::disk::{Disk, DiskFault, Keep, OpenMode, SimDisk};
 use ox_store::names::Compression;
-use ox_store::{Error, Opened, StoreOptions};
+use ox_store::{Opened, StoreError, StoreOptions};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 
-/// Where and how a case runs.
+/// The disk, options and history of a case.
 #[derive(Clone)]
 struct Case {
     options: StoreOptions,
@@ -32,12 +32,12 @@ impl Case {
         Self { disk: self.disk.fork(), ..self.clone() }
     }
 
-    fn open(&self) -> Result<Opened, Error> {
+    fn open(&self) -> Result<Opened, StoreError> {
         open_with(&self.disk, &self.options)
     }
 
-    /// First start, work with rolls, snapshots and purges, clean stop, second start, work, sudden end.
-    fn work(&mut self) -> Result<(), Error> {
+    /// First start, work with rolls, snapshots and purges, clean stop, second start, work, crash.
+    fn work(&mut self) -> Result<(), StoreError> {
         let mut opened = self.open()?;
         run(&mut opened, &[1, 2, 5, 1, 3, 4, 2, 6, 1, 1, 8], &mut self.history)?;
         opened.log.close()?;
@@ -47,8 +47,8 @@ impl Case {
         run(&mut opened, &[3, 1, 7, 2, 9, 1, 4, 8, 1, 1, 1, 1], &mut self.history)
     }
 
-    /// A copy on which the workload met `fault` at call `call`; `None` when it was not reached.
-    fn until(&self, call: u64, fault: Fault) -> Option<Self> {
+    /// A fork on which the workload met `fault` at call `call`; `None` if it ended before.
+    fn until(&self, call: u64, fault: DiskFault) -> Option<Self> {
         let mut case = self.fork();
         case.disk.set_fault(case.disk.calls() + call, fault);
         let last = case.disk.calls() + call;
@@ -60,7 +60,7 @@ impl Case {
         Some(case)
     }
 
-    /// Starts, checks, works on with other content, loses power, starts and checks again.
+    /// Starts, checks, continues with other contents, cuts the power, starts and checks again.
     fn check_start(mut self, what: &str) {
         let mut opened = self.open().unwrap_or_else(|error| panic!("{what}: {error}"));
         self.history.settle(&opened.state, what);
@@ -96,7 +96,7 @@ fn outcomes(disk: &SimDisk, seed: u64) -> Vec<Keep> {
 fn power_cut_at_every_call() {
     let mut states = 0;
     for call in 1.. {
-        let Some(case) = Case::new().until(call, Fault::PowerCut) else { break };
+        let Some(case) = Case::new().until(call, DiskFault::PowerCut) else { break };
         for keep in outcomes(&case.disk, call) {
             let case = case.fork();
             case.disk.power_on(keep);
@@ -114,7 +114,7 @@ fn power_cut_with_two_directories_and_compression() {
         start.options.log_dir = Some("/logs/zk".into());
         start.options.compression = compression;
         for call in 1.. {
-            let Some(case) = start.until(call, Fault::PowerCut) else { break };
+            let Some(case) = start.until(call, DiskFault::PowerCut) else { break };
             for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
                 let case = case.fork();
                 case.disk.power_on(keep);
@@ -129,7 +129,7 @@ fn power_cut_while_taking_over_from_apache() {
     for set in ["e-corrupt/undamaged", "e-corrupt/torn-tail-hole", "e-corrupt/flip-data-covered"] {
         let start = Case { options: options(), disk: golden(set).0, history: History::after(set) };
         for call in 1.. {
-            let Some(case) = start.until(call, Fault::PowerCut) else { break };
+            let Some(case) = start.until(call, DiskFault::PowerCut) else { break };
             for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
                 let mut case = case.fork();
                 case.disk.power_on(keep);
@@ -143,9 +143,9 @@ fn power_cut_while_taking_over_from_apache() {
     }
 }
 
-/// Another server went on after us and was killed: its records are in the page cache only. A power cut may tear its log
-/// so that it cannot be told from rot in acknowledged records, with us or without; but a start that was cut short
-/// makes nothing worse, and one that succeeded has made everything safe.
+/// Another server wrote to the directory after us and was killed: its records are in the page cache only. A power cut
+/// may tear its log in a way that looks like bit rot in acknowledged records, with or without us. But an interrupted
+/// start of ours makes nothing worse, and a successful one has made everything durable.
 #[test]
 fn power_cut_while_taking_over_an_unsynced_log() {
     let mut start = Case::new();
@@ -155,7 +155,7 @@ fn power_cut_while_taking_over_an_unsynced_log() {
     let mut frames = b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0".to_vec();
     start.history.make(&mut opened.state, 3, &mut frames);
     drop(opened);
-    start.disk.open(&file("log.7"), Open::CreateNew).unwrap().write_all_at(&frames, 0).unwrap();
+    start.disk.open(&file("log.7"), OpenMode::CreateNew).unwrap().write_all_at(&frames, 0).unwrap();
     start.disk.restart_process();
     let errors = |case: &Case| -> BTreeSet<String> {
         let forks = outcomes(&case.disk, 1).into_iter().map(|keep| (case.fork(), keep));
@@ -168,10 +168,10 @@ fn power_cut_while_taking_over_an_unsynced_log() {
         forks.map(outcome).filter_map(Result::err).collect()
     };
     let without_us = errors(&start);
-    assert!(!without_us.is_empty(), "tearing the middle of an unsynced log is refused");
+    assert!(!without_us.is_empty(), "a torn middle of an unsynced log is refused");
     for call in 1.. {
         let cut = start.fork();
-        cut.disk.set_fault(cut.disk.calls() + call, Fault::PowerCut);
+        cut.disk.set_fault(cut.disk.calls() + call, DiskFault::PowerCut);
         let started = cut.open().is_ok();
         cut.disk.clear_faults();
         let more: Vec<_> = errors(&cut).difference(&without_us).cloned().collect();
@@ -187,11 +187,11 @@ fn power_cut_while_taking_over_an_unsynced_log() {
 fn power_cut_at_every_call_of_the_recovery_after_a_power_cut() {
     let mut states = 0;
     for call in 1.. {
-        let Some(case) = Case::new().until(call, Fault::PowerCut) else { break };
+        let Some(case) = Case::new().until(call, DiskFault::PowerCut) else { break };
         case.disk.power_on(Keep::Random(call));
         for second in 1.. {
             let case = case.fork();
-            case.disk.set_fault(case.disk.calls() + second, Fault::PowerCut);
+            case.disk.set_fault(case.disk.calls() + second, DiskFault::PowerCut);
             if case.open().is_ok() {
                 break;
             }
@@ -205,7 +205,7 @@ fn power_cut_at_every_call_of_the_recovery_after_a_power_cut() {
 #[test]
 fn every_call_fails_once() {
     let faults = [ErrorKind::StorageFull, ErrorKind::PermissionDenied, ErrorKind::Other];
-    for fault in faults.map(Fault::Error).into_iter().chain([Fault::LostSync]) {
+    for fault in faults.map(DiskFault::Error).into_iter().chain([DiskFault::LostSync]) {
         for call in 1.. {
             let Some(case) = Case::new().until(call, fault) else { break };
             let what = format!("{fault:?} at call {call}");
@@ -219,13 +219,13 @@ fn every_call_fails_once() {
     }
 }
 
-/// Without syncs nothing is promised but a start, and a state that once was.
+/// Without fsync, a start must still succeed, with some earlier state.
 #[test]
-fn power_cut_without_syncs() {
+fn power_cut_without_fsync_leaves_an_earlier_state() {
     let mut start = Case::new();
     start.options.log.force_sync = false;
     for call in (1..).step_by(2) {
-        let Some(mut case) = start.until(call, Fault::PowerCut) else { break };
+        let Some(mut case) = start.until(call, DiskFault::PowerCut) else { break };
         case.history.acked = Zxid::ZERO;
         for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
             case.check_after(keep, &format!("no syncs, power cut at call {call}, {keep:?}"));
@@ -233,10 +233,9 @@ fn power_cut_without_syncs() {
     }
 }
 
-/// Without syncs a tail may go, never a middle: the file before the last roll is whole, with or without space reserved
-/// ahead of its records.
+/// Without fsync, only a tail may be lost: files before the last roll are complete, with or without preallocation.
 #[test]
-fn power_cut_after_a_roll_without_syncs() {
+fn power_cut_without_fsync_keeps_files_before_the_last_roll() {
     for preallocate_bytes in [0, 2048] {
         let mut case = Case::new();
         case.options.log.force_sync = false;

@@ -1,4 +1,4 @@
-//! Dumps against what Apache's toolkits printed for the same files.
+//! Dumps compared with the output of Apache's toolkits for the same files.
 
 use crate::expected::testdata;
 use ox_proto::Zxid;
@@ -8,7 +8,7 @@ use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use ox_store::names::{Compression, SnapshotFile};
 use std::path::Path;
 
-/// What the toolkit printed for a command line.
+/// The recorded output of a toolkit's command line.
 fn recorded(file: &str, command: &str) -> String {
     let all = String::from_utf8(std::fs::read(testdata().join("tools").join(file)).unwrap()).unwrap();
     let start = format!("$ {command}\n--- stdout\n");
@@ -32,14 +32,14 @@ fn snapshot(format: SnapshotFormat) -> String {
 }
 
 #[test]
-fn logs_as_text() {
+fn logs_as_text_match_apache() {
     assert_eq!(log("log.1", LogFormat::Text), recorded("txnlog-toolkit.txt", "zkTxnLogToolkit.sh log.1"));
     assert_eq!(log("log.1.bad", LogFormat::Text), recorded("txnlog-toolkit.txt", "zkTxnLogToolkit.sh log.1.bad"));
 }
 
-/// The tools print what they can. Apache's prints a record, and then misses the mark behind it.
+/// Both tools print as much as they can. Apache's prints the record, and then reports the missing end byte.
 #[test]
-fn a_log_without_an_end_mark() {
+fn log_without_an_end_byte_is_printed_up_to_it() {
     let whole = std::fs::read(testdata().join("tools/log.1")).unwrap();
     let ends = ends(&whole);
     let text = log("log.1", LogFormat::Text);
@@ -56,7 +56,7 @@ fn a_log_without_an_end_mark() {
     }
 }
 
-/// Where the records of a log end: the places of their marks.
+/// The offsets of the end bytes of a log's records.
 fn ends(log: &[u8]) -> Vec<usize> {
     let (mut at, mut ends) = (16, Vec::new());
     while let Some(size) = log.get(at + 8..).and_then(|rest| rest.first_chunk()).map(|size| i32::from_be_bytes(*size))
@@ -70,7 +70,7 @@ fn ends(log: &[u8]) -> Vec<usize> {
 }
 
 #[test]
-fn of_a_damaged_snapshot_the_readable_part() {
+fn damaged_snapshot_is_printed_as_far_as_readable() {
     let whole = std::fs::read(testdata().join("tools/snapshot.15")).unwrap();
     let dump = |bytes: &[u8], format| {
         let disk = SimDisk::new();
@@ -81,26 +81,26 @@ fn of_a_damaged_snapshot_the_readable_part() {
         let result = dump_snapshot(&disk, &file, format, &mut out);
         (String::from_utf8(out).unwrap(), result.map_err(|error| error.to_string()))
     };
-    // A byte of some data: all of it is there, and only the checksum tells.
+    // A changed byte of data: everything is printed, and only the checksum shows it.
     let mut rotten = whole.clone();
     let data = rotten.windows(4).position(|bytes| bytes == b"zzzz").unwrap();
     rotten[data] = b'y';
     let (text, result) = dump(&rotten, SnapshotFormat::Text);
     assert_eq!(text, snapshot(SnapshotFormat::Text));
     assert!(result.unwrap_err().contains("checksum"));
-    // A half: the nodes and sessions in it.
+    // Half of the file: the nodes and sessions in it.
     let half = &whole[..whole.len() / 2];
     let (text, result) = dump(half, SnapshotFormat::Text);
     assert!(result.is_err() && text.contains("\n/app\n") && text.contains("0x10000197c880000, 40000"), "{text}");
     let (json, result) = dump(half, SnapshotFormat::Ncdu { now_ms: 0 });
     assert!(result.is_err());
     serde_json::from_str::<serde_json::Value>(&json).unwrap();
-    // Nothing that can be read: nothing.
+    // Nothing readable: no output.
     assert_eq!(dump(&whole[1..], SnapshotFormat::Text).0, "");
 }
 
 #[test]
-fn logs_as_json() {
+fn logs_as_json_have_all_records() {
     let lines: Vec<serde_json::Value> =
         log("log.1.bad", LogFormat::Json).lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(lines.len(), 25);
@@ -112,7 +112,7 @@ fn logs_as_json() {
 }
 
 #[test]
-fn snapshots_as_text() {
+fn snapshots_as_text_match_apache() {
     let expected = recorded("snapshot-toolkit.txt", "zkSnapShotToolkit.sh snapshot.15");
     assert_eq!(snapshot(SnapshotFormat::Text), expected);
     let expected = recorded("snapshot-toolkit.txt", "zkSnapShotToolkit.sh -d snapshot.15");
@@ -120,7 +120,7 @@ fn snapshots_as_text() {
 }
 
 #[test]
-fn snapshots_as_json() {
+fn snapshots_as_json_have_all_nodes() {
     let expected = recorded("snapshot-toolkit.txt", "zkSnapShotToolkit.sh -json snapshot.15");
     assert_eq!(snapshot(SnapshotFormat::Ncdu { now_ms: 1_794_725_102_424 }), expected);
     let lines: Vec<serde_json::Value> =
@@ -131,7 +131,7 @@ fn snapshots_as_json() {
 }
 
 #[test]
-fn no_file_makes_a_dump_panic() {
+fn dumps_never_panic() {
     let mut dumped = 0;
     for entry in crate::expected::index() {
         let dir = testdata().join(&entry.set).join("version-2");

@@ -1,11 +1,11 @@
-//! What a state looks like, in the words of the golden sets' `expected.json`.
+//! States in the form of the golden sets' `expected.json`.
 
 use ox_tree::State;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Where the golden sets are.
+/// The directory of the golden sets.
 pub(crate) fn testdata() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata")
 }
@@ -80,7 +80,7 @@ pub(crate) struct Disk {
     pub(crate) ephemeral_owner: String,
 }
 
-/// Reads `expected.json` of a set, following its reference to another set's tree.
+/// Reads `expected.json` of a set, and resolves a reference to another set's tree.
 pub(crate) fn expected(set: &str) -> Expected {
     let path = testdata().join(set).join("expected.json");
     let own: Expected = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -157,7 +157,6 @@ pub(crate) fn nodes_of(state: &State) -> Vec<Node> {
     nodes
 }
 
-/// Compares every field.
 pub(crate) fn check_state(state: &State, expected: &Expected, what: &str) {
     if let Some(last) = &expected.last_zxid {
         assert_eq!(hex(state.last_zxid().0), *last, "{what}: last zxid");

@@ -1,10 +1,10 @@
-//! A member whose disk runs full (P63): nothing that was there is harmed, epochs can still be noted, and with space it
-//! goes on where it was.
+//! A member whose disk becomes full (P63): existing data is unharmed, epochs can still be stored, and the member
+//! continues when space is free again.
 
-use crate::life::{Life, txns};
-use crate::sim::names;
+use crate::lifecycle::{Life, txns};
+use crate::sim_stores::names;
 use ox_store::disk::{Disk, Keep};
-use ox_store::{Error, OpenedMember};
+use ox_store::{OpenedMember, StoreError};
 use std::path::Path;
 
 const PLENTY: u64 = 1 << 40;
@@ -21,14 +21,14 @@ fn following(log_dir: Option<&str>) -> (Life, OpenedMember) {
     (life, opened)
 }
 
-/// Takes all space but so much.
+/// Uses all space except for `bytes`.
 fn leave(life: &Life, bytes: u64) {
     let used = PLENTY - life.disk.space(Path::new("/")).unwrap().free_bytes;
     life.disk.set_capacity(used + bytes);
 }
 
-/// Appends until nothing more fits.
-fn use_up(life: &mut Life, opened: &mut OpenedMember) -> Error {
+/// Appends until the disk is full.
+fn use_up(life: &mut Life, opened: &mut OpenedMember) -> StoreError {
     for counter in 10.. {
         if let Err(error) = life.append(opened, &[txns(1, counter..=counter, 0)]) {
             return error;
@@ -37,9 +37,9 @@ fn use_up(life: &mut Life, opened: &mut OpenedMember) -> Error {
     unreachable!("the disk has an end");
 }
 
-/// Guard: the log does not get what is set aside for epochs.
+/// Guard: the log does not get the space that is reserved for epochs.
 #[test]
-fn p63_epochs_are_noted_when_the_log_has_taken_everything_else() {
+fn p63_epochs_are_stored_when_the_log_has_filled_the_disk() {
     for log_dir in [None, Some("/logs")] {
         let (mut life, mut opened) = following(log_dir);
         leave(&life, 0);
@@ -64,28 +64,28 @@ fn p63_epochs_are_noted_when_the_log_has_taken_everything_else() {
     }
 }
 
-/// Guard: what does not fit is an error that ends the log; what was acknowledged is there when space returns.
+/// Guard: a full disk is an error that ends the log; acknowledged records are there when space is free again.
 #[test]
-fn p63_a_member_goes_on_when_there_is_space_again() {
+fn p63_member_continues_when_space_is_free_again() {
     for bytes in [0, 1, 100, 700] {
         let (mut life, mut opened) = following(None);
         leave(&life, bytes);
         let error = use_up(&mut life, &mut opened);
         assert!(error.is_full(), "{error}");
-        assert!(matches!(opened.log.sync(), Err(Error::LogFailed)));
-        assert!(matches!(opened.log.set_accepted(2), Err(Error::LogFailed)), "nor epochs");
+        assert!(matches!(opened.log.sync(), Err(StoreError::LogFailed)));
+        assert!(matches!(opened.log.set_accepted(2), Err(StoreError::LogFailed)), "no epochs either");
         drop(opened);
         life.disk.restart_process();
-        assert!(!ox_store::has_room(&life.disk, &life.options).unwrap());
+        assert!(!ox_store::has_free_space(&life.disk, &life.options).unwrap());
         life.disk.set_capacity(PLENTY);
-        assert!(ox_store::has_room(&life.disk, &life.options).unwrap());
+        assert!(ox_store::has_free_space(&life.disk, &life.options).unwrap());
         life.check_start(&format!("with {bytes} bytes left"));
     }
 }
 
-/// Guard: a leader's state that does not fit leaves everything as it was, and nothing behind.
+/// Guard: a leader's snapshot that does not fit leaves the old files unchanged and no temporary file.
 #[test]
-fn p63_a_state_that_does_not_fit_is_installed_when_there_is_space_again() {
+fn p63_oversized_snapshot_is_installed_when_space_is_free_again() {
     let (mut life, mut opened) = following(None);
     life.accept(&mut opened, 2).unwrap();
     let theirs = [txns(1, 1..=6, 0), txns(2, 1..=200, 0)].concat();
@@ -96,7 +96,7 @@ fn p63_a_state_that_does_not_fit_is_installed_when_there_is_space_again() {
     assert_eq!(names(&life.disk, ""), before);
     drop(opened);
     life.disk.restart_process();
-    // A start on the full disk changes nothing either.
+    // Nor does a start on the full disk change anything.
     life.check_after(Keep::Everything, "the old history");
     life.disk.set_capacity(PLENTY);
     let mut opened = life.open().unwrap();

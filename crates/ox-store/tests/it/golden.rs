@@ -1,8 +1,8 @@
-//! Directories written by Apache, intact and damaged: the right tree, or a refusal.
+//! Directories written by Apache, intact and damaged: recovery yields the recorded tree or a refusal.
 
 use crate::expected::{IndexEntry, check_state, expected, index, testdata};
 use ox_store::disk::RealDisk;
-use ox_store::{Error, Opened, Store, StoreOptions};
+use ox_store::{Opened, Store, StoreError, StoreOptions};
 use ox_tree::TreeOptions;
 use std::fs;
 use std::path::Path;
@@ -30,12 +30,12 @@ pub(crate) fn options(entry: &IndexEntry, root: &Path) -> StoreOptions {
     options
 }
 
-fn open(options: &StoreOptions) -> Result<Opened, Error> {
+fn open(options: &StoreOptions) -> Result<Opened, StoreError> {
     Store::open(Arc::new(RealDisk), options, &TreeOptions::default(), 1)
 }
 
 #[test]
-fn every_set_gives_its_tree_or_is_refused() {
+fn golden_sets_yield_their_tree_or_are_refused() {
     let mut failures = Vec::new();
     for entry in index() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,17 +1,18 @@
-//! SNAP: a leader's history takes the place of everything that is stored.
+//! SNAP: a leader's snapshot replaces the local history.
 
-use crate::life::{
+use crate::lifecycle::{
     Life, cut_power_everywhere, cut_power_twice, fail_everywhere, open, outcomes, quarantined, state_of, txns,
     with_logs, worked, zx,
 };
-use crate::sim::{damage, file, names, options};
-use ox_store::disk::{Fault, Keep};
+use crate::sim_stores::{damage, file, names, options};
+use ox_store::disk::{DiskFault, Keep};
 use ox_store::names::Compression;
-use ox_store::{Epochs, Error, MemberOptions, OpenedMember, Standing, Store};
+use ox_store::{MemberOptions, OpenOutcome, OpenedMember, Store, StoreError, StoredEpochs};
 use ox_tree::TreeOptions;
 use std::sync::Arc;
 
-/// K12, K13: the old history or the new one, never a mix, and never the old one after the new.
+/// After any fault there is the old history or the new one, never a mix, and never the old one after the new (K12,
+/// K13).
 #[test]
 fn k012_k013_installing_survives_power_cuts_and_failing_calls() {
     cut_power_everywhere(&Life::new(), Life::be_replaced, 1_000);
@@ -24,7 +25,7 @@ fn k012_k013_installing_survives_power_cuts_and_failing_calls() {
 }
 
 #[test]
-fn what_a_snapshot_replaced_goes_with_the_next_one() {
+fn replaced_files_are_removed_by_the_next_snapshot() {
     let (life, mut opened) = with_logs(&[zx(1, 5)]);
     let before = names(&life.disk, "log.").len() + names(&life.disk, "snapshot.").len();
     opened.log.install(&state_of(&txns(2, 1..=3, 7)).freeze()).unwrap();
@@ -33,19 +34,19 @@ fn what_a_snapshot_replaced_goes_with_the_next_one() {
     assert_eq!(names(&life.disk, "snapshot."), ["snapshot.200000003"]);
     assert_eq!(opened.log.last(), zx(2, 3));
     opened.store.write_snapshot(&state_of(&txns(2, 1..=3, 7)).freeze()).unwrap();
-    assert_eq!(names(&life.disk, "old.").len(), before, "the only snapshot there is");
-    // A snapshot of the old history that comes late.
+    assert_eq!(names(&life.disk, "old.").len(), before, "the only snapshot");
+    // A late snapshot of the old history.
     let error = opened.store.write_snapshot(&state_of(&txns(1, 1..=9, 0)).freeze()).unwrap_err();
-    assert!(matches!(error, Error::SnapshotBehind { .. }), "{error}");
+    assert!(matches!(error, StoreError::SnapshotBehind { .. }), "{error}");
     let mut state = state_of(&txns(2, 1..=3, 7));
     state.set_last_zxid(zx(4, 0));
     opened.store.write_snapshot(&state.freeze()).unwrap();
     assert_eq!(names(&life.disk, "old."), [""; 0]);
 }
 
-/// The note says that files were moved, and the snapshot is gone: nobody knows what was.
+/// The note records that files were moved, but the snapshot is gone: the history is unknown.
 #[test]
-fn an_installation_that_cannot_be_finished() {
+fn installation_that_cannot_be_completed_is_quarantined() {
     let (life, mut opened) = with_logs(&[zx(1, 5)]);
     let start = life.disk.fork();
     opened.log.install(&state_of(&txns(2, 1..=3, 7)).freeze()).unwrap();
@@ -54,7 +55,7 @@ fn an_installation_that_cannot_be_finished() {
     for call in 1..=calls {
         let (life, mut opened) = with_logs(&[zx(1, 5)]);
         let disk = life.disk;
-        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         assert!(opened.log.install(&state_of(&txns(2, 1..=3, 7)).freeze()).is_err());
         disk.power_on(Keep::Everything);
         if disk.content(&file("oxk.install")).is_none_or(|bytes| bytes[39] == 0) {
@@ -72,7 +73,7 @@ fn an_installation_that_cannot_be_finished() {
 
 /// Damage, quarantine, a leader's snapshot, and a voter again; with a crash at every call.
 #[test]
-fn a_quarantined_member_is_healed() {
+fn quarantined_member_is_restored_by_a_snapshot() {
     let (disk, _) = worked();
     let log = names(&disk, "log.").pop().unwrap();
     damage(&disk, &log, |bytes| bytes[40] ^= 1);
@@ -81,8 +82,8 @@ fn a_quarantined_member_is_healed() {
     for call in 1.. {
         let disk = disk.fork();
         let mut opened = open(&disk).unwrap();
-        assert!(matches!(opened.standing, Standing::Quarantined(_)));
-        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        assert!(matches!(opened.outcome, OpenOutcome::Quarantined(_)));
+        disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         let heal = |opened: &mut OpenedMember| {
             opened.log.install(&state_of(&healthy).freeze())?;
             opened.log.set_accepted(6)?;
@@ -95,12 +96,12 @@ fn a_quarantined_member_is_healed() {
             let disk = disk.fork();
             disk.power_on(keep);
             let opened = open(&disk).unwrap();
-            match opened.standing {
-                Standing::Quarantined(_) => assert!(!healed, "{call}, {keep:?}"),
-                Standing::Empty => panic!("{call}, {keep:?}: empty"),
-                Standing::Loaded(loaded) => {
+            match opened.outcome {
+                OpenOutcome::Quarantined(_) => assert!(!healed, "{call}, {keep:?}"),
+                OpenOutcome::Empty => panic!("{call}, {keep:?}: empty"),
+                OpenOutcome::Loaded(loaded) => {
                     assert_eq!(loaded.state.digest(), state_of(&healthy).digest(), "{call}, {keep:?}");
-                    assert_eq!(opened.log.epochs(), Epochs { accepted: 6, current: 6 });
+                    assert_eq!(opened.log.epochs(), StoredEpochs { accepted: 6, current: 6 });
                 }
             }
         }

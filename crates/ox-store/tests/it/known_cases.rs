@@ -1,17 +1,17 @@
-//! Failures that other servers had (the K numbers of the reliability specification), as far as they concern the
-//! files of one server. Each test fails without the guard that it names.
+//! Known cases that concern the files of one server (`docs/reference/requirements.md`). Each test fails without the guard that it
+//! names.
 
 use crate::expected::{check_state, nodes_of};
-use crate::sim::{damage, file, golden, names, open, open_with, options, remove, worked};
+use crate::sim_stores::{damage, file, golden, names, open, open_with, options, remove, worked};
 use crate::workload::{History, make, run};
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, Fault, Keep, SimDisk};
-use ox_store::{Appended, Error, Opened};
+use ox_store::disk::{Disk, DiskFault, Keep, SimDisk};
+use ox_store::{Appended, Opened, StoreError};
 use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// A power cut, then a start that must work.
+/// Cuts the power, and starts successfully.
 fn reopen_after(disk: &SimDisk, keep: Keep, history: &History, what: &str) {
     let disk = disk.fork();
     disk.power_on(keep);
@@ -19,16 +19,16 @@ fn reopen_after(disk: &SimDisk, keep: Keep, history: &History, what: &str) {
     history.clone().settle(&opened.state, what);
 }
 
-fn refused(disk: &SimDisk, what: &str) -> Error {
+fn refused(disk: &SimDisk, what: &str) -> StoreError {
     match open(disk) {
         Ok(opened) => panic!("{what}: started at {}", opened.state.last_zxid()),
         Err(error) => error,
     }
 }
 
-/// Guard: a log without a header or record is nothing if it is the newest.
+/// Guard: the newest log counts as nothing if it has neither header nor record.
 #[test]
-fn k037_a_log_that_never_got_its_header() {
+fn k037_newest_log_without_header_is_ignored() {
     for length in (0..16).chain([16, 2048]) {
         let (disk, history) = worked(&options(), &[3, 3]);
         let next = format!("log.{:x}", history.acked.0 + 1);
@@ -44,9 +44,9 @@ fn k037_a_log_that_never_got_its_header() {
     }
 }
 
-/// Guard: space is reserved for the record at hand, whatever the step.
+/// Guard: space is allocated for the current record, whatever the step.
 #[test]
-fn k038_a_record_larger_than_the_preallocation() {
+fn k038_record_larger_than_the_preallocation_is_logged() {
     let mut options = options();
     options.log.preallocate_bytes = 512;
     let disk = SimDisk::new();
@@ -63,7 +63,7 @@ fn k038_a_record_larger_than_the_preallocation() {
 
 /// Guard: zeros in a log that is not the newest are damage, not its end.
 #[test]
-fn k039_a_zeroed_block_in_an_older_log() {
+fn k039_zeroed_block_in_an_older_log_is_damage() {
     let mut options = options();
     options.log.snap_count = 1_000_000;
     options.log.roll_bytes = Some(4000);
@@ -77,7 +77,7 @@ fn k039_a_zeroed_block_in_an_older_log() {
             damage(&disk, log, |bytes| bytes[block * 512..(block + 1) * 512].fill(0));
             match open_with(&disk, &options) {
                 Err(_) => (),
-                // The block held nothing but zeros.
+                // The block contained only zeros.
                 Ok(opened) => history.clone().settle(&opened.state, &format!("{log}, block {block}")),
             }
         }
@@ -86,7 +86,7 @@ fn k039_a_zeroed_block_in_an_older_log() {
 
 /// Guard: the rule for torn tails.
 #[test]
-fn k040_a_torn_last_record_is_cut() {
+fn k040_torn_last_record_is_truncated() {
     for case in ["torn-tail-cut", "torn-tail-zeroed", "torn-tail-hole"] {
         let (disk, expected) = golden(&format!("e-corrupt/{case}"));
         let opened = open(&disk).unwrap();
@@ -97,9 +97,9 @@ fn k040_a_torn_last_record_is_cut() {
     }
 }
 
-/// Guard: the directory is synced before anything in a new log is acknowledged.
+/// Guard: the directory is synced before any record of a new log is acknowledged.
 #[test]
-fn k042_the_name_of_a_new_log_is_durable() {
+fn k042_name_of_a_new_log_is_durable() {
     let disk = SimDisk::new();
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
@@ -110,9 +110,9 @@ fn k042_the_name_of_a_new_log_is_durable() {
     }
 }
 
-/// Guard: snapshots are judged by their content alone.
+/// Guard: only the contents of a snapshot decide whether it is intact.
 #[test]
-fn k043_side_files_decide_nothing() {
+fn k043_other_files_do_not_validate_snapshots() {
     let (disk, history) = worked(&options(), &[5, 5, 5, 5]);
     for name in names(&disk, "oxk.") {
         remove(&disk, &name);
@@ -124,9 +124,9 @@ fn k043_side_files_decide_nothing() {
     reopen_after(&disk, Keep::Nothing, &history, "with garbage in side files");
 }
 
-/// Guard: a snapshot is synced with its name before it counts for purging.
+/// Guard: a snapshot and its name are synced before it counts for purging.
 #[test]
-fn k044_a_snapshot_that_let_others_go_is_durable() {
+fn k044_snapshot_is_durable_before_older_ones_are_purged() {
     let disk = SimDisk::new();
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
@@ -143,7 +143,7 @@ fn k044_a_snapshot_that_let_others_go_is_durable() {
     assert_eq!(names(&disk, "snapshot.").len(), 3);
 }
 
-/// Batches with a snapshot after each, none purged.
+/// Batches with a snapshot after each, without purging.
 fn with_snapshots(count: usize) -> (SimDisk, History) {
     let disk = SimDisk::new();
     let mut history = History::default();
@@ -172,9 +172,9 @@ fn by_zxid(disk: &SimDisk, prefix: &str) -> Vec<String> {
     names
 }
 
-/// Guard: only snapshots that were read in full count.
+/// Guard: only snapshots that were read completely count.
 #[test]
-fn k045_broken_snapshots_do_not_push_good_ones_out() {
+fn k045_damaged_snapshots_do_not_displace_intact_ones() {
     let (disk, history) = with_snapshots(7);
     let snapshots = by_zxid(&disk, "snapshot.");
     assert_eq!(snapshots.len(), 8);
@@ -183,19 +183,19 @@ fn k045_broken_snapshots_do_not_push_good_ones_out() {
     }
     let opened = open(&disk).unwrap();
     opened.store.purge(3, &|| false).unwrap();
-    assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three good ones and the broken, which are newer");
+    assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three intact ones and the damaged, which are newer");
     drop(opened);
     reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
 }
 
-/// Guards: snapshots go before logs, durably; the oldest first.
+/// Guards: snapshots are removed before logs, durably, oldest first.
 #[test]
-fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
+fn k046_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
     let (disk, history) = with_snapshots(7);
     for call in 1.. {
         let disk = disk.fork();
         let opened = open(&disk).unwrap();
-        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         _ = opened.store.purge(3, &|| false);
         drop(opened);
         if disk.is_powered() {
@@ -214,7 +214,7 @@ fn k046_a_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
 
 /// Guard: a stop is noticed while snapshots and logs are read; then nothing is removed.
 #[test]
-fn a_purge_can_be_stopped_until_it_removes() {
+fn purge_can_be_stopped_before_it_removes() {
     let (disk, _) = with_snapshots(7);
     let opened = open(&disk).unwrap();
     let before = names(&disk, "");
@@ -226,7 +226,7 @@ fn a_purge_can_be_stopped_until_it_removes() {
             stop_at <= asked.get()
         };
         match opened.store.purge(3, &stop) {
-            Err(Error::PurgeStopped) => assert_eq!(names(&disk, ""), before),
+            Err(StoreError::PurgeStopped) => assert_eq!(names(&disk, ""), before),
             purged => {
                 assert!(!purged.unwrap().removed.is_empty());
                 break;
@@ -236,9 +236,9 @@ fn a_purge_can_be_stopped_until_it_removes() {
     assert!(20 < asked.get(), "asked {} times only", asked.get());
 }
 
-/// Guard: every log that holds a record behind the oldest kept snapshot stays.
+/// Guard: every log with a record after the oldest kept snapshot is kept.
 #[test]
-fn k046_purging_keeps_what_every_kept_snapshot_needs() {
+fn k046_purge_keeps_the_logs_of_every_kept_snapshot() {
     for seed in 0..12_usize {
         let disk = SimDisk::new();
         let mut history = History::default();
@@ -261,15 +261,15 @@ fn k046_purging_keeps_what_every_kept_snapshot_needs() {
     }
 }
 
-/// Guard: logs without a snapshot are refused, or replayed from the very beginning; never ignored.
+/// Guard: logs without a snapshot are refused, or replayed from the very beginning, but never ignored.
 #[test]
-fn k047_logs_without_a_snapshot() {
+fn k047_logs_without_a_snapshot_are_not_ignored() {
     let mut options = options();
     options.log.snap_count = 1_000_000;
     options.log.roll_bytes = Some(2000);
     let (disk, history) = worked(&options, &[4; 6]);
     remove(&disk, "snapshot.0");
-    assert!(matches!(refused(&disk, "logs only"), Error::NoSnapshot(_)));
+    assert!(matches!(refused(&disk, "logs only"), StoreError::NoSnapshot(_)));
     options.trust_empty = true;
     let opened = open_with(&disk.fork(), &options).unwrap();
     history.clone().settle(&opened.state, "replayed from the beginning");
@@ -277,22 +277,22 @@ fn k047_logs_without_a_snapshot() {
     assert!(open_with(&disk, &options).is_err(), "the beginning is missing");
 }
 
-/// Guard: a snapshot that ends before its name says is not one; the last zxid comes from verified content.
+/// Guard: a snapshot that ends before the zxid in its name is rejected; the last zxid comes from verified contents.
 #[test]
-fn k050_a_snapshot_out_of_order() {
+fn k050_misnamed_snapshot_is_rejected() {
     let (disk, history) = worked(&options(), &[4; 8]);
     let snapshots = names(&disk, "snapshot.");
     let old = disk.content(&file(&snapshots[0])).unwrap();
     disk.install(&file(&format!("snapshot.{:x}", history.acked.0 - 1)), &old);
     reopen_after(&disk, Keep::Nothing, &history, "an old snapshot under a new name");
-    // One beyond everything else cannot be told from the only trace of lost transactions.
+    // A snapshot beyond everything else may be the only trace of lost transactions.
     disk.install(&file("snapshot.ffff"), &old);
     refused(&disk, "an unreadable snapshot beyond the logs");
 }
 
-/// Guard: a stop at any moment leaves a directory that starts.
+/// Guard: a directory can be opened after a stop at any moment.
 #[test]
-fn k051_stopping_right_after_starting() {
+fn k051_stop_right_after_start_leaves_a_usable_directory() {
     let disk = SimDisk::new();
     let mut history = History::default();
     for round in 0..6 {
@@ -308,9 +308,9 @@ fn k051_stopping_right_after_starting() {
     }
 }
 
-/// Guard: a snapshot that does not fit is removed and tried again; the server goes on.
+/// Guard: a snapshot for which there is no space is removed and tried again; the server continues.
 #[test]
-fn k052_no_space_for_a_snapshot() {
+fn k052_server_continues_without_space_for_a_snapshot() {
     let disk = SimDisk::new();
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
@@ -329,9 +329,9 @@ fn k052_no_space_for_a_snapshot() {
     reopen_after(&disk, Keep::Nothing, &history, "space came back");
 }
 
-/// Guard: a snapshot leaves the log its space.
+/// Guard: a snapshot does not use the space that the log needs.
 #[test]
-fn k052_a_snapshot_leaves_space_for_the_log() {
+fn k052_snapshot_leaves_space_for_the_log() {
     let mut options = options();
     options.low_water_bytes = 5_000;
     options.log.snap_count = 1_000_000;
@@ -350,9 +350,9 @@ fn k052_a_snapshot_leaves_space_for_the_log() {
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
 }
 
-/// Guard: the reserve is for the log that meets a full disk.
+/// Guard: the reserve is released when the log finds the disk full.
 #[test]
-fn k052_the_batch_at_hand_fits_into_the_reserve() {
+fn k052_current_batch_fits_into_the_reserve() {
     let mut options = options();
     options.log.preallocate_bytes = 0;
     options.reserve_bytes = 10_000;
@@ -366,16 +366,16 @@ fn k052_the_batch_at_hand_fits_into_the_reserve() {
     assert_eq!(names(&disk, "oxk.reserve"), [""; 0]);
     let low = opened.store.space().unwrap();
     opened.store.renew_reserve(&low).unwrap();
-    assert_eq!(names(&disk, "oxk.reserve"), [""; 0], "it is needed elsewhere");
+    assert_eq!(names(&disk, "oxk.reserve"), [""; 0], "it was released");
     disk.set_capacity(1 << 40);
     opened.store.renew_reserve(&opened.store.space().unwrap()).unwrap();
     assert_eq!(disk.content(&file("oxk.reserve")).unwrap().len(), 10_000);
     reopen_after(&disk, Keep::Nothing, &history, "in the reserve");
 }
 
-/// Guard: what the log has reserved counts as free, and the mark suits the volume.
+/// Guard: preallocated space counts as free, and the low-water mark is lower on a small volume.
 #[test]
-fn k153_a_small_volume_can_be_used() {
+fn k153_small_volume_is_usable() {
     let mut options = options();
     options.log.preallocate_bytes = 64_000;
     options.log.snap_count = 1_000_000;
@@ -395,9 +395,9 @@ fn k153_a_small_volume_can_be_used() {
     reopen_after(&disk, Keep::Nothing, &history, "a full volume");
 }
 
-/// Guard: after a failed sync the log takes nothing more, and a restart writes the doubtful bytes again.
+/// Guard: after a failed fsync the log accepts nothing more, and a restart rewrites the unsynced bytes.
 #[test]
-fn k053_a_sync_that_fails_once() {
+fn k053_failed_fsync_is_final_and_restart_rewrites() {
     let disk = SimDisk::new();
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
@@ -405,13 +405,14 @@ fn k053_a_sync_that_fails_once() {
     let mut frames = Vec::new();
     history.make(&mut opened.state, 3, &mut frames);
     let _ = opened.log.append(&frames, Zxid(7), Zxid(9), 3).unwrap();
-    disk.set_fault(disk.calls() + 1, Fault::LostSync);
+    disk.set_fault(disk.calls() + 1, DiskFault::LostSync);
     assert!(opened.log.sync().is_err());
-    assert!(matches!(opened.log.sync(), Err(Error::LogFailed)));
+    assert!(matches!(opened.log.sync(), Err(StoreError::LogFailed)));
     history.make(&mut opened.state, 1, &mut frames);
-    assert!(matches!(opened.log.append(&frames, Zxid(10), Zxid(10), 1), Err(Error::LogFailed)));
+    assert!(matches!(opened.log.append(&frames, Zxid(10), Zxid(10), 1), Err(StoreError::LogFailed)));
     drop(opened);
-    // The page cache still shows the records, and the next sync lies; what is served now must survive anyway.
+    // The page cache still has the records, and the next fsync succeeds without writing; what is served now must
+    // survive anyway.
     disk.restart_process();
     let opened = open(&disk).unwrap();
     assert_eq!(opened.state.last_zxid(), Zxid(9));
@@ -420,9 +421,9 @@ fn k053_a_sync_that_fails_once() {
     reopen_after(&disk, Keep::Nothing, &history, "power cut after the restart");
 }
 
-/// Guard: the marker goes down, durably, before a log is cut.
+/// Guard: the marker is lowered durably before a log is truncated.
 #[test]
-fn k054_the_marker_follows_a_cut() {
+fn k054_marker_is_lowered_before_a_truncation() {
     let mut rescue = options();
     rescue.log.snap_count = 1_000_000;
     let (disk, mut history) = worked(&rescue, &[5]);
@@ -431,11 +432,11 @@ fn k054_the_marker_follows_a_cut() {
     opened.log.close().unwrap();
     drop(opened.store);
     damage(&disk, "log.6", |bytes| *bytes.last_mut().unwrap() = 0x43);
-    assert!(matches!(refused(&disk, "synced bytes are damaged"), Error::NoUsableSnapshot(_)));
+    assert!(matches!(refused(&disk, "synced bytes are damaged"), StoreError::NoUsableSnapshot(_)));
     rescue.allow_gaps = true;
     for call in 1.. {
         let disk = disk.fork();
-        disk.set_fault(disk.calls() + call, Fault::PowerCut);
+        disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         let done = open_with(&disk, &rescue).is_ok();
         disk.clear_faults();
         disk.power_on(Keep::Random(call));
@@ -448,9 +449,9 @@ fn k054_the_marker_follows_a_cut() {
     }
 }
 
-/// Guard: a snapshot that cannot be deleted does not make the next one fail.
+/// Guard: a snapshot that cannot be removed does not make the next one fail.
 #[test]
-fn k056_old_snapshots_that_stay() {
+fn k056_undeletable_snapshots_do_not_stop_new_ones() {
     let mut options = options();
     options.log.snap_count = 1_000_000;
     let (disk, mut history) = worked(&options, &[]);
@@ -467,7 +468,7 @@ fn k056_old_snapshots_that_stay() {
         let disk = before.fork();
         disk.restart_process();
         let mut opened = open_with(&disk, &options).unwrap();
-        disk.set_fault(disk.calls() + call, Fault::Error(ErrorKind::PermissionDenied));
+        disk.set_fault(disk.calls() + call, DiskFault::Error(ErrorKind::PermissionDenied));
         let purged = opened.store.purge(3, &|| false);
         run(&mut opened, &[1], &mut history.clone()).unwrap();
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
@@ -476,9 +477,9 @@ fn k056_old_snapshots_that_stay() {
     assert!(failed, "one of the calls is a removal");
 }
 
-/// Guard: what is appended counts as durable only after the sync.
+/// Guard: appended records count as durable only after the sync.
 #[test]
-fn k059_an_append_alone_is_no_promise() {
+fn k059_append_without_sync_is_not_durable() {
     let disk = SimDisk::new();
     let mut history = History::default();
     let mut opened = open(&disk).unwrap();
@@ -494,9 +495,9 @@ fn k059_an_append_alone_is_no_promise() {
     assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(3));
 }
 
-/// Guard: position and content are one; replaying again what is contained changes nothing.
+/// Guard: position and contents of a snapshot agree; replaying contained records again changes nothing.
 #[test]
-fn k060_every_snapshot_leads_to_the_same_state() {
+fn k060_all_snapshots_lead_to_the_same_state() {
     for set in ["c-fuzzy", "c-snapshots", "e-corrupt/undamaged", "d-gz", "d-snappy", "f-380", "g-ensemble/1"] {
         let (disk, expected) = golden(set);
         let mut snapshots = names(&disk, "snapshot.");
@@ -511,9 +512,9 @@ fn k060_every_snapshot_leads_to_the_same_state() {
     }
 }
 
-/// Guard: leftovers of a crash are recognised; ours are removed.
+/// Guard: temporary files of a crash are recognised; ours are removed.
 #[test]
-fn k062_leftovers() {
+fn k062_temporary_files_are_recognised() {
     let (disk, history) = worked(&options(), &[3, 3]);
     for name in ["oxk.lock", "oxk.snapshot.6.tmp", "oxk.log.1.tmp", "snapshot.6.tmp", "log.1.bak", "damaged.log.1.0"] {
         disk.install(&file(name), b"left over");
@@ -526,9 +527,9 @@ fn k062_leftovers() {
     assert!(disk.content(Path::new("/srv/zk/initialize")).is_none());
 }
 
-/// Guard: nodes whose list the snapshot lacks are told to the operator, unless the logs have it.
+/// Guard: nodes whose ACL is missing from the snapshot are reported, unless the logs contain it.
 #[test]
-fn k067_lists_that_no_file_has_are_reported() {
+fn k067_missing_acls_are_reported() {
     let (disk, _) = golden("c-fuzzy");
     let mut found = 0;
     for snapshot in names(&disk, "snapshot.") {

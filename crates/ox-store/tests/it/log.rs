@@ -1,4 +1,4 @@
-//! The log on a real disk: what was synced is there, files roll, damage is noticed.
+//! The log on a real disk: synced records survive, files roll, damage is noticed.
 
 use crate::expected::nodes_of;
 use crate::workload::{History, model, run};
@@ -22,7 +22,7 @@ fn open(dir: &Path) -> Opened {
 }
 
 #[test]
-fn a_store_remembers() {
+fn reopened_store_has_its_state() {
     let dir = tempfile::tempdir().unwrap();
     let mut history = History::default();
     let first = open(dir.path());
@@ -47,9 +47,9 @@ fn a_store_remembers() {
     assert_eq!(nodes_of(&open(dir.path()).state), nodes_of(&model(Zxid(84))));
 }
 
-/// A process that is killed leaves a log with space set aside; the next start gives it back.
+/// A killed process leaves a log with preallocated space; the next start releases it.
 #[test]
-fn space_that_was_set_aside_does_not_outlive_the_next_start() {
+fn preallocated_space_is_released_by_the_next_start() {
     let dir = tempfile::tempdir().unwrap();
     let mut history = History::default();
     let mut opened = open(dir.path());
@@ -69,14 +69,14 @@ fn space_that_was_set_aside_does_not_outlive_the_next_start() {
 
 #[test]
 #[should_panic(expected = "does not follow")]
-fn a_hole_is_not_written() {
+fn append_after_a_gap_panics() {
     let dir = tempfile::tempdir().unwrap();
     let mut opened = open(dir.path());
     _ = opened.log.append(b"frame", Zxid(2), Zxid(2), 1);
 }
 
 #[test]
-fn one_process_at_a_time() {
+fn directory_is_locked_by_one_process() {
     let dir = tempfile::tempdir().unwrap();
     let opened = open(dir.path());
     let second = Store::open(Arc::new(RealDisk), &options(dir.path()), &TreeOptions::default(), 7);

@@ -1,4 +1,4 @@
-//! The store as a whole, over real and simulated disks.
+//! Tests of the store on real and simulated disks.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -9,14 +9,14 @@ mod dump;
 mod expected;
 mod full_disk;
 mod golden;
-mod history;
 mod install;
 mod known_cases;
-mod life;
+mod lifecycle;
 mod log;
+mod log_diff;
 mod member;
 mod member_cases;
-mod sim;
+mod sim_stores;
 mod stream;
 mod tools;
 mod truncate;

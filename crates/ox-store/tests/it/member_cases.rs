@@ -1,37 +1,38 @@
 //! Known cases of members' files.
 
-use crate::life::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
-use crate::sim::{damage, file, names, remove};
+use crate::lifecycle::{Life, loaded, open, quarantined, state_of, txns, with_logs, worked, zx};
+use crate::sim_stores::{damage, file, names, remove};
 use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
 use ox_store::disk::{Keep, SimDisk};
 use ox_store::marker::Marker;
-use ox_store::{Error, MemberOptions, OpenedMember, Standing};
+use ox_store::{MemberOptions, OpenOutcome, OpenedMember, StoreError};
 use ox_tree::State;
 
-/// A start applies the whole log, agreed on or not; nothing of that becomes a snapshot, so that the end can still go.
+/// A start applies the whole log, committed or not, but writes no snapshot of it, so that the end can still be
+/// truncated.
 #[test]
-fn k024_a_start_makes_nothing_permanent_that_may_have_to_go() {
+fn k024_start_writes_no_snapshot_of_uncommitted_transactions() {
     let (mut life, opened) = with_logs(&[zx(1, 5)]);
     let before = names(&life.disk, "snapshot.");
     drop(opened);
     life.disk.restart_process();
     let mut opened = life.open().unwrap();
-    assert_eq!(loaded(std::mem::replace(&mut opened.standing, Standing::Empty)).state.last_zxid(), zx(3, 6));
+    assert_eq!(loaded(std::mem::replace(&mut opened.outcome, OpenOutcome::Empty)).state.last_zxid(), zx(3, 6));
     assert_eq!(names(&life.disk, "snapshot."), before);
     life.truncate(&mut opened, zx(3, 2)).unwrap();
-    // A snapshot that was asked for before comes too late.
+    // A snapshot that was requested before the truncation is too late.
     let late = opened.store.write_snapshot(&state_of(&[txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat()).freeze());
-    assert!(matches!(late, Err(Error::SnapshotAhead { .. })));
+    assert!(matches!(late, Err(StoreError::SnapshotAhead { .. })));
     drop(opened);
     life.check_after(Keep::Nothing, "truncated");
 }
 
-/// A snapshot that is newer than every record is all that is needed.
+/// A snapshot that is newer than every record suffices.
 #[test]
-fn k032_a_snapshot_behind_which_nothing_is_logged() {
+fn k032_snapshot_without_later_records_suffices() {
     let (mut life, mut opened) = with_logs(&[]);
     life.accept(&mut opened, 4).unwrap();
     life.install(&mut opened, txns(4, 1..=3, 7)).unwrap();
@@ -41,9 +42,9 @@ fn k032_a_snapshot_behind_which_nothing_is_logged() {
     life.check_after(Keep::Nothing, "only a snapshot");
 }
 
-/// The second snapshot of a leader takes the place of the first.
+/// A leader's second snapshot replaces its first.
 #[test]
-fn k033_two_snapshots_shortly_after_each_other() {
+fn k033_second_snapshot_replaces_the_first() {
     let (mut life, mut opened) = with_logs(&[zx(1, 5)]);
     life.accept(&mut opened, 4).unwrap();
     life.install(&mut opened, txns(4, 1..=3, 7)).unwrap();
@@ -57,9 +58,9 @@ fn k033_two_snapshots_shortly_after_each_other() {
     }
 }
 
-/// Purging and snapshots of other threads do not get in the way of a history that is replaced.
+/// Purges and snapshots of other threads do not interfere with an installation.
 #[test]
-fn k034_nobody_else_works_on_the_files_while_they_are_replaced() {
+fn k034_installation_excludes_purges_and_snapshots() {
     let (mut life, mut opened) = with_logs(&[zx(1, 5), zx(1, 9), zx(3, 3)]);
     life.accept(&mut opened, 4).unwrap();
     let store = opened.store.clone();
@@ -84,9 +85,9 @@ fn k034_nobody_else_works_on_the_files_while_they_are_replaced() {
     }
 }
 
-/// A log that was cut away and one that is begun in its place have one name: whatever is removed later, it is not that.
+/// A removed log and a new one may have the same name; a later purge must not remove the new one.
 #[test]
-fn k055_a_name_that_is_used_again() {
+fn k055_reused_log_name_is_not_purged() {
     let (mut life, mut opened) = with_logs(&[zx(1, 5)]);
     let before = names(&life.disk, "log.");
     life.truncate(&mut opened, zx(1, 6)).unwrap();
@@ -94,7 +95,7 @@ fn k055_a_name_that_is_used_again() {
         opened.log.roll();
         life.append(&mut opened, &[vec![(zxid, 9)]]).unwrap();
     }
-    assert!(names(&life.disk, "log.").iter().any(|name| before.contains(name)), "a name is used again");
+    assert!(names(&life.disk, "log.").iter().any(|name| before.contains(name)), "a name is reused");
     for _ in 0..3 {
         _ = opened.store.purge(3, &|| false);
     }
@@ -104,9 +105,9 @@ fn k055_a_name_that_is_used_again() {
     }
 }
 
-/// Snapshots without the logs that were written behind them are not taken for the whole history.
+/// Snapshots without the logs after them are not taken for the whole history.
 #[test]
-fn k109_snapshots_without_their_logs() {
+fn k109_snapshots_without_their_logs_are_quarantined() {
     let (disk, _) = worked();
     for name in names(&disk, "log.") {
         remove(&disk, &name);
@@ -116,17 +117,17 @@ fn k109_snapshots_without_their_logs() {
 }
 
 #[test]
-fn k110_two_processes_on_one_directory() {
+fn k110_second_process_on_a_directory_is_refused() {
     let (life, opened) = with_logs(&[]);
-    assert!(matches!(open(&life.disk).map(|_| ()), Err(Error::Locked(_))));
+    assert!(matches!(open(&life.disk).map(|_| ()), Err(StoreError::Locked(_))));
     drop(opened);
     life.disk.restart_process();
     assert!(open(&life.disk).is_ok());
 }
 
-/// The end of an epoch is missed although the next one begins with a request that was refused, and so without a digest.
+/// The missing end of an epoch is noticed although the next one starts with a refused request, which has no digest.
 #[test]
-fn the_end_of_an_epoch_that_is_lost() {
+fn missing_end_of_an_epoch_is_noticed() {
     for refused in 0..3 {
         let (mut life, mut opened) = in_epoch_3();
         life.append(&mut opened, &[txns(1, 1..=4, 0)]).unwrap();
@@ -146,7 +147,7 @@ fn the_end_of_an_epoch_that_is_lost() {
         }
         drop(opened);
         life.disk.restart_process();
-        assert_eq!(loaded(life.open().unwrap().standing).state.digest(), state.digest());
+        assert_eq!(loaded(life.open().unwrap().outcome).state.digest(), state.digest());
         life.disk.restart_process();
         as_apache_writes(&life.disk);
         remove(&life.disk, "log.100000005");
@@ -154,10 +155,10 @@ fn the_end_of_an_epoch_that_is_lost() {
     }
 }
 
-/// The end of an epoch is missed although no digest tells: a log says what it comes behind, and records behind a damaged
-/// place show that something is missing there.
+/// The missing end of an epoch is noticed without digests: a log names its predecessor, and records after damage show
+/// that something is missing there.
 #[test]
-fn the_end_of_an_epoch_that_no_digest_tells_of() {
+fn missing_end_of_an_epoch_is_noticed_without_digests() {
     type Harm = fn(&SimDisk);
     let harms: [(&str, Harm); 3] = [
         ("a bit", |disk| damage(disk, "log.100000001", |bytes| bytes[60] ^= 1)),
@@ -173,15 +174,15 @@ fn the_end_of_an_epoch_that_no_digest_tells_of() {
         begin_with_refused(&life, &mut opened);
         drop(opened);
         life.disk.restart_process();
-        assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+        assert_eq!(loaded(open(&life.disk.fork()).unwrap().outcome).state.last_zxid(), zx(3, 1));
         damages(&life.disk);
         quarantined(&life.disk, &MemberOptions::new(1), harm);
     }
 }
 
-/// A log of Apache's does not say what it comes behind. Records that cannot be read before it tell that something is missing.
+/// Apache's logs do not name their predecessor. An unreadable part before them shows that something is missing.
 #[test]
-fn damage_before_an_epoch_that_nothing_else_tells_of() {
+fn damage_before_an_epoch_is_noticed_in_apache_logs() {
     let (mut life, mut opened) = in_epoch_3();
     life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
     opened.log.roll();
@@ -189,15 +190,15 @@ fn damage_before_an_epoch_that_nothing_else_tells_of() {
     drop(opened);
     life.disk.restart_process();
     as_apache_writes(&life.disk);
-    assert_eq!(loaded(open(&life.disk.fork()).unwrap().standing).state.last_zxid(), zx(3, 1));
+    assert_eq!(loaded(open(&life.disk.fork()).unwrap().outcome).state.last_zxid(), zx(3, 1));
     damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
     quarantined(&life.disk, &MemberOptions::new(1), "a bit");
 }
 
-/// A start that goes on from a snapshot which the logs do not reach leaves no older one: behind it the next epoch would seem
-/// to follow.
+/// If a start uses a snapshot that the logs do not reach, it moves older ones aside, because the next epoch would
+/// appear to follow them.
 #[test]
-fn damage_to_a_covered_log_takes_older_snapshots_along() {
+fn damage_to_a_covered_log_retires_older_snapshots() {
     type Harm = fn(&mut Vec<u8>);
     let harms: [(&str, Harm); 3] = [
         ("a bit", |bytes| bytes[60] ^= 1),
@@ -214,22 +215,22 @@ fn damage_to_a_covered_log_takes_older_snapshots_along() {
         remove(&life.disk, "oxk.synced");
         damage(&life.disk, "log.100000001", damages);
         let mut opened = life.open().unwrap();
-        let Standing::Loaded(loaded) = &opened.standing else { panic!("{harm}: it is covered") };
+        let OpenOutcome::Loaded(loaded) = &opened.outcome else { panic!("{harm}: the damage is covered") };
         assert!(loaded.report.warnings.iter().any(|warning| warning.contains("snapshot.0")), "{harm}");
         begin_with_refused(&life, &mut opened);
         drop(opened);
         life.disk.restart_process();
-        assert_eq!(crate::life::loaded(open(&life.disk.fork()).unwrap().standing).state.digest(), state.digest());
+        assert_eq!(crate::lifecycle::loaded(open(&life.disk.fork()).unwrap().outcome).state.digest(), state.digest());
         as_apache_writes(&life.disk);
         remove(&life.disk, "snapshot.100000008");
         quarantined(&life.disk, &MemberOptions::new(1), harm);
     }
 }
 
-/// A power cut before the first record of a log: the next start removes the log and leaves the marker, which is no reason
-/// for a later one to miss anything.
+/// A power cut before the first record of a log: the next start removes the log and leaves the marker, which must not
+/// make a later start report a loss.
 #[test]
-fn a_marker_may_name_a_log_that_is_gone() {
+fn marker_may_name_a_removed_log() {
     let (life, mut opened) = with_logs(&[zx(3, 6)]);
     let mut frames = Vec::new();
     opened.log.roll();
@@ -238,7 +239,7 @@ fn a_marker_may_name_a_log_that_is_gone() {
     drop(opened);
     life.disk.power_on(Keep::Nothing);
     for start in ["first", "second"] {
-        assert_eq!(loaded(life.open().unwrap().standing).state.last_zxid(), zx(3, 6), "{start}");
+        assert_eq!(loaded(life.open().unwrap().outcome).state.last_zxid(), zx(3, 6), "{start}");
         life.disk.restart_process();
         let marker = Marker::decode(&life.disk.content(&file("oxk.synced")).unwrap()).unwrap();
         assert_eq!((marker.log, marker.last), (zx(3, 7), zx(3, 6)), "{start}");
@@ -246,7 +247,7 @@ fn a_marker_may_name_a_log_that_is_gone() {
     }
 }
 
-/// A member that has taken over epoch 3, and makes no snapshots by itself.
+/// A member with current epoch 3 that takes no snapshots by itself.
 fn in_epoch_3() -> (Life, OpenedMember) {
     let mut life = Life::new();
     life.options.log.snap_count = 1_000_000;
@@ -256,7 +257,7 @@ fn in_epoch_3() -> (Life, OpenedMember) {
     (life, opened)
 }
 
-/// Begins the records of epoch 3 with one that has no digest.
+/// Starts epoch 3 with a record without a digest.
 fn begin_with_refused(life: &Life, opened: &mut OpenedMember) {
     let mut frames = Vec::new();
     refuse(&mut state_of(&life.txns), zx(3, 1), &mut frames);
@@ -264,20 +265,20 @@ fn begin_with_refused(life: &Life, opened: &mut OpenedMember) {
     opened.log.sync().unwrap();
 }
 
-/// Makes logs say nothing of what they come behind.
+/// Removes the predecessor from the headers of all logs.
 fn as_apache_writes(disk: &SimDisk) {
     for name in names(disk, "log.") {
         damage(disk, &name, |bytes| bytes[8..16].fill(0));
     }
 }
 
-/// Where the record `count` of a log ends.
+/// The offset after `count` records of a log.
 fn whole_records(log: &[u8], count: usize) -> usize {
     (0..count)
         .fold(16, |at, _| at + 13 + usize::try_from(u32::from_be_bytes(*log[at + 8..].first_chunk().unwrap())).unwrap())
 }
 
-/// A record as it is made for a request that was refused.
+/// The record of a refused request.
 fn refuse(state: &mut State, zxid: Zxid, frames: &mut Vec<u8>) {
     let header = TxnHeader { session: SESSION, cxid: 1, zxid, time_ms: 1, kind: OpCode::Error.code() };
     let record = Record { header, txn: Txn::Error { err: -101 }, digest: None };

@@ -1,19 +1,19 @@
-//! Snapshots on their way to a learner: from Apache and from us, in pieces of any size, whole or damaged.
+//! Snapshot streams to learners: from Apache and from us, in pieces of any size, intact or damaged.
 
 use crate::expected::{nodes_of, testdata};
-use crate::life::{state_of, txns};
-use crate::sim::{golden, open, startable_sets};
+use crate::lifecycle::{state_of, txns};
+use crate::sim_stores::{golden, open, startable_sets};
 use ox_proto::Zxid;
 use ox_store::snapshot::SnapshotError;
-use ox_store::snapshot::stream::{Received, SnapshotReceiver, SnapshotSender};
+use ox_store::snapshot::stream::{ReceivedSnapshot, SnapshotReceiver, SnapshotSender};
 use ox_tree::{State, TreeOptions};
 
 fn send(state: &State) -> Vec<u8> {
     SnapshotSender::new(state.freeze()).flatten().collect()
 }
 
-/// Receives `bytes` in pieces; returns how many belonged to the stream.
-fn receive(bytes: &[u8], piece: usize, last: Zxid) -> Result<(Received, usize), SnapshotError> {
+/// Receives `bytes` in pieces; returns the length of the stream.
+fn receive(bytes: &[u8], piece: usize, last: Zxid) -> Result<(ReceivedSnapshot, usize), SnapshotError> {
     let mut receiver = SnapshotReceiver::new(TreeOptions::default());
     for (index, bytes) in bytes.chunks(piece).enumerate() {
         if let Some(used) = receiver.feed(bytes)? {
@@ -24,7 +24,7 @@ fn receive(bytes: &[u8], piece: usize, last: Zxid) -> Result<(Received, usize), 
 }
 
 #[test]
-fn what_is_sent_is_received() {
+fn sent_state_is_received() {
     let mut states: Vec<State> = [0, 1, 9].map(|count| state_of(&txns(2, 1..=count, 0))).into();
     for entry in startable_sets() {
         if let Ok(opened) = open(&golden(&entry.set).0) {
@@ -50,7 +50,7 @@ fn what_is_sent_is_received() {
 }
 
 #[test]
-fn what_apache_sends_is_received() {
+fn stream_of_apache_is_received() {
     for (name, nodes, root_pzxid) in
         [("380-100000000.bin", 4, 0), ("393-reconfig-100000000.bin", 4, 0), ("393-200000001.bin", 7, 0x1_0000_0004)]
     {
@@ -61,14 +61,14 @@ fn what_apache_sends_is_received() {
             assert_eq!(bytes[used..][..4], [0, 0, 0, 10], "{name}: NEWLEADER");
             assert_eq!(nodes_of(&received.state).len(), nodes, "{name}");
             assert_eq!(received.state.stat("/").unwrap().pzxid.0, root_pzxid, "{name}");
-            // The same length again: the same items.
+            // The same length again implies the same items.
             assert_eq!(send(&received.state).len(), used, "{name}");
         }
     }
 }
 
 #[test]
-fn a_stream_that_ends_early_is_no_state() {
+fn truncated_stream_is_rejected() {
     let bytes = send(&state_of(&txns(2, 1..=5, 0)));
     for length in 0..bytes.len() {
         assert!(receive(&bytes[..length], 64, Zxid(5)).is_err(), "{length} bytes");
@@ -76,7 +76,7 @@ fn a_stream_that_ends_early_is_no_state() {
 }
 
 #[test]
-fn a_wrong_signature_is_noticed_at_once() {
+fn wrong_signature_is_noticed_immediately() {
     let bytes = send(&state_of(&txns(2, 1..=5, 0)));
     for at in bytes.len() - 14..bytes.len() {
         let mut damaged = bytes.clone();
@@ -87,7 +87,7 @@ fn a_wrong_signature_is_noticed_at_once() {
     }
 }
 
-/// There is no checksum, so some damage cannot be seen; but none panics, and none is taken for less than it is.
+/// There is no checksum, so some damage remains undetected; but none causes a panic or a shorter stream.
 #[test]
 fn damage_never_panics() {
     let state = state_of(&txns(2, 1..=12, 0));

@@ -1,33 +1,33 @@
-//! The tools for files: the same verdict as a start, on every kind of damage; and nothing is changed by looking.
+//! The offline tools: the same result as a start for every kind of damage, without changing anything.
 
 use crate::expected::{index, testdata};
-use crate::sim::{ROOT, damage, file, golden, names, open, worked};
+use crate::sim_stores::{ROOT, damage, file, golden, names, open, worked};
 use ox_proto::Zxid;
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_store::disk::{Disk, RealDisk, SimDisk};
 use ox_store::dump::log::{LogFormat, dump_log};
-use ox_store::tools::compare::{Difference, Side, Tally, differences};
-use ox_store::tools::history::{Outlook, foresee};
-use ox_store::tools::log::{FaultKind, LogVerdict, Piece, check_log};
-use ox_store::tools::recover::{Fate, Mode, Plan, SyncedNote};
+use ox_store::tools::compare::{DiffCounts, Difference, TreeSide, differences};
+use ox_store::tools::locate;
+use ox_store::tools::log::{LogFaultKind, LogPiece, LogVerdict, check_log};
+use ox_store::tools::recover::{Fate, MarkerChoice, RecoverMode, RecoveryPlan};
 use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
-use ox_store::tools::source;
+use ox_store::tools::start_preview::{StartPreview, preview_start};
 use ox_store::tools::summary::summarize;
-use ox_store::{Damage, Error};
+use ox_store::{Damage, StoreError};
 use std::path::Path;
 
-fn look(disk: &SimDisk) -> Outlook {
-    let dirs = source::dirs(disk, Path::new(ROOT), None).unwrap();
-    foresee(disk, &dirs).unwrap()
+fn look(disk: &SimDisk) -> StartPreview {
+    let dirs = locate::dirs(disk, Path::new(ROOT), None).unwrap();
+    preview_start(disk, &dirs).unwrap()
 }
 
-/// All files with their content.
+/// All files with their contents.
 fn content(disk: &SimDisk) -> Vec<(String, Option<Vec<u8>>)> {
     names(disk, "").into_iter().map(|name| (name.clone(), disk.content(&file(&name)))).collect()
 }
 
 #[test]
-fn a_look_at_a_directory_foresees_what_a_start_does() {
+fn start_preview_matches_a_start() {
     let mut seen = 0;
     for entry in index().iter().filter(|entry| entry.data_dir == entry.log_dir && entry.properties.is_empty()) {
         let (disk, _) = golden(&entry.set);
@@ -45,14 +45,14 @@ fn a_look_at_a_directory_foresees_what_a_start_does() {
                 let dropped = opened.report.dropped.map(|dropped| (dropped.path, dropped.offset, dropped.last));
                 assert_eq!(history.cut, dropped, "{}", entry.set);
             }
-            (Err(foreseen), Err(error)) => assert_eq!(foreseen.to_string(), error.to_string(), "{}", entry.set),
+            (Err(preview), Err(error)) => assert_eq!(preview.to_string(), error.to_string(), "{}", entry.set),
             (history, opened) => panic!("{}: {:?} {:?}", entry.set, history.err(), opened.err()),
         }
     }
     assert!(40 < seen, "{seen} sets");
 }
 
-/// The newest log with a change: `check_log` says what a start does.
+/// Compares `check_log` with a start after a change of the newest log.
 fn agrees(disk: &SimDisk, log: &str, what: &str) {
     let verdict = check_log(disk, &file(log)).unwrap().verdict();
     match open(disk) {
@@ -68,7 +68,7 @@ fn agrees(disk: &SimDisk, log: &str, what: &str) {
 }
 
 #[test]
-fn a_check_agrees_with_a_start_wherever_the_newest_log_is_cut_or_changed() {
+fn log_check_matches_a_start_for_any_damage_of_the_newest_log() {
     let (disk, _) = golden("e-corrupt/undamaged");
     let used = disk.content(&file("log.e")).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for length in 0..=used {
@@ -88,29 +88,32 @@ fn a_check_agrees_with_a_start_wherever_the_newest_log_is_cut_or_changed() {
     }
 }
 
-/// What was synced is never torn: the marker counts for the tools, too.
+/// Synced bytes are never torn: the tools use the marker, too.
 #[test]
-fn a_check_heeds_the_marker() {
-    let (disk, _) = worked(&crate::sim::options(), &[2, 3, 1]);
+fn log_check_uses_the_marker() {
+    let (disk, _) = worked(&crate::sim_stores::options(), &[2, 3, 1]);
     let log = names(&disk, "log.").pop().unwrap();
     let check = check_log(&disk, &file(&log)).unwrap();
     assert_eq!(check.verdict(), LogVerdict::Clean);
-    let Some(Piece::Records { bytes, .. }) = check.pieces.last() else { panic!("{check:?}") };
+    let Some(LogPiece::Records { bytes, .. }) = check.pieces.last() else { panic!("{check:?}") };
     assert_eq!(check.synced, Some(bytes.end));
     let end = usize::try_from(bytes.end).unwrap();
     damage(&disk, &log, |bytes| bytes.truncate(end - 3));
     let check = check_log(&disk, &file(&log)).unwrap();
     assert_eq!(check.verdict(), LogVerdict::Damaged);
-    let plan = Plan::new(&disk, &file(&log), Mode::Cut).unwrap();
-    let dirs = source::dirs(&disk, Path::new(ROOT), None).unwrap();
-    assert!(plan.foresee(&disk, &dirs, SyncedNote::Kept).unwrap().history.is_err(), "the note tells what is lost");
-    assert!(plan.foresee(&disk, &dirs, SyncedNote::Deleted).unwrap().history.is_ok());
+    let plan = RecoveryPlan::new(&disk, &file(&log), RecoverMode::Cut).unwrap();
+    let dirs = locate::dirs(&disk, Path::new(ROOT), None).unwrap();
+    assert!(
+        plan.preview_start(&disk, &dirs, MarkerChoice::Kept).unwrap().history.is_err(),
+        "the marker covers dropped records"
+    );
+    assert!(plan.preview_start(&disk, &dirs, MarkerChoice::Deleted).unwrap().history.is_ok());
     let fault = check.faults().next().unwrap();
-    assert!(matches!(fault.kind, FaultKind::Bytes { damage: Damage::SyncedBytes { .. }, .. }), "{fault:?}");
+    assert!(matches!(fault.kind, LogFaultKind::Bytes { damage: Damage::SyncedBytes { .. }, .. }), "{fault:?}");
 }
 
 #[test]
-fn a_log_is_cut_into_what_is_good_and_what_is_not() {
+fn log_is_split_into_intact_and_faulty_pieces() {
     let (disk, _) = golden("e-corrupt/flip-crc-mid");
     let check = check_log(&disk, &file("log.e")).unwrap();
     let kinds: Vec<String> = check.pieces.iter().map(piece).collect();
@@ -125,14 +128,14 @@ fn a_log_is_cut_into_what_is_good_and_what_is_not() {
     assert_eq!(kinds, ["0xe..0xe", "after 0xe before 0x11", "0x11..0x19"]);
 }
 
-fn piece(piece: &Piece) -> String {
+fn piece(piece: &LogPiece) -> String {
     match piece {
-        Piece::Records { zxids: (first, last), .. } => format!("{first}..{last}"),
-        Piece::Fault(fault) => format!("after {} before {}", fault.after.unwrap(), fault.before.unwrap()),
+        LogPiece::Records { zxids: (first, last), .. } => format!("{first}..{last}"),
+        LogPiece::Fault(fault) => format!("after {} before {}", fault.after.unwrap(), fault.before.unwrap()),
     }
 }
 
-/// Where a frame of a log is, counted from 0.
+/// The range of a frame in a log, counted from 0.
 fn frame(bytes: &[u8], number: usize) -> std::ops::Range<usize> {
     let mut start = 16;
     for index in 0.. {
@@ -146,9 +149,9 @@ fn frame(bytes: &[u8], number: usize) -> std::ops::Range<usize> {
     unreachable!("the loop has no end")
 }
 
-/// A log full of gaps is not listed without end.
+/// The list of faults of a log is limited.
 #[test]
-fn what_is_told_has_a_bound() {
+fn number_of_reported_faults_is_limited() {
     let (disk, _) = golden("e-corrupt/undamaged");
     let whole = disk.content(&file("log.e")).unwrap();
     let mut bytes = whole[..16].to_vec();
@@ -161,54 +164,54 @@ fn what_is_told_has_a_bound() {
     }
     disk.install(&file("log.e"), &bytes);
     let check = check_log(&disk, &file("log.e")).unwrap();
-    assert!(check.gave_up && check.pieces.len() < 100, "{}", check.pieces.len());
-    let plan = Plan::new(&disk, &file("log.e"), Mode::Skip).unwrap();
+    assert!(check.is_incomplete && check.pieces.len() < 100, "{}", check.pieces.len());
+    let plan = RecoveryPlan::new(&disk, &file("log.e"), RecoverMode::Skip).unwrap();
     assert_eq!(plan.steps.last().unwrap().bytes.end, bytes.len() as u64);
 }
 
-/// Writes the recovered log, looks at it from all sides, and puts it in the place of the damaged one.
-fn recovered(disk: &SimDisk, log: &str, mode: Mode, what: &str) -> Result<Zxid, Error> {
+/// Writes the recovered log, compares the preview with a start, and replaces the damaged log.
+fn recovered(disk: &SimDisk, log: &str, mode: RecoverMode, what: &str) -> Result<Zxid, StoreError> {
     let before = disk.content(&file(log)).unwrap();
-    let plan = Plan::new(disk, &file(log), mode).unwrap();
-    let dirs = source::dirs(disk, Path::new(ROOT), None).unwrap();
-    let foreseen = plan.foresee(disk, &dirs, SyncedNote::Kept).unwrap();
+    let plan = RecoveryPlan::new(disk, &file(log), mode).unwrap();
+    let dirs = locate::dirs(disk, Path::new(ROOT), None).unwrap();
+    let preview = plan.preview_start(disk, &dirs, MarkerChoice::Kept).unwrap();
     let out = file(&format!("{log}.fixed"));
     let written = plan.write(disk, &out).unwrap();
     assert_eq!(written.length, plan.length(), "{what}");
     assert_eq!(disk.content(&file(log)).unwrap(), before, "{what}: the original was changed");
     assert!(plan.write(disk, &out).is_err(), "{what}: never over another file");
-    if mode == Mode::Cut {
+    if mode == RecoverMode::Cut {
         assert!(written.verdict().is_good(), "{what}: {written:?}");
     }
     disk.rename(&out, &file(log)).unwrap();
     let opened = open(disk);
-    match (&opened, foreseen.history) {
+    match (&opened, preview.history) {
         (Ok(opened), Ok(history)) => assert_eq!(opened.state.last_zxid(), history.last, "{what}"),
-        (Err(error), Err(foreseen)) => assert_eq!(error.to_string(), foreseen.to_string(), "{what}"),
-        (opened, foreseen) => panic!("{what}: {:?} {:?}", opened.as_ref().err(), foreseen.err()),
+        (Err(error), Err(preview)) => assert_eq!(error.to_string(), preview.to_string(), "{what}"),
+        (opened, preview) => panic!("{what}: {:?} {:?}", opened.as_ref().err(), preview.err()),
     }
     opened.map(|opened| opened.state.last_zxid())
 }
 
 #[test]
-fn what_is_recovered_starts_wherever_the_newest_log_was_changed() {
+fn recovered_log_starts_after_any_damage_of_the_newest_log() {
     let (disk, _) = golden("e-corrupt/undamaged");
     let used = disk.content(&file("log.e")).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for at in 0..used {
         let disk = disk.fork();
         damage(&disk, "log.e", |bytes| bytes[at] ^= 1 << (at % 8));
-        let kept = Plan::new(&disk, &file("log.e"), Mode::Cut).unwrap().records(&Fate::Kept);
+        let kept = RecoveryPlan::new(&disk, &file("log.e"), RecoverMode::Cut).unwrap().records(&Fate::Kept);
         let kept = kept.map_or(Zxid(0xd), |(_, (_, last))| last);
-        assert_eq!(recovered(&disk, "log.e", Mode::Cut, &format!("byte {at}")).unwrap(), kept, "byte {at}");
+        assert_eq!(recovered(&disk, "log.e", RecoverMode::Cut, &format!("byte {at}")).unwrap(), kept, "byte {at}");
     }
 }
 
 #[test]
-fn every_damaged_log_of_the_golden_sets_is_recovered() {
+fn damaged_logs_of_the_golden_sets_are_recovered() {
     let one_dir = |set: &str| set.starts_with("e-corrupt/");
     let mut seen = 0;
     for entry in index().iter().filter(|entry| one_dir(&entry.set) && entry.data_dir == entry.log_dir) {
-        for mode in [Mode::Cut, Mode::Skip, Mode::Fix] {
+        for mode in [RecoverMode::Cut, RecoverMode::Skip, RecoverMode::Fix] {
             let (disk, _) = golden(&entry.set);
             for log in names(&disk, "log.").into_iter().filter(|name| !name.ends_with("bak")) {
                 let disk = disk.fork();
@@ -217,7 +220,7 @@ fn every_damaged_log_of_the_golden_sets_is_recovered() {
                 let is_newest = !names(&disk, "log.").iter().any(|other| log < *other);
                 let what = format!("{} {log} {mode:?}", entry.set);
                 let outcome = recovered(&disk, &log, mode, &what);
-                if is_damaged && is_newest && mode == Mode::Cut {
+                if is_damaged && is_newest && mode == RecoverMode::Cut {
                     outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
                 }
             }
@@ -226,13 +229,13 @@ fn every_damaged_log_of_the_golden_sets_is_recovered() {
     assert!(30 < seen, "{seen}");
 }
 
-/// As Apache's toolkit with -r -y: the record stays, with the content it has now.
+/// As Apache's toolkit with -r -y: the record is kept with its present contents.
 #[test]
-fn a_wrong_checksum_can_be_made_right() {
+fn record_with_wrong_checksum_can_be_fixed() {
     let bad = std::fs::read(testdata().join("tools/log.1.bad")).unwrap();
     let disk = SimDisk::new();
     disk.install(&file("log.1"), &bad);
-    let plan = Plan::new(&disk, &file("log.1"), Mode::Fix).unwrap();
+    let plan = RecoveryPlan::new(&disk, &file("log.1"), RecoverMode::Fix).unwrap();
     assert_eq!(plan.records(&Fate::Fixed), Some((1, (Zxid(2), Zxid(2)))));
     let written = plan.write(&disk, &file("log.1.fixed")).unwrap();
     assert_eq!((written.verdict(), written.records()), (LogVerdict::Clean, 25));
@@ -240,23 +243,23 @@ fn a_wrong_checksum_can_be_made_right() {
     let summary = dump_log(&disk, &file("log.1.fixed"), LogFormat::Text, &mut text).unwrap();
     assert_eq!((summary.records, summary.damaged), (25, 0));
     assert!(String::from_utf8_lossy(&text).contains("create /app,Hello,"));
-    let skipped = Plan::new(&disk, &file("log.1"), Mode::Skip).unwrap();
+    let skipped = RecoveryPlan::new(&disk, &file("log.1"), RecoverMode::Skip).unwrap();
     assert_eq!(skipped.records(&Fate::Kept), Some((24, (Zxid(1), Zxid(0x19)))));
 }
 
 #[test]
-fn snapshots_are_checked_as_a_start_reads_them() {
+fn snapshot_check_matches_a_start() {
     for (set, name, stored) in [
         ("e-corrupt/undamaged", "snapshot.d", StoredDigest::Fits),
         ("a-fresh", "snapshot.0", StoredDigest::None),
         ("h-formats/as-35", "snapshot.0", StoredDigest::None),
     ] {
         let (disk, _) = golden(set);
-        let found = source::snapshot_file(&file(name)).and_then(|file| check_snapshot(&disk, &file).ok());
+        let found = locate::snapshot_file(&file(name)).and_then(|file| check_snapshot(&disk, &file).ok());
         assert_eq!(found.map(|found| found.stored_digest), Some(stored), "{set}");
     }
     let (disk, _) = golden("e-corrupt/undamaged");
-    let snapshot = source::snapshot_file(&file("snapshot.7")).unwrap();
+    let snapshot = locate::snapshot_file(&file("snapshot.7")).unwrap();
     let bytes = disk.content(&snapshot.path).unwrap();
     for at in 0..bytes.len() {
         let disk = SimDisk::new();
@@ -266,16 +269,16 @@ fn snapshots_are_checked_as_a_start_reads_them() {
         let error = check_snapshot(&disk, &snapshot).err();
         assert!(error.is_some_and(|error| error.is_damage()), "byte {at}");
         disk.install(&snapshot.path, &bytes[..at]);
-        // Older releases end a snapshot where a newer one goes on.
+        // Older releases end a snapshot where newer ones continue.
         let is_older = |found: &SnapshotCheck| found.contents.trailer.last_zxid.is_none();
         assert!(check_snapshot(&disk, &snapshot).as_ref().map_or(true, is_older), "cut at {at}");
     }
 }
 
 #[test]
-fn the_sums_of_subtrees_add_up() {
+fn subtree_sums_add_up() {
     let path = testdata().join("tools/snapshot.15");
-    let frozen = load_tree(&RealDisk, &source::snapshot_file(&path).unwrap()).unwrap();
+    let frozen = load_tree(&RealDisk, &locate::snapshot_file(&path).unwrap()).unwrap();
     let told = |start: &str, depth| {
         let found = summarize(&frozen, start, depth)?;
         Some(
@@ -289,22 +292,22 @@ fn the_sums_of_subtrees_add_up() {
     assert_eq!(told("/", None).unwrap(), all);
     assert_eq!(told("/", Some(0)).unwrap(), all[..1]);
     assert_eq!(told("/app", None).unwrap(), ["/app 0 4 8"]);
-    assert_eq!(told("/app/b", None).unwrap(), ["/app/b 0 0 0"], "the start is told even if it has no children");
+    assert_eq!(told("/app/b", None).unwrap(), ["/app/b 0 0 0"], "the start is included without children");
     assert_eq!(told("/ap", None), None);
 }
 
 #[test]
-fn two_trees_differ_in_what_was_done_in_between() {
+fn differences_are_the_changes_between_two_trees() {
     let tree = |name: &str| {
-        load_tree(&RealDisk, &source::snapshot_file(&testdata().join("tools").join(name)).unwrap()).unwrap()
+        load_tree(&RealDisk, &locate::snapshot_file(&testdata().join("tools").join(name)).unwrap()).unwrap()
     };
     let (left, right) = (tree("snapshot.b"), tree("snapshot.15"));
     let told = |with_stat| {
         let mut told = Vec::new();
         let tally = differences(&left, &right, with_stat, |difference| {
             told.push(match difference {
-                Difference::Only(Side::Left, node) => format!("-{}", node.path),
-                Difference::Only(Side::Right, node) => format!("+{}", node.path),
+                Difference::Only(TreeSide::Left, node) => format!("-{}", node.path),
+                Difference::Only(TreeSide::Right, node) => format!("+{}", node.path),
                 Difference::Changed(change) => {
                     let marks =
                         [(change.data.is_some(), 'd'), (change.acl.is_some(), 'a'), (!change.stat.is_empty(), 's')];
@@ -319,7 +322,7 @@ fn two_trees_differ_in_what_was_done_in_between() {
     let (all, tally) = told(true);
     let expected = ["~ s", "~/app ds", "-/app/a", "~/app/b as", "+/big", "+/big/c1", "+/big/c2", "+/ttl"];
     assert_eq!(all, expected);
-    assert_eq!(tally, Tally { same: 7, changed: 3, only_left: 1, only_right: 4, sessions: 1 });
+    assert_eq!(tally, DiffCounts { same: 7, changed: 3, only_left: 1, only_right: 4, sessions: 1 });
     let (content, _) = told(false);
     assert_eq!(content, ["~/app d", "-/app/a", "~/app/b a", "+/big", "+/big/c1", "+/big/c2", "+/ttl"]);
     let same = differences(&left, &left, true, |_| Err(())).unwrap();

@@ -1,12 +1,12 @@
-//! TRUNC: the end of a history goes, exactly and for good.
+//! TRUNC: transactions after a zxid are removed, exactly and for good.
 
-use crate::life::{Life, cut_power_everywhere, cut_power_twice, fail_everywhere, txns, with_logs, zx};
-use crate::sim::{file, names, remove};
+use crate::lifecycle::{Life, cut_power_everywhere, cut_power_twice, fail_everywhere, txns, with_logs, zx};
+use crate::sim_stores::{file, names, remove};
 use ox_proto::Zxid;
 use ox_store::disk::{Keep, SimDisk};
 use ox_store::{OpenedMember, Truncated};
 
-/// K11, K20, K21: nothing that stays is lost, nothing that went comes back.
+/// Nothing that must stay is lost, and nothing that was removed reappears (K11, K20, K21).
 #[test]
 fn k020_k021_truncating_survives_power_cuts_and_failing_calls() {
     cut_power_everywhere(&Life::new(), Life::be_cut, 1_000);
@@ -17,10 +17,10 @@ fn k020_k021_truncating_survives_power_cuts_and_failing_calls() {
     fail_everywhere(&split, Life::be_cut);
 }
 
-/// K17, K18: cut exactly where asked, across logs and epochs, with snapshots on either side; the records that follow are
-/// found again.
+/// Truncates exactly as requested, across logs and epochs, with snapshots on either side; later appends are recovered
+/// (K17, K18).
 #[test]
-fn k017_k018_truncated_exactly() {
+fn k017_k018_truncation_is_exact() {
     let all = [txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat();
     for snapshots in [&[][..], &[zx(1, 3)], &[zx(1, 5), zx(1, 9)], &[zx(3, 2), zx(3, 6)]] {
         for (to, _) in all.iter().chain(&[(Zxid::ZERO, 0)]) {
@@ -38,9 +38,9 @@ fn k017_k018_truncated_exactly() {
     }
 }
 
-/// A zxid that is not there is never pretended, except for the start of an epoch that was taken over.
+/// A missing zxid is never pretended to exist, except for the start of the current epoch.
 #[test]
-fn truncated_to_what_is_not_there() {
+fn truncation_to_a_missing_zxid_ends_before_it() {
     for (to, last, is_done) in [
         (zx(1, 12), zx(1, 9), false),
         (zx(2, 1), zx(1, 9), false),
@@ -61,9 +61,9 @@ fn truncated_to_what_is_not_there() {
     assert!(matches!(opened.log.truncate(zx(3, 2)).unwrap(), Truncated::Done(_)), "nothing had happened");
 }
 
-/// Where nothing is left to build on, nothing is touched.
+/// If no complete history would remain, nothing is changed.
 #[test]
-fn a_truncation_that_is_not_possible_touches_nothing() {
+fn impossible_truncation_changes_nothing() {
     let (mut life, mut opened) = with_logs(&[zx(1, 5), zx(3, 2)]);
     let contents = |disk: &SimDisk| -> Vec<_> {
         let names = names(disk, "").into_iter().filter(|name| !name.starts_with("oxk."));
@@ -87,6 +87,6 @@ fn a_truncation_that_is_not_possible_touches_nothing() {
     remove(&life.disk, "log.100000003");
     check(&life, &mut opened, zx(1, 4), "no snapshot and no log");
     check(&life, &mut opened, zx(3, 1), "a hole behind the only snapshot");
-    // It goes on all the same.
+    // The member continues all the same.
     life.append(&mut opened, &[txns(3, 7..=8, 0)]).unwrap();
 }

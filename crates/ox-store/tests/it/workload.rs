@@ -1,24 +1,24 @@
-//! A small server's worth of work on a store: transactions made, logged, synced, applied.
+//! A workload for stores: transactions that are created, logged, synced and applied.
 
-use crate::sim::{golden, open};
+use crate::sim_stores::{golden, open};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{CreateKind, CreateTxn, DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_store::disk::SimDisk;
-use ox_store::{Appended, Error, Opened};
+use ox_store::{Appended, Opened, StoreError};
 use ox_tree::{State, TreeOptions};
 
-/// The history a store should hold: for each zxid from 1 on, the salt that its content was made with, so that a
-/// zxid given out a second time is told from the first.
+/// The expected history of a store: for each zxid from 1 on, the salt of its contents, so that a reused zxid is
+/// distinguished from the first.
 #[derive(Clone, Default)]
 pub(crate) struct History {
     salts: Vec<u8>,
     /// Everything up to here was acknowledged.
     pub(crate) acked: Zxid,
     pub(crate) salt: u8,
-    /// Batches appended before each sync; 0 is 1.
+    /// Batches appended before each sync; 0 counts as 1.
     pub(crate) sync_every: usize,
-    /// A store that holds what this history continues.
+    /// A store with the beginning of this history.
     base: Option<SimDisk>,
 }
 
@@ -42,7 +42,7 @@ impl History {
         }
     }
 
-    /// Makes the next `count` transactions.
+    /// Creates the next `count` transactions.
     pub(crate) fn make(&mut self, state: &mut State, count: usize, frames: &mut Vec<u8>) {
         for _ in 0..count {
             let zxid = state.last_zxid().next().unwrap();
@@ -51,8 +51,8 @@ impl History {
         }
     }
 
-    /// `state` is a prefix of this history and holds everything that was acknowledged. What it does not hold is
-    /// given up for ever.
+    /// Checks that `state` is a prefix of this history with everything that was acknowledged. The rest is dropped
+    /// forever.
     pub(crate) fn settle(&mut self, state: &State, what: &str) {
         let (last, mut model) = (state.last_zxid(), self.start());
         assert!(self.acked <= last, "{what}: acknowledged up to {}, recovered up to {last}", self.acked);
@@ -65,7 +65,7 @@ impl History {
         }
         assert_eq!(state.digest(), model.digest(), "{what}: another state at {last}");
         assert!(state.sessions().eq(model.sessions()), "{what}: other sessions at {last}");
-        // It is served now, and must never go again.
+        // It is served now, so it must never disappear.
         self.acked = last;
     }
 }
@@ -75,7 +75,7 @@ pub(crate) const SESSION: SessionId = SessionId(0x77);
 fn txn(number: i64, data: &[u8]) -> Txn<'_> {
     let path = format!("/n{}", number / 3).into();
     match number {
-        // The first of a new history, and those that follow the golden sets in use.
+        // The first transaction of a new history, and those after the golden sets in use.
         1 | 0x19 | 0x1a => Txn::CreateSession { timeout_ms: 30_000 },
         _ if number % 11 == 10 => Txn::Error { err: -101 },
         _ if number % 3 == 0 => Txn::Create(CreateTxn {
@@ -90,7 +90,7 @@ fn txn(number: i64, data: &[u8]) -> Txn<'_> {
     }
 }
 
-/// Data whose size and content depend on the number; some records span sectors, some hold zero sectors.
+/// Data whose size and contents depend on the number; some records span sectors, some contain zero sectors.
 fn data(number: i64, salt: u8) -> Vec<u8> {
     let size = usize::try_from(number * 97 % 1400).unwrap();
     let mut data = vec![u8::try_from(number % 251).unwrap().wrapping_add(salt); size];
@@ -115,8 +115,8 @@ pub(crate) fn make(state: &mut State, zxid: Zxid, salt: u8, frames: &mut Vec<u8>
     end_log_frame(frames, mark);
 }
 
-/// Runs batches of the given sizes through the store as a server does. A snapshot that fails does not stop it.
-pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History) -> Result<(), Error> {
+/// Runs batches of the given sizes through the store as a server does. It continues after a failed snapshot.
+pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History) -> Result<(), StoreError> {
     for group in batches.chunks(history.sync_every.max(1)) {
         let mut is_due = false;
         for size in group {
@@ -136,7 +136,7 @@ pub(crate) fn run(opened: &mut Opened, batches: &[usize], history: &mut History)
     Ok(())
 }
 
-/// The state after transactions 1 to `last`, computed without any file.
+/// The state after transactions 1 to `last`, computed without files.
 pub(crate) fn model(last: Zxid) -> State {
     let mut state = State::new(TreeOptions::default());
     for number in 1..=last.0 {

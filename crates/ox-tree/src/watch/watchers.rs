@@ -30,7 +30,7 @@ impl Watcher {
         self.0 &= !(mode as u64);
     }
 
-    pub(super) fn is_spent(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.0 & MODES == 0
     }
 }

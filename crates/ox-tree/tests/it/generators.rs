@@ -2,7 +2,7 @@
 
 use crate::harness::{CONNS, Harness, Setup};
 use crate::model::KNOWN_IPS;
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::request::{Entry, Op, entry, open};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hasher};
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Write(usize, Op),
-    Read(usize, Read),
+    Read(usize, ReadOp),
     Open(usize),
     Close(usize),
     DeleteContainer(String),
@@ -230,25 +230,25 @@ pub(crate) fn op() -> BoxedStrategy<Op> {
     .boxed()
 }
 
-fn read() -> BoxedStrategy<Read> {
+fn read() -> BoxedStrategy<ReadOp> {
     let list = || prop::collection::vec(paths(), 0..3);
     let set_watches = (any::<bool>(), 0_i64..20, [list(), list(), list(), list(), list()])
-        .prop_map(|(all_five, relative, lists)| Read::SetWatches { all_five, relative, lists });
+        .prop_map(|(all_five, relative, lists)| ReadOp::SetWatches { all_five, relative, lists });
     prop_oneof![
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Read::Exists { path, watch }),
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| Read::GetData { path, watch }),
+        4 => (path(), any::<bool>()).prop_map(|(path, watch)| ReadOp::Exists { path, watch }),
+        4 => (path(), any::<bool>()).prop_map(|(path, watch)| ReadOp::GetData { path, watch }),
         4 => (path(), any::<bool>(), any::<bool>())
-            .prop_map(|(path, watch, with_stat)| Read::GetChildren { path, watch, with_stat }),
-        2 => path().prop_map(|path| Read::GetAcl { path }),
-        1 => path().prop_map(|path| Read::AllChildrenNumber { path }),
-        1 => path().prop_map(|prefix| Read::Ephemerals { prefix }),
-        1 => prop::collection::vec((any::<bool>(), path()), 0..4).prop_map(Read::MultiRead),
-        5 => (path(), prop_oneof![6 => 0..2, 1 => -1..4]).prop_map(|(path, mode)| Read::AddWatch { path, mode }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| Read::CheckWatches { path, kind }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| Read::RemoveWatches { path, kind }),
+            .prop_map(|(path, watch, with_stat)| ReadOp::GetChildren { path, watch, with_stat }),
+        2 => path().prop_map(|path| ReadOp::GetAcl { path }),
+        1 => path().prop_map(|path| ReadOp::AllChildrenNumber { path }),
+        1 => path().prop_map(|prefix| ReadOp::Ephemerals { prefix }),
+        1 => prop::collection::vec((any::<bool>(), path()), 0..4).prop_map(ReadOp::MultiRead),
+        5 => (path(), prop_oneof![6 => 0..2, 1 => -1..4]).prop_map(|(path, mode)| ReadOp::AddWatch { path, mode }),
+        2 => (path(), 0..7).prop_map(|(path, kind)| ReadOp::CheckWatches { path, kind }),
+        2 => (path(), 0..7).prop_map(|(path, kind)| ReadOp::RemoveWatches { path, kind }),
         3 => set_watches,
-        1 => path().prop_map(|path| Read::Sync { path }),
-        1 => Just(Read::Ping),
+        1 => path().prop_map(|path| ReadOp::Sync { path }),
+        1 => Just(ReadOp::Ping),
     ]
     .boxed()
 }

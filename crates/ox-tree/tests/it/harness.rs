@@ -3,7 +3,7 @@
 
 use crate::fuzzy_snapshots::{encoded, persisted};
 use crate::image::Image;
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::model::{Client, Model, NEVER_USED_MS, Node, Settings, Stored, WriteReply};
 use crate::request::{Bytes, Op, create, set_data};
 use ox_proto::acl::perms;
@@ -417,7 +417,7 @@ impl Harness {
     }
 
     /// Reads from the applied state, and compares.
-    pub(crate) fn read(&mut self, conn: usize, read: &Read) {
+    pub(crate) fn read(&mut self, conn: usize, read: &ReadOp) {
         let read = self.resolved_read(read);
         self.xid += 1;
         let mut actual = Vec::new();
@@ -458,7 +458,7 @@ impl Harness {
     }
 
     /// Reads, and returns the code of the reply.
-    pub(crate) fn read_code(&mut self, conn: usize, read: &Read) -> i32 {
+    pub(crate) fn read_code(&mut self, conn: usize, read: &ReadOp) -> i32 {
         self.read(conn, read);
         // Events may precede the reply.
         let mut rest = &self.reply[..];
@@ -539,26 +539,26 @@ impl Harness {
         }
     }
 
-    fn resolved_read(&self, read: &Read) -> Read {
+    fn resolved_read(&self, read: &ReadOp) -> ReadOp {
         let text = |path: &Option<String>| path.as_ref().map(|path| self.resolve(path));
         let mut read = read.clone();
         match &mut read {
-            Read::Exists { path, .. }
-            | Read::GetData { path, .. }
-            | Read::GetChildren { path, .. }
-            | Read::GetAcl { path }
-            | Read::AllChildrenNumber { path }
-            | Read::AddWatch { path, .. }
-            | Read::CheckWatches { path, .. }
-            | Read::RemoveWatches { path, .. }
-            | Read::Sync { path }
-            | Read::Ephemerals { prefix: path } => *path = text(path),
-            Read::MultiRead(elements) => elements.iter_mut().for_each(|(_, path)| *path = text(path)),
-            Read::SetWatches { lists, relative, .. } => {
+            ReadOp::Exists { path, .. }
+            | ReadOp::GetData { path, .. }
+            | ReadOp::GetChildren { path, .. }
+            | ReadOp::GetAcl { path }
+            | ReadOp::AllChildrenNumber { path }
+            | ReadOp::AddWatch { path, .. }
+            | ReadOp::CheckWatches { path, .. }
+            | ReadOp::RemoveWatches { path, .. }
+            | ReadOp::Sync { path }
+            | ReadOp::Ephemerals { prefix: path } => *path = text(path),
+            ReadOp::MultiRead(elements) => elements.iter_mut().for_each(|(_, path)| *path = text(path)),
+            ReadOp::SetWatches { lists, relative, .. } => {
                 lists.iter_mut().flatten().for_each(|path| *path = self.resolve(path));
                 *relative = self.model.zxid - *relative;
             }
-            Read::Ping => (),
+            ReadOp::Ping => (),
         }
         read
     }
@@ -601,15 +601,15 @@ fn seen(frame: &[u8]) -> Seen {
 }
 
 /// A reply of the tree with the names of children sorted.
-fn sorted(read: &Read, reply: Vec<u8>) -> Vec<u8> {
-    let has_list = matches!(read, Read::GetChildren { .. } | Read::Ephemerals { .. });
+fn sorted(read: &ReadOp, reply: Vec<u8>) -> Vec<u8> {
+    let has_list = matches!(read, ReadOp::GetChildren { .. } | ReadOp::Ephemerals { .. });
     let err = i32::from_be_bytes(reply[16..20].try_into().unwrap());
     match read {
         _ if has_list && err == 0 => {
             let (list, rest) = sort_list(&reply[20..]);
             [&reply[..20], &list, rest].concat()
         }
-        Read::MultiRead(_) => {
+        ReadOp::MultiRead(_) => {
             let (mut out, mut rest) = (reply[..20].to_vec(), &reply[20..]);
             while !rest.is_empty() {
                 let kind = i32::from_be_bytes(rest[..4].try_into().unwrap());

@@ -211,3 +211,30 @@ fn k081_who_comes_back_joins_although_votes_differ() {
         assert_eq!(joined, Some(ServerId(3)), "rounds {round} and {other_round}");
     }
 }
+
+/// Without that it would find the leader only when its next notification is due, up to a minute later.
+#[test]
+fn server_that_has_looked_for_long_repeats_its_notification_soon_when_a_voter_reports_a_leader() {
+    let quorums = Quorums::of(Quorum::majority_of([1, 2, 3].map(ServerId)));
+    let settings = ElectionSettings::default();
+    let vote = |leader| Vote { leader: ServerId(leader), zxid: Zxid(5), epoch: 1 };
+    let mut election = Election::new(ServerId(1), PeerState::Following, settings, vote(1));
+    let mut out = Outgoing::new();
+    election.look(0, vote(1), &quorums, &mut out);
+    let mut now_ms = 0;
+    while now_ms < 10 * settings.first_wait_ms {
+        now_ms = election.deadline().unwrap();
+        assert_eq!(election.on_time(now_ms, &quorums, &mut out), None);
+    }
+    let following = Notification { state: PeerState::Following, vote: vote(3), round: 9, has_version: true };
+    assert!(now_ms + 2 * settings.first_wait_ms < election.deadline().unwrap(), "it waits longer each time");
+    assert_eq!(election.on_notification(now_ms, ServerId(2), following, &quorums, &mut out), None);
+    let due_ms = election.deadline().unwrap();
+    assert!(due_ms <= now_ms + settings.first_wait_ms);
+    // The same report once more is no news.
+    out.clear();
+    election.on_time(due_ms, &quorums, &mut out);
+    assert_eq!(out.iter().map(|(to, _)| *to).collect::<Vec<_>>(), [2, 3].map(ServerId));
+    election.on_notification(due_ms, ServerId(2), following, &quorums, &mut out);
+    assert!(due_ms + settings.first_wait_ms < election.deadline().unwrap());
+}

@@ -45,7 +45,7 @@ fn is_enough(error: &io::Error) -> bool {
 
 /// Says what went wrong, and what to do if somebody knows.
 pub(crate) fn complain(error: &anyhow::Error) {
-    let remedy = error.chain().find_map(|cause| cause.downcast_ref::<ox_store::Error>()?.remedy());
+    let remedy = error.chain().find_map(|cause| cause.downcast_ref::<ox_store::StoreError>()?.remedy());
     let hint = remedy.map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
     crate::say(format_args!("error: {}{hint}", crate::all_causes(error)));
 }

@@ -3,7 +3,7 @@
 //!
 //! The jobs know nothing about it: they read through a [`Disk`], and this one counts.
 
-use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, RealDisk};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
 use parking_lot::Mutex;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -113,9 +113,9 @@ impl DiskFile for WatchedFile {
 }
 
 impl Disk for Watched {
-    fn open(&self, path: &Path, how: Open) -> io::Result<Box<dyn DiskFile>> {
+    fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let file = RealDisk.open(path, how)?;
-        let (Some(line), Open::Read) = (&self.0, how) else { return Ok(file) };
+        let (Some(line), OpenMode::Read) = (&self.0, how) else { return Ok(file) };
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let length = file.len()?;
         Ok(Box::new(WatchedFile { file, line: Arc::clone(line), name, length }))

@@ -177,7 +177,7 @@ fn check_protected(directory: &Path) {
     fs::remove_file(newest).unwrap();
     let ended = Process::start(&["server", "zoo.cfg"], directory).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("had been synced up to zxid"), "{}", ended.said);
+    assert!(ended.said.contains("was synced up to zxid"), "{}", ended.said);
 }
 
 /// A directory that was moved, by a rename after a crash or by copying after a clean stop, is the original.

@@ -216,7 +216,7 @@ fn leave_uncommitted_write(ensemble: &mut MixedEnsemble) -> Result<Option<usize>
     let mut client = WireClient::connect(ensemble.address(leader))?;
     // Otherwise the server with the higher zxid would be elected, regardless of its id.
     ensemble.wait_until_in_sync()?;
-    others.iter().try_for_each(|index| ensemble.signal(*index, "STOP"))?;
+    others.iter().try_for_each(|index| ensemble.freeze(*index))?;
     let zxid = client.session_handle().last_zxid;
     let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };
     let acknowledged = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());

@@ -253,10 +253,23 @@ impl MixedEnsemble {
         fs::remove_dir_all(self.members[index].dir.join("data/version-2")).context("remove the member's data")
     }
 
-    /// Sends the signal of this name to a member.
-    pub(super) fn signal(&mut self, index: usize, name: &str) -> Result<()> {
+    /// Stops the threads of a member with SIGSTOP, and waits until all of them have stopped: on a busy machine some run
+    /// on for a while after `kill` has returned.
+    pub(super) fn freeze(&mut self, index: usize) -> Result<()> {
         let pid = self.process(index)?.pid().to_string();
-        tool::run(Command::new("kill").arg(format!("-{name}")).arg(pid))
+        tool::run(Command::new("kill").arg("-STOP").arg(&pid))?;
+        let threads = Path::new("/proc").join(pid).join("task");
+        let until = Instant::now() + TIMEOUT;
+        while Instant::now() < until {
+            let states = fs::read_dir(&threads)?.map(|thread| fs::read_to_string(thread?.path().join("stat")));
+            // The state follows the name of the thread, which stands in brackets.
+            let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
+            if states.flatten().all(is_stopped) {
+                return Ok(());
+            }
+            std::thread::sleep(POLL);
+        }
+        bail!("server {} does not stop at SIGSTOP", index + 1)
     }
 
     pub(super) fn software(&self, index: usize) -> Software {

@@ -24,12 +24,12 @@ pub(super) async fn run(runner: &mut RecipeRunner) {
     runner.case("leader selector", leader_selector).await;
     runner.case("revocation by curator", revocation_by_curator).await;
     runner.case("revocation of curator", revocation_of_curator).await;
-    runner.case("our lock owner dies", our_owner_dies).await;
+    runner.case("lock owner of ours dies", our_owner_dies).await;
 }
 
 /// The case that ends the Curator process.
 pub(super) async fn run_last(runner: &mut RecipeRunner) {
-    runner.case("curator's lock owner dies", curator_owner_dies).await;
+    runner.case("lock owner of curator dies", curator_owner_dies).await;
 }
 
 async fn exclusive_lock(case: &Case<'_>) -> Result<()> {

@@ -330,13 +330,13 @@ struct Disk {
 }
 
 impl Iterator for Disk {
-    type Item = Result<Logged, ox_store::Error>;
+    type Item = Result<LoggedRecord, ox_store::StoreError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1).filter(|left| 0 <= *left)?;
         self.words.recv_timeout(PATIENCE).expect("somebody says so");
         let zxid = Zxid(1_000_000 - self.left);
-        Some(Ok(Logged { zxid, record: vec![0; LINK_PIECE_BYTES] }))
+        Some(Ok(LoggedRecord { zxid, record: vec![0; LINK_PIECE_BYTES] }))
     }
 }
 
@@ -417,7 +417,7 @@ fn a_log_is_let_go_when_the_learner_is_gone() {
 #[test]
 fn a_log_that_cannot_be_read_ends_the_link() {
     let (mut leader, _learner, [bulk, _], _) = linked();
-    let history = std::iter::once(Err(ox_store::Error::HistoryChanged(Zxid(1))));
+    let history = std::iter::once(Err(ox_store::StoreError::HistoryChanged(Zxid(1))));
     leader.links.send_stored(bulk, history, &mut leader.events);
     let until = Instant::now() + PATIENCE;
     while !leader.events.iter().any(|event| matches!(event, Event::Gone(link) if *link == bulk)) {

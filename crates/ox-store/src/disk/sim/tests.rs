@@ -3,7 +3,7 @@ use super::*;
 
 const PATH: &str = "/d/f";
 
-/// A synced file of `A`s, three sectors, in a synced directory.
+/// A synced file with three sectors of `A`s, in a synced directory.
 fn disk() -> SimDisk {
     let disk = SimDisk::new();
     disk.install(Path::new(PATH), &[b'A'; 3 * SECTOR]);
@@ -11,10 +11,10 @@ fn disk() -> SimDisk {
 }
 
 fn open(disk: &SimDisk) -> Box<dyn DiskFile> {
-    disk.open(Path::new(PATH), Open::Write).unwrap()
+    disk.open(Path::new(PATH), OpenMode::Write).unwrap()
 }
 
-/// What is left of the file, each sector by its first letter.
+/// The surviving contents of the file, each sector by its first letter.
 fn after(disk: &SimDisk, keep: Keep) -> Option<String> {
     let disk = disk.fork();
     disk.power_on(keep);
@@ -23,7 +23,7 @@ fn after(disk: &SimDisk, keep: Keep) -> Option<String> {
 }
 
 #[test]
-fn sectors_survive_one_by_one() {
+fn sectors_survive_individually() {
     let disk = disk();
     open(&disk).write_all_at(&[b'B'; 2 * SECTOR], 512).unwrap();
     assert_eq!(disk.unsynced_pieces(), 2);
@@ -36,7 +36,7 @@ fn sectors_survive_one_by_one() {
 }
 
 #[test]
-fn lengths_survive_apart_from_content() {
+fn length_survives_independently_of_contents() {
     let disk = disk();
     open(&disk).write_all_at(&[b'B'; SECTOR], 3 * 512).unwrap();
     assert_eq!(after(&disk, Keep::Nothing).unwrap(), "AAA");
@@ -48,11 +48,11 @@ fn lengths_survive_apart_from_content() {
 }
 
 #[test]
-fn names_survive_with_their_directory() {
+fn names_survive_after_a_directory_sync() {
     let disk = SimDisk::new();
     disk.create_dir_all(Path::new("/d")).unwrap();
-    disk.open(Path::new("/d/t"), Open::CreateNew).unwrap().write_all_at(b"C", 0).unwrap();
-    disk.open(Path::new("/d/t"), Open::Write).unwrap().sync_all().unwrap();
+    disk.open(Path::new("/d/t"), OpenMode::CreateNew).unwrap().write_all_at(b"C", 0).unwrap();
+    disk.open(Path::new("/d/t"), OpenMode::Write).unwrap().sync_all().unwrap();
     disk.rename(Path::new("/d/t"), Path::new(PATH)).unwrap();
     assert_eq!(after(&disk, Keep::Everything).unwrap(), "C");
     assert_eq!(after(&disk, Keep::Nothing), None);
@@ -66,11 +66,11 @@ fn names_survive_with_their_directory() {
 }
 
 #[test]
-fn a_lost_sync_lies_afterwards() {
+fn sync_after_a_lost_sync_succeeds_without_writing() {
     let disk = disk();
     let file = open(&disk);
     file.write_all_at(&[b'B'; SECTOR], 0).unwrap();
-    disk.set_fault(disk.calls() + 1, Fault::LostSync);
+    disk.set_fault(disk.calls() + 1, DiskFault::LostSync);
     assert!(file.sync_data().is_err());
     file.sync_data().unwrap();
     let mut letter = [0];
@@ -82,22 +82,22 @@ fn a_lost_sync_lies_afterwards() {
 }
 
 #[test]
-fn faults_come_at_their_call_and_power_stays_off() {
+fn faults_occur_at_their_call_and_power_stays_off() {
     let disk = disk();
     let file = open(&disk);
-    disk.set_fault(disk.calls() + 2, Fault::Error(ErrorKind::StorageFull));
-    disk.set_fault(disk.calls() + 3, Fault::PowerCut);
+    disk.set_fault(disk.calls() + 2, DiskFault::Error(ErrorKind::StorageFull));
+    disk.set_fault(disk.calls() + 3, DiskFault::PowerCut);
     assert_eq!(file.len().unwrap(), 3 * 512);
     assert_eq!(file.write_all_at(&[b'B'; 2 * SECTOR], 0).unwrap_err().kind(), ErrorKind::StorageFull);
     assert!(file.sync_all().is_err() && file.len().is_err() && !disk.is_powered());
-    assert_eq!(after(&disk, Keep::Everything).unwrap(), "BAA", "half of the failed write was done");
+    assert_eq!(after(&disk, Keep::Everything).unwrap(), "BAA", "half of the failed write took effect");
     disk.power_on(Keep::Nothing);
-    assert!(file.len().is_err(), "a handle of the run before");
+    assert!(file.len().is_err(), "a handle of the previous run");
     assert!(disk.is_powered());
 }
 
 #[test]
-fn space_ends_and_locks_go_with_the_process() {
+fn capacity_is_limited_and_locks_end_with_the_process() {
     let disk = disk();
     disk.set_capacity(4 * 512);
     assert_eq!(disk.space(Path::new("/")).unwrap().free_bytes, 512);
@@ -110,6 +110,6 @@ fn space_ends_and_locks_go_with_the_process() {
     disk.restart_process();
     let again = disk.lock(Path::new("/d/lock")).unwrap();
     drop(held);
-    assert!(disk.lock(Path::new("/d/lock")).is_err(), "the old holder has nothing to give back");
+    assert!(disk.lock(Path::new("/d/lock")).is_err(), "the old lock releases nothing");
     drop(again);
 }

@@ -1,4 +1,4 @@
-//! What a simulated disk holds, and what of it is durable.
+//! The contents of a simulated disk, and which of them are durable.
 //!
 //! ```text
 //! inode: now       what reads see: the page cache
@@ -13,26 +13,23 @@ use std::io::{self, ErrorKind};
 use std::path::{Component, Path};
 
 pub(super) const SECTOR: usize = 512;
-/// A sector rewritten over and over keeps only this many versions.
+/// The number of versions kept of a sector that is rewritten repeatedly.
 const VERSIONS_MAX: usize = 4;
 pub(super) const ROOT: u64 = 0;
 
-/// What survives a power cut.
+/// Which unsynced pieces survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keep {
-    /// No unsynced piece.
     Nothing,
-    /// Every unsynced piece.
     Everything,
     /// One piece, counted from 0.
     Only(usize),
-    /// Every piece but one.
+    /// All pieces but one, counted from 0.
     AllBut(usize),
-    /// Some, by this seed.
+    /// A random choice by this seed.
     Random(u64),
 }
 
-/// Files and directories by their ids.
 #[derive(Clone)]
 pub(super) struct Volume {
     next_id: u64,
@@ -66,7 +63,6 @@ pub(super) struct Directory {
     pending: Vec<Change>,
 }
 
-/// One unsynced piece.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Piece {
     Sector(u64, usize),
@@ -128,14 +124,14 @@ impl Volume {
         Ok(at)
     }
 
-    /// Bytes of the files that have a name.
+    /// The bytes of all files that have a name.
     pub(super) fn used(&self) -> u64 {
         let entries = self.dirs.values().flat_map(|dir| dir.now().into_values());
         let files = entries.filter_map(|entry| if let Entry::File(id) = entry { self.files.get(&id) } else { None });
         files.map(|inode| inode.now.len() as u64).sum()
     }
 
-    /// The same and those of removed files, which are kept because a power cut may bring them back; quicker to tell.
+    /// As `used`, plus the removed files, which a power cut may restore; cheaper to compute.
     pub(super) fn used_at_most(&self) -> u64 {
         self.files.values().map(|inode| inode.now.len() as u64).sum()
     }
@@ -239,7 +235,7 @@ impl Inode {
         }
     }
 
-    /// Remembers the present content of the sectors in `[begin, end)` as a version that may survive.
+    /// Records the present contents of the sectors in `[begin, end)` as a version that may survive.
     fn touch(&mut self, begin: usize, end: usize) {
         for sector in begin / SECTOR..end.div_ceil(SECTOR) {
             let mut content = [0; SECTOR];
@@ -254,7 +250,7 @@ impl Inode {
         }
     }
 
-    /// Writes what the system knows to be unwritten.
+    /// Writes the sectors that the kernel considers dirty.
     pub(super) fn sync(&mut self) {
         self.durable.resize(self.now.len(), 0);
         for sector in self.versions.keys() {
@@ -265,7 +261,7 @@ impl Inode {
         self.versions.clear();
     }
 
-    /// After a power cut: the given sectors and perhaps the new length survive.
+    /// Applies a power cut: the given sectors survive, and the new length if `keep_length`.
     fn settle(&mut self, sectors: &[(usize, [u8; SECTOR])], keep_length: bool) {
         let length = if keep_length { self.now.len() } else { self.durable.len() };
         let mut content = std::mem::take(&mut self.durable);

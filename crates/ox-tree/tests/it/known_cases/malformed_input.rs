@@ -4,7 +4,7 @@ use crate::bare_tree::{BareTree, SESSION};
 use crate::generators::check;
 use crate::harness::{Harness, Setup, plain};
 use crate::image::Image;
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::request::{Bytes, create, delete, entry, set_acl};
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiHeader;
@@ -261,7 +261,7 @@ fn cost_of_many_watchers_is_linear() {
     let mut outboxes = ox_tree::outbox::Outboxes::new(2);
     let ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
     let conns: Vec<_> = (0..20_000).map(|slot| ox_tree::ConnId::new(0, slot, 3)).collect();
-    let read = Read::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
+    let read = ReadOp::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
     for conn in &conns {
         let requester = ox_tree::read::Requester { conn: *conn, session: SESSION, ids: &ids };
         let request = ox_tree::read::ReadRequest { xid: 1, op: OpCode::AddWatch, body: &read.body() };

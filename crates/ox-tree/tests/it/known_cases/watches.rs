@@ -1,24 +1,24 @@
 //! Known cases of watches (K127 to K137).
 
 use crate::harness::{Harness, Seen, plain};
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::ops::{ANYONE, BOB, SUPER};
 use crate::request::{Op, create, delete, set_acl, set_data};
 
-fn add(path: &str, mode: i32) -> Read {
-    Read::AddWatch { path: Some(path.into()), mode }
+fn add(path: &str, mode: i32) -> ReadOp {
+    ReadOp::AddWatch { path: Some(path.into()), mode }
 }
 
-fn children(path: &str) -> Read {
-    Read::GetChildren { path: Some(path.into()), watch: true, with_stat: false }
+fn children(path: &str) -> ReadOp {
+    ReadOp::GetChildren { path: Some(path.into()), watch: true, with_stat: false }
 }
 
-fn exists(path: &str) -> Read {
-    Read::Exists { path: Some(path.into()), watch: true }
+fn exists(path: &str) -> ReadOp {
+    ReadOp::Exists { path: Some(path.into()), watch: true }
 }
 
-fn get(path: &str) -> Read {
-    Read::GetData { path: Some(path.into()), watch: true }
+fn get(path: &str) -> ReadOp {
+    ReadOp::GetData { path: Some(path.into()), watch: true }
 }
 
 fn kinds(events: &[Seen]) -> Vec<(i32, &str)> {
@@ -46,7 +46,7 @@ fn k127_rearming_reports_exactly_the_missed_changes() {
             let mut lists: [Vec<String>; 5] = Default::default();
             lists[list].push("/n".into());
             harness.drop_conn(BOB);
-            let read = Read::SetWatches { all_five: true, relative: zxid - seen, lists };
+            let read = ReadOp::SetWatches { all_five: true, relative: zxid - seen, lists };
             assert_eq!(harness.read_code(BOB, &read), 0);
             let events = harness.events_in_reply();
             assert_eq!(events.iter().map(|(kind, _, zxid)| (*kind, *zxid)).next(), event.map(|kind| (kind, -1)));
@@ -55,7 +55,7 @@ fn k127_rearming_reports_exactly_the_missed_changes() {
         let mut lists: [Vec<String>; 5] = Default::default();
         lists[list].push("/missing".into());
         harness.drop_conn(BOB);
-        assert_eq!(harness.read_code(BOB, &Read::SetWatches { all_five: true, relative: 0, lists }), 0);
+        assert_eq!(harness.read_code(BOB, &ReadOp::SetWatches { all_five: true, relative: 0, lists }), 0);
         let expected: &[(i32, &str)] = if list == 0 || list == 2 { &[(2, "/missing")] } else { &[] };
         assert_eq!(kinds(&harness.events_in_reply()), expected);
     }
@@ -68,7 +68,7 @@ fn k128_rearming_in_several_requests() {
     for part in 0..20 {
         let paths: Vec<String> = (0..50).map(|at| format!("/{part}-{at}")).collect();
         let lists = [vec![], paths.clone(), vec![], vec![], paths];
-        assert_eq!(harness.read_code(BOB, &Read::SetWatches { all_five: true, relative: 0, lists }), 0);
+        assert_eq!(harness.read_code(BOB, &ReadOp::SetWatches { all_five: true, relative: 0, lists }), 0);
     }
     assert_eq!(harness.state.watches().lock().total(), 1000);
     harness.ok(ANYONE, &create("/7-33", 0));
@@ -184,16 +184,16 @@ fn k129_removing_one_kind_leaves_the_others() {
             let path = Some("/n".to_owned());
             let code = if expected { 0 } else { -121 };
             assert_eq!(
-                harness.read_code(BOB, &Read::CheckWatches { path: path.clone(), kind }),
+                harness.read_code(BOB, &ReadOp::CheckWatches { path: path.clone(), kind }),
                 code,
                 "{kind} {which}"
             );
             assert_eq!(
-                harness.read_code(BOB, &Read::RemoveWatches { path: path.clone(), kind }),
+                harness.read_code(BOB, &ReadOp::RemoveWatches { path: path.clone(), kind }),
                 code,
                 "{kind} {which}"
             );
-            assert_eq!(harness.read_code(BOB, &Read::RemoveWatches { path, kind }), -121);
+            assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path, kind }), -121);
             assert_eq!(harness.state.watches().lock().is_empty(), expected);
         }
         let mut harness = Harness::new(plain());
@@ -201,10 +201,10 @@ fn k129_removing_one_kind_leaves_the_others() {
         for read in [get("/n"), children("/n"), add("/n", 0), add("/n", 1)] {
             assert_eq!(harness.read_code(BOB, &read), 0);
         }
-        assert_eq!(harness.read_code(BOB, &Read::RemoveWatches { path: Some("/n".into()), kind }), 0);
+        assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path: Some("/n".into()), kind }), 0);
         harness.ok(ANYONE, &set_data("/n", "x"));
         harness.ok(ANYONE, &create("/n/c", 0));
         harness.events(BOB); // the harness compares them
-        assert_eq!(harness.read_code(BOB, &Read::RemoveWatches { path: Some("/n".into()), kind: 6 }), -5);
+        assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path: Some("/n".into()), kind: 6 }), -5);
     }
 }

@@ -6,7 +6,7 @@ use crate::request::{Bytes, Entry};
 
 /// A read, or a change of watches.
 #[derive(Clone, Debug)]
-pub(crate) enum Read {
+pub(crate) enum ReadOp {
     Exists { path: Option<String>, watch: bool },
     GetData { path: Option<String>, watch: bool },
     GetChildren { path: Option<String>, watch: bool, with_stat: bool },
@@ -25,50 +25,52 @@ pub(crate) enum Read {
 /// The key of a null path, which no node has.
 const NULL: &str = "\0";
 
-impl Read {
+impl ReadOp {
     pub(crate) fn code(&self) -> i32 {
         match self {
-            Read::Exists { .. } => 3,
-            Read::GetData { .. } => 4,
-            Read::GetChildren { with_stat: false, .. } => 8,
-            Read::GetChildren { with_stat: true, .. } => 12,
-            Read::GetAcl { .. } => 6,
-            Read::AllChildrenNumber { .. } => 104,
-            Read::Ephemerals { .. } => 103,
-            Read::MultiRead(_) => 22,
-            Read::AddWatch { .. } => 106,
-            Read::CheckWatches { .. } => 17,
-            Read::RemoveWatches { .. } => 18,
-            Read::SetWatches { all_five: false, .. } => 101,
-            Read::SetWatches { all_five: true, .. } => 105,
-            Read::Sync { .. } => 9,
-            Read::Ping => 11,
+            ReadOp::Exists { .. } => 3,
+            ReadOp::GetData { .. } => 4,
+            ReadOp::GetChildren { with_stat: false, .. } => 8,
+            ReadOp::GetChildren { with_stat: true, .. } => 12,
+            ReadOp::GetAcl { .. } => 6,
+            ReadOp::AllChildrenNumber { .. } => 104,
+            ReadOp::Ephemerals { .. } => 103,
+            ReadOp::MultiRead(_) => 22,
+            ReadOp::AddWatch { .. } => 106,
+            ReadOp::CheckWatches { .. } => 17,
+            ReadOp::RemoveWatches { .. } => 18,
+            ReadOp::SetWatches { all_five: false, .. } => 101,
+            ReadOp::SetWatches { all_five: true, .. } => 105,
+            ReadOp::Sync { .. } => 9,
+            ReadOp::Ping => 11,
         }
     }
 
     pub(crate) fn body(&self) -> Vec<u8> {
         let out = Bytes::default();
         match self {
-            Read::Exists { path, watch } | Read::GetData { path, watch } | Read::GetChildren { path, watch, .. } => {
-                out.text(path.as_deref()).bool(*watch)
+            ReadOp::Exists { path, watch }
+            | ReadOp::GetData { path, watch }
+            | ReadOp::GetChildren { path, watch, .. } => out.text(path.as_deref()).bool(*watch),
+            ReadOp::GetAcl { path } | ReadOp::AllChildrenNumber { path } | ReadOp::Sync { path } => {
+                out.text(path.as_deref())
             }
-            Read::GetAcl { path } | Read::AllChildrenNumber { path } | Read::Sync { path } => out.text(path.as_deref()),
-            Read::Ephemerals { prefix } => out.text(prefix.as_deref()),
-            Read::MultiRead(elements) => {
+            ReadOp::Ephemerals { prefix } => out.text(prefix.as_deref()),
+            ReadOp::MultiRead(elements) => {
                 let code = |is_data: bool| if is_data { 4 } else { 8 };
                 let put = |out: Bytes, (is_data, path): &(bool, Option<String>)| {
                     out.element(code(*is_data), -1).text(path.as_deref()).bool(true)
                 };
                 elements.iter().fold(out, put).end()
             }
-            Read::AddWatch { path, mode: kind }
-            | Read::CheckWatches { path, kind }
-            | Read::RemoveWatches { path, kind } => out.text(path.as_deref()).int(*kind),
-            Read::SetWatches { all_five, relative, lists } => {
+            ReadOp::AddWatch { path, mode: kind }
+            | ReadOp::CheckWatches { path, kind }
+            | ReadOp::RemoveWatches { path, kind } => out.text(path.as_deref()).int(*kind),
+            ReadOp::SetWatches { all_five, relative, lists } => {
                 let lists = &lists[..if *all_five { 5 } else { 3 }];
                 lists.iter().fold(out.long(*relative), |out, list| out.texts(list.iter().map(String::as_str)))
             }
-            Read::Ping => out,
+            ReadOp::Ping => out,
         }
         .0
     }
@@ -76,8 +78,8 @@ impl Read {
 
 impl Model {
     /// The complete reply, preceded by the events of re-armed watches.
-    pub(crate) fn read(&mut self, client: &Client, conn: usize, xid: i32, read: &Read) -> Vec<u8> {
-        if let Read::SetWatches { all_five, relative, lists } = read {
+    pub(crate) fn read(&mut self, client: &Client, conn: usize, xid: i32, read: &ReadOp) -> Vec<u8> {
+        if let ReadOp::SetWatches { all_five, relative, lists } = read {
             let events = self.rearm(client, conn, *relative, &lists[..if *all_five { 5 } else { 3 }]);
             return [events, reply(xid, self.zxid, 0, &[])].concat();
         }
@@ -85,7 +87,7 @@ impl Model {
             Ok(body) => (0, body),
             Err((err, body)) => (err, body),
         };
-        let xid = if matches!(read, Read::Ping) { -2 } else { xid };
+        let xid = if matches!(read, ReadOp::Ping) { -2 } else { xid };
         reply(xid, self.zxid, err, &body)
     }
 
@@ -96,25 +98,25 @@ impl Model {
         Ok(path)
     }
 
-    fn read_body(&mut self, client: &Client, conn: usize, read: &Read) -> Result<Vec<u8>, (i32, Vec<u8>)> {
+    fn read_body(&mut self, client: &Client, conn: usize, read: &ReadOp) -> Result<Vec<u8>, (i32, Vec<u8>)> {
         let refused = |code: i32| (code, Vec::new());
         match read {
-            Read::Exists { path: Some(path), .. } if path.contains('\0') => Err(refused(-8)),
-            Read::Exists { path, watch } => {
+            ReadOp::Exists { path: Some(path), .. } if path.contains('\0') => Err(refused(-8)),
+            ReadOp::Exists { path, watch } => {
                 let found = self.readable(client, path);
                 if let (true, Some(path), true) = (*watch, path, !matches!(found, Err(-102))) {
                     self.watches.add(conn, path, false, Mode::Standard);
                 }
                 found.map(|path| self.stat(path)).map_err(refused)
             }
-            Read::GetData { path, watch } => {
+            ReadOp::GetData { path, watch } => {
                 let found = self.readable(client, path).map_err(refused)?;
                 if *watch {
                     self.watches.add(conn, path.as_ref().unwrap(), false, Mode::Standard);
                 }
                 Ok(self.put_data(found))
             }
-            Read::GetChildren { path, watch, with_stat } => {
+            ReadOp::GetChildren { path, watch, with_stat } => {
                 let found = self.readable(client, path).map_err(refused)?;
                 if *watch {
                     self.watches.add(conn, path.as_ref().unwrap(), true, Mode::Standard);
@@ -122,22 +124,22 @@ impl Model {
                 let stat = if *with_stat { self.stat(found) } else { Vec::new() };
                 Ok([self.put_children(found), stat].concat())
             }
-            Read::GetAcl { path } => self.get_acl(client, path).map_err(refused),
-            Read::AllChildrenNumber { path } => {
+            ReadOp::GetAcl { path } => self.get_acl(client, path).map_err(refused),
+            ReadOp::AllChildrenNumber { path } => {
                 let found = self.readable(client, path).map_err(refused)?;
                 let below = self.nodes.keys().filter(|path| path.starts_with(&format!("{found}/"))).count();
                 let alias = usize::from(path.as_deref() == Some(""));
                 Ok(Bytes::default().int(i32::try_from(below + alias).unwrap()).0)
             }
-            Read::Ephemerals { prefix } => {
+            ReadOp::Ephemerals { prefix } => {
                 let prefix = prefix.as_deref().unwrap_or_default();
                 let all = matches!(prefix.trim(), "" | "/");
                 let mut paths = self.ephemerals(client.session);
                 paths.retain(|path| all || path.starts_with(prefix));
                 Ok(Bytes::default().texts(paths.iter().map(String::as_str)).0)
             }
-            Read::MultiRead(elements) => self.multi_read(client, elements),
-            Read::AddWatch { path, mode } => {
+            ReadOp::MultiRead(elements) => self.multi_read(client, elements),
+            ReadOp::AddWatch { path, mode } => {
                 let mode = match mode {
                     0 => Mode::Persistent,
                     1 => Mode::Recursive,
@@ -146,11 +148,11 @@ impl Model {
                 self.add_persistent(conn, path.as_deref().unwrap_or(NULL), mode);
                 Ok(vec![0; 4])
             }
-            Read::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
-            Read::RemoveWatches { path, kind } => self.find_watches(conn, path, *kind, true).map_err(refused),
-            Read::Sync { path } => Ok(Bytes::default().text(path.as_deref()).0),
-            Read::Ping => Ok(Vec::new()),
-            Read::SetWatches { .. } => unreachable!("handled by the caller"),
+            ReadOp::CheckWatches { path, kind } => self.find_watches(conn, path, *kind, false).map_err(refused),
+            ReadOp::RemoveWatches { path, kind } => self.find_watches(conn, path, *kind, true).map_err(refused),
+            ReadOp::Sync { path } => Ok(Bytes::default().text(path.as_deref()).0),
+            ReadOp::Ping => Ok(Vec::new()),
+            ReadOp::SetWatches { .. } => unreachable!("handled by the caller"),
         }
     }
 

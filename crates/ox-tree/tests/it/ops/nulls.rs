@@ -2,7 +2,7 @@
 
 use super::{ANYONE, BOB, check_codes, fixture};
 use crate::harness::{Harness, plain};
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::request::{Bytes, Entry, Op, container, create, create_ttl, create2, delete, set_acl, set_data};
 
 #[test]
@@ -29,36 +29,36 @@ fn null_paths_of_writes_are_refused() {
 fn null_paths_of_reads() {
     let mut harness = fixture(plain());
     for read in [
-        Read::Exists { path: None, watch: true },
-        Read::GetData { path: None, watch: true },
-        Read::GetAcl { path: None },
-        Read::GetChildren { path: None, watch: false, with_stat: false },
-        Read::GetChildren { path: None, watch: false, with_stat: true },
-        Read::AllChildrenNumber { path: None },
+        ReadOp::Exists { path: None, watch: true },
+        ReadOp::GetData { path: None, watch: true },
+        ReadOp::GetAcl { path: None },
+        ReadOp::GetChildren { path: None, watch: false, with_stat: false },
+        ReadOp::GetChildren { path: None, watch: false, with_stat: true },
+        ReadOp::AllChildrenNumber { path: None },
     ] {
         assert_eq!(harness.read_code(ANYONE, &read), -5, "{read:?}");
     }
-    assert_eq!(harness.read_code(ANYONE, &Read::Sync { path: None }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::Sync { path: None }), 0);
     assert_eq!(harness.reply[20..], [0xff; 4], "echoed as null");
-    assert_eq!(harness.read_code(BOB, &Read::Ephemerals { prefix: None }), 0);
+    assert_eq!(harness.read_code(BOB, &ReadOp::Ephemerals { prefix: None }), 0);
     assert_eq!(harness.reply[20..24], [0, 0, 0, 3], "as if all were read_code for");
-    assert_eq!(harness.read_code(ANYONE, &Read::RemoveWatches { path: None, kind: 3 }), -121);
-    assert_eq!(harness.read_code(ANYONE, &Read::CheckWatches { path: None, kind: 3 }), -121);
-    assert_eq!(harness.read_code(ANYONE, &Read::AddWatch { path: None, mode: 0 }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::RemoveWatches { path: None, kind: 3 }), -121);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::CheckWatches { path: None, kind: 3 }), -121);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::AddWatch { path: None, mode: 0 }), 0);
     harness.ok(ANYONE, &create("/fires", 0));
     assert_eq!(harness.events(ANYONE), []);
-    assert_eq!(harness.read_code(ANYONE, &Read::RemoveWatches { path: None, kind: 4 }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::RemoveWatches { path: None, kind: 4 }), 0);
 }
 
 #[test]
 fn data_may_be_null() {
     let mut harness = Harness::new(plain());
     harness.ok(ANYONE, &create("/n", 0).with_data(None));
-    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/n".into()), watch: false }), 0);
     assert_eq!(harness.reply[20..24], [0xff; 4]);
     assert_eq!(harness.state.stat("/n").unwrap().data_length, 0);
     harness.ok(ANYONE, &set_data("/n", ""));
-    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/n".into()), watch: false }), 0);
     assert_eq!(harness.reply[20..24], [0; 4], "empty is not null");
     harness.ok(ANYONE, &set_data("/n", "x").with_data(None));
     harness.compare_all();

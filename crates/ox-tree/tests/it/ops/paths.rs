@@ -2,7 +2,7 @@
 
 use super::{ANYONE, SUPER, fixture};
 use crate::harness::plain;
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::request::{Op, check, create, delete, set_acl, set_data};
 
 /// Invalid paths, with the code of a delete, which checks less.
@@ -40,14 +40,14 @@ fn invalid_paths_are_refused_by_operation() {
         let found = if path.is_empty() { 0 } else { -101 };
         let of_exists = if path.contains('\0') { -8 } else { found };
         let some = || Some(path.to_owned());
-        assert_eq!(harness.read_code(SUPER, &Read::Exists { path: some(), watch: false }), of_exists, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &Read::GetData { path: some(), watch: false }), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &Read::GetAcl { path: some() }), found, "{path:?}");
-        let children = Read::GetChildren { path: some(), watch: false, with_stat: true };
+        assert_eq!(harness.read_code(SUPER, &ReadOp::Exists { path: some(), watch: false }), of_exists, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &ReadOp::GetData { path: some(), watch: false }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &ReadOp::GetAcl { path: some() }), found, "{path:?}");
+        let children = ReadOp::GetChildren { path: some(), watch: false, with_stat: true };
         assert_eq!(harness.read_code(SUPER, &children), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &Read::AllChildrenNumber { path: some() }), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &Read::Sync { path: some() }), 0);
-        assert_eq!(harness.read_code(SUPER, &Read::AddWatch { path: some(), mode: 1 }), 0);
+        assert_eq!(harness.read_code(SUPER, &ReadOp::AllChildrenNumber { path: some() }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &ReadOp::Sync { path: some() }), 0);
+        assert_eq!(harness.read_code(SUPER, &ReadOp::AddWatch { path: some(), mode: 1 }), 0);
     }
 }
 
@@ -62,7 +62,7 @@ fn unusual_valid_names_are_accepted() {
     }
     let long = format!("/{}", "n".repeat(100_000));
     harness.ok(ANYONE, &create(&long, 0));
-    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some(long), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some(long), watch: false }), 0);
     harness.compare_all();
 }
 
@@ -70,12 +70,12 @@ fn unusual_valid_names_are_accepted() {
 fn root_has_two_names_in_reads() {
     let mut harness = fixture(plain());
     let count = |harness: &mut crate::harness::Harness, path: &str| {
-        assert_eq!(harness.read_code(ANYONE, &Read::AllChildrenNumber { path: Some(path.into()) }), 0);
+        assert_eq!(harness.read_code(ANYONE, &ReadOp::AllChildrenNumber { path: Some(path.into()) }), 0);
         i32::from_be_bytes(harness.reply[20..24].try_into().unwrap())
     };
     assert_eq!(count(&mut harness, "") - count(&mut harness, "/"), 1);
     assert_eq!(usize::try_from(count(&mut harness, "/")).unwrap(), harness.model.nodes.len() - 1);
-    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some(String::new()), watch: true }), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some(String::new()), watch: true }), 0);
     harness.ok(ANYONE, &set_data("/", "x"));
     assert_eq!(harness.events(ANYONE), [], "the alias is watched but never fires");
 }

@@ -62,7 +62,7 @@ fn quota_checks_use_the_committed_usage() {
 #[test]
 fn usage_update_changes_only_the_data() {
     let mut harness = limited("count=9");
-    let read = crate::model::reads::Read::AddWatch { path: Some(STATS.into()), mode: 0 };
+    let read = crate::model::reads::ReadOp::AddWatch { path: Some(STATS.into()), mode: 0 };
     assert_eq!(harness.read_code(BOB, &read), 0);
     let before = harness.state.stat(STATS).unwrap();
     harness.ok(ANYONE, &create("/q/x", 0));

@@ -2,11 +2,11 @@
 
 use super::{ANYONE, BOB, BOB_ID, SUPER, bobs, fixture};
 use crate::harness::plain;
-use crate::model::reads::Read;
+use crate::model::reads::ReadOp;
 use crate::request::{create, entry, open, set_acl};
 
-fn get_acl(path: &str) -> Read {
-    Read::GetAcl { path: Some(path.into()) }
+fn get_acl(path: &str) -> ReadOp {
+    ReadOp::GetAcl { path: Some(path.into()) }
 }
 
 fn shows(reply: &[u8], text: &str) -> bool {
@@ -28,7 +28,7 @@ fn k157_password_hashes_need_admin_permission() {
     harness.ok(BOB, &set_acl("/bobs", &[entry(16, "ip", "10.0.0.1"), entry(1, "digest", BOB_ID)]));
     assert_eq!(harness.read_code(ANYONE, &get_acl("/bobs")), 0);
     assert!(shows(&harness.reply, hash) && shows(&harness.reply, "10.0.0.1"));
-    assert_eq!(harness.read_code(ANYONE, &Read::GetData { path: Some("/bobs".into()), watch: false }), -102);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/bobs".into()), watch: false }), -102);
 }
 
 /// exists checks NUL, permission, existence; the others check existence before permission.
@@ -39,11 +39,11 @@ fn reads_need_permission_on_the_node_only() {
     let some = |path: &str| Some(path.to_owned());
     for (path, expected) in [("/secret", -102), ("/missing", -101), ("/bobs", 0), ("/secret/open", 0)] {
         for read in [
-            Read::Exists { path: some(path), watch: true },
-            Read::GetData { path: some(path), watch: true },
-            Read::GetChildren { path: some(path), watch: true, with_stat: false },
-            Read::GetChildren { path: some(path), watch: true, with_stat: true },
-            Read::AllChildrenNumber { path: some(path) },
+            ReadOp::Exists { path: some(path), watch: true },
+            ReadOp::GetData { path: some(path), watch: true },
+            ReadOp::GetChildren { path: some(path), watch: true, with_stat: false },
+            ReadOp::GetChildren { path: some(path), watch: true, with_stat: true },
+            ReadOp::AllChildrenNumber { path: some(path) },
             get_acl(path),
         ] {
             assert_eq!(harness.read_code(ANYONE, &read), expected, "{read:?}");
@@ -59,11 +59,11 @@ fn reads_need_permission_on_the_node_only() {
 fn multi_read_has_one_result_per_element() {
     let mut harness = fixture(plain());
     let some = |path: &str| Some(path.to_owned());
-    let read = Read::MultiRead(vec![(true, some("/open")), (false, some("/secret")), (false, some("/missing"))]);
+    let read = ReadOp::MultiRead(vec![(true, some("/open")), (false, some("/secret")), (false, some("/missing"))]);
     assert_eq!(harness.read_code(ANYONE, &read), 0);
-    assert_eq!(harness.read_code(ANYONE, &Read::MultiRead(vec![(true, some("/open")), (true, None)])), -5);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::MultiRead(vec![(true, some("/open")), (true, None)])), -5);
     assert!(20 < harness.reply.len(), "with what was gathered so far");
-    assert_eq!(harness.read_code(ANYONE, &Read::MultiRead(vec![])), 0);
+    assert_eq!(harness.read_code(ANYONE, &ReadOp::MultiRead(vec![])), 0);
     assert_eq!(harness.state.watches().lock().total(), 0, "flags of elements are ignored");
     let write = crate::request::Op::Multi(vec![create("/x", 0)]);
     let reply = harness.reply_raw(ANYONE, 22, &write.body());
@@ -78,7 +78,7 @@ fn cached_children_are_invalidated_by_changes() {
     for at in 0..50 {
         harness.ok(ANYONE, &create(&format!("/open/{at}"), 0));
     }
-    let read = Read::GetChildren { path: Some("/open".into()), watch: false, with_stat: false };
+    let read = ReadOp::GetChildren { path: Some("/open".into()), watch: false, with_stat: false };
     // The harness compares each list; long ones are cached.
     for at in 0..50 {
         harness.read(ANYONE, &read);

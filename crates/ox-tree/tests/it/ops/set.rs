@@ -97,7 +97,7 @@ fn k163_acls_are_stored_unchanged() {
 #[test]
 fn set_acl_fires_no_watches_and_changes_only_aversion() {
     let mut harness = fixture(plain());
-    let read = crate::model::reads::Read::AddWatch { path: Some("/".into()), mode: 1 };
+    let read = crate::model::reads::ReadOp::AddWatch { path: Some("/".into()), mode: 1 };
     assert_eq!(harness.read_code(BOB, &read), 0);
     let before = harness.state.stat("/open").unwrap();
     harness.ok(ANYONE, &set_acl("/open", &bobs()));

@@ -6,9 +6,9 @@ use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_store::dump::utc;
 use ox_store::names::{Dirs, LogFile, list};
-use ox_store::tools::history::{History, Outlook, foresee};
-use ox_store::tools::log::{Fault, FaultKind, LogCheck, LogVerdict, check_log};
-use ox_store::tools::source;
+use ox_store::tools::locate;
+use ox_store::tools::log::{LogCheck, LogFault, LogFaultKind, LogVerdict, check_log};
+use ox_store::tools::start_preview::{PreviewedHistory, StartPreview, preview_start};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         let mut total = Total::default();
         let mut worst = GOOD;
         for path in &args.paths {
-            let checked = if source::is_dir(&Watched::new(), path) {
+            let checked = if locate::is_dir(&Watched::new(), path) {
                 directory(path, args, &mut total, out)
             } else {
                 file(path, args.json, &mut total, out)
@@ -111,7 +111,7 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     if let Some(fault) = check.faults().next() {
         writeln!(out, "  {}", words::consequence(fault))?;
     }
-    if check.gave_up {
+    if check.is_incomplete {
         writeln!(out, "  there is more, which was not looked at")?;
     }
     if verdict == LogVerdict::Damaged {
@@ -122,7 +122,7 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
 
 fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -> Result<u8> {
     let disk = Watched::new();
-    let dirs = source::dirs(&disk, args.snapshots.as_deref().unwrap_or(path), Some(path))?;
+    let dirs = locate::dirs(&disk, args.snapshots.as_deref().unwrap_or(path), Some(path))?;
     let listing = list(&disk, &dirs)?;
     if listing.logs.is_empty() && listing.snapshots.is_empty() {
         bail!(
@@ -152,7 +152,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
         }
         return Ok(worst);
     }
-    let outlook = foresee(&disk, &dirs)?;
+    let outlook = preview_start(&disk, &dirs)?;
     disk.clear();
     let is_good = outlook.history.as_ref().is_ok_and(|history| history.cut.is_none());
     if args.json {
@@ -171,7 +171,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
 }
 
 /// Whether a server would start, and with what.
-pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -> Result<()> {
+pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Write) -> Result<()> {
     let who = if outlook.is_member { "an ensemble member" } else { "a server" };
     match &outlook.history {
         Ok(history) => {
@@ -197,7 +197,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -
     Ok(())
 }
 
-fn tell_history(history: &History, out: &mut dyn Write) -> Result<()> {
+fn tell_history(history: &PreviewedHistory, out: &mut dyn Write) -> Result<()> {
     let from = match &history.snapshot {
         Some(path) => path.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         None => "nothing".to_owned(),
@@ -237,16 +237,16 @@ fn in_json(check: &LogCheck) -> Value {
         "synced": check.synced,
         "header": words::header(check),
         "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
-        "gaveUp": check.gave_up,
+        "gaveUp": check.is_incomplete,
     })
 }
 
 /// A fault for scripts.
-pub(super) fn fault_json(fault: &Fault) -> Value {
+pub(super) fn fault_json(fault: &LogFault) -> Value {
     let kind = match fault.kind {
-        FaultKind::Bytes { .. } => "bytes",
-        FaultKind::Record(_) => "record",
-        FaultKind::Gap => "gap",
+        LogFaultKind::Bytes { .. } => "bytes",
+        LogFaultKind::Record(_) => "record",
+        LogFaultKind::Gap => "gap",
     };
     json!({
         "kind": kind,
@@ -258,7 +258,7 @@ pub(super) fn fault_json(fault: &Fault) -> Value {
     })
 }
 
-fn outlook_json(dirs: &Dirs, outlook: &Outlook) -> Value {
+fn outlook_json(dirs: &Dirs, outlook: &StartPreview) -> Value {
     let dir = dirs.logs.display().to_string();
     match &outlook.history {
         Ok(history) => json!({

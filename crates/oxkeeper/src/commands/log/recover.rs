@@ -8,9 +8,9 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use ox_store::marker::MARKER_NAME;
 use ox_store::names::{VERSION_DIR, list};
-use ox_store::tools::log::{Fault, FaultKind};
-use ox_store::tools::recover::{Fate, Mode, Plan, Step, SyncedNote};
-use ox_store::tools::source;
+use ox_store::tools::locate;
+use ox_store::tools::log::{LogFault, LogFaultKind};
+use ox_store::tools::recover::{Fate, MarkerChoice, PlanStep, RecoverMode, RecoveryPlan};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -63,25 +63,25 @@ enum How {
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let disk = Watched::new();
-        if source::is_dir(&disk, &args.file) {
+        if locate::is_dir(&disk, &args.file) {
             bail!("{0} is a directory\nhint: oxkeeper log check {0} tells which log is damaged", args.file.display());
         }
         let mode = match args.mode {
-            How::Cut => Mode::Cut,
-            How::Skip => Mode::Skip,
-            How::Fix => Mode::Fix,
+            How::Cut => RecoverMode::Cut,
+            How::Skip => RecoverMode::Skip,
+            How::Fix => RecoverMode::Fix,
         };
-        let plan = Plan::new(&disk, &args.file, mode)?;
+        let plan = RecoveryPlan::new(&disk, &args.file, mode)?;
         disk.clear();
         if args.json {
             writeln!(out, "{}", in_json(&plan))?;
         } else {
             tell(&plan, out)?;
         }
-        if plan.is_needless() || plan.check.is_empty {
+        if plan.is_unnecessary() || plan.check.is_empty {
             return Ok(GOOD);
         }
-        let note = if args.json { SyncedNote::Kept } else { foresee(&disk, args, &plan, out)? };
+        let note = if args.json { MarkerChoice::Kept } else { foresee(&disk, args, &plan, out)? };
         let Some(target) = target(args) else {
             if !args.json {
                 let (flag, file, fixed) = (mode_flag(mode), args.file.display(), fixed_name(&args.file));
@@ -112,25 +112,25 @@ fn fixed_name(file: &Path) -> PathBuf {
     name.into()
 }
 
-fn mode_flag(mode: Mode) -> &'static str {
+fn mode_flag(mode: RecoverMode) -> &'static str {
     match mode {
-        Mode::Cut => "",
-        Mode::Skip => " --mode skip",
-        Mode::Fix => " --mode fix",
+        RecoverMode::Cut => "",
+        RecoverMode::Skip => " --mode skip",
+        RecoverMode::Fix => " --mode fix",
     }
 }
 
-fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
+fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
     let check = &plan.check;
     writeln!(out, "{}: {}", check.path.display(), words::verdict(check.verdict()))?;
-    if plan.is_needless() || check.is_empty {
+    if plan.is_unnecessary() || check.is_empty {
         writeln!(out, "  there is nothing to recover")?;
         return Ok(());
     }
     if let Some(text) = words::header(check) {
         writeln!(out, "  new   header: {text}")?;
     }
-    for Step { bytes, records, fault, fate } in &plan.steps {
+    for PlanStep { bytes, records, fault, fate } in &plan.steps {
         let word = match fate {
             Fate::Kept => "keep",
             Fate::Fixed => "fix",
@@ -153,7 +153,7 @@ fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
     if let Some(fixed) = told(&Fate::Fixed) {
         write!(out, " Kept with a new checksum, right or wrong: {fixed}.")?;
     }
-    let is_lost = |step: &&Step| step.fate == Fate::Dropped && step.records.is_none();
+    let is_lost = |step: &&PlanStep| step.fate == Fate::Dropped && step.records.is_none();
     let lost: u64 = plan.steps.iter().filter(is_lost).map(|step| step.bytes.end - step.bytes.start).sum();
     match (told(&Fate::Dropped), lost) {
         (None, 0) => writeln!(out, " Nothing is dropped.")?,
@@ -161,9 +161,9 @@ fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
         (Some(records), 0) => writeln!(out, " Dropped: {records}.")?,
         (Some(records), lost) => writeln!(out, " Dropped: {records}, and {lost} damaged bytes.")?,
     }
-    if plan.mode == Mode::Cut && plan.records(&Fate::Dropped).is_some() {
+    if plan.mode == RecoverMode::Cut && plan.records(&Fate::Dropped).is_some() {
         writeln!(out, "  --mode skip would keep the good records behind the damage, too: a history with holes")?;
-        let is_loose = |fault: &Fault| matches!(fault.kind, FaultKind::Bytes { loose: Some(_), .. });
+        let is_loose = |fault: &LogFault| matches!(fault.kind, LogFaultKind::Bytes { loose: Some(_), .. });
         if check.faults().any(is_loose) {
             writeln!(
                 out,
@@ -175,29 +175,29 @@ fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
 }
 
 /// What a server would say then, where the log lies among others; and what has to become of the note of what was synced.
-fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Result<SyncedNote> {
+fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write) -> Result<MarkerChoice> {
     let dir = args.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if plan.check.named.is_none() {
-        return Ok(SyncedNote::Kept);
+        return Ok(MarkerChoice::Kept);
     }
-    let dirs = source::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
+    let dirs = locate::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
     if list(disk, &dirs)?.snapshots.is_empty() {
         writeln!(out, "Whether a server would start with it cannot be told without the snapshots.")?;
         writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
-        return Ok(SyncedNote::Kept);
+        return Ok(MarkerChoice::Kept);
     }
-    let mut note = SyncedNote::Kept;
-    let mut outlook = plan.foresee(disk, &dirs, note)?;
+    let mut note = MarkerChoice::Kept;
+    let mut outlook = plan.preview_start(disk, &dirs, note)?;
     if outlook.history.is_err() {
-        let without = plan.foresee(disk, &dirs, SyncedNote::Deleted)?;
+        let without = plan.preview_start(disk, &dirs, MarkerChoice::Deleted)?;
         if without.history.is_ok() {
-            (note, outlook) = (SyncedNote::Deleted, without);
+            (note, outlook) = (MarkerChoice::Deleted, without);
         }
     }
     disk.clear();
     let what = match note {
-        SyncedNote::Kept => "With it in place".to_owned(),
-        SyncedNote::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
+        MarkerChoice::Kept => "With it in place".to_owned(),
+        MarkerChoice::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
     };
     tell_outlook(&what, &outlook, out)?;
     if outlook.is_member {
@@ -224,12 +224,12 @@ fn is_wanted(target: &Path) -> Result<bool> {
 fn write(
     disk: &Watched,
     args: &Args,
-    plan: &Plan,
-    (target, note): (&Path, SyncedNote),
+    plan: &RecoveryPlan,
+    (target, note): (&Path, MarkerChoice),
     out: &mut dyn Write,
 ) -> Result<u8> {
     let written = match plan.write(disk, target) {
-        Err(ox_store::Error::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
+        Err(ox_store::StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
             bail!(
                 "Recovery file {} already exists\nhint: move it away, or name another one with --write",
                 target.display()
@@ -246,7 +246,7 @@ fn write(
     let (file, target) = (args.file.display(), target.display());
     writeln!(out, "To use it: stop the server; move {file} out of its directory, and keep it; then")?;
     writeln!(out, "  mv {target} {file}")?;
-    if note == SyncedNote::Deleted {
+    if note == MarkerChoice::Deleted {
         writeln!(out, "  rm {}", args.file.with_file_name(MARKER_NAME).display())?;
     }
     if args.file.parent().is_some_and(|dir| dir.ends_with(VERSION_DIR)) && target.to_string().ends_with(".fixed") {
@@ -255,8 +255,8 @@ fn write(
     Ok(GOOD)
 }
 
-fn in_json(plan: &Plan) -> Value {
-    let steps = plan.steps.iter().map(|Step { bytes, records, fault, fate }| {
+fn in_json(plan: &RecoveryPlan) -> Value {
+    let steps = plan.steps.iter().map(|PlanStep { bytes, records, fault, fate }| {
         let fate = match fate {
             Fate::Kept => "keep",
             Fate::Fixed => "fix",

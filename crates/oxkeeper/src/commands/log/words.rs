@@ -1,9 +1,9 @@
 //! What is wrong with a log, in words.
 
 use ox_proto::Zxid;
-use ox_store::Verdict;
+use ox_store::TailVerdict;
 use ox_store::log_reader::LogHeader;
-use ox_store::tools::log::{Fault, FaultKind, LogCheck, LogVerdict};
+use ox_store::tools::log::{LogCheck, LogFault, LogFaultKind, LogVerdict};
 use std::ops::Range;
 
 /// `bytes 16 to 345`, the second one excluded.
@@ -30,24 +30,24 @@ pub(super) fn header(check: &LogCheck) -> Option<String> {
 }
 
 /// What is wrong at some place.
-pub(super) fn what(fault: &Fault) -> String {
+pub(super) fn what(fault: &LogFault) -> String {
     match &fault.kind {
-        FaultKind::Bytes { verdict: Verdict::Torn, .. } => {
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => {
             "an append that never finished and was never acknowledged".into()
         }
-        FaultKind::Bytes { verdict: Verdict::InDoubt, damage, .. } => {
+        LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, damage, .. } => {
             format!("most likely an append that never finished: {damage}")
         }
-        FaultKind::Bytes { loose: Some((_, zxid)), .. } => {
+        LogFaultKind::Bytes { loose: Some((_, zxid)), .. } => {
             format!("the record of {zxid} is whole, but its checksum does not fit")
         }
-        FaultKind::Bytes { damage, .. } | FaultKind::Record(damage) => damage.to_string(),
-        FaultKind::Gap => "transactions are missing".into(),
+        LogFaultKind::Bytes { damage, .. } | LogFaultKind::Record(damage) => damage.to_string(),
+        LogFaultKind::Gap => "transactions are missing".into(),
     }
 }
 
 /// Which transactions it hides.
-pub(super) fn missing(fault: &Fault) -> Option<String> {
+pub(super) fn missing(fault: &LogFault) -> Option<String> {
     let after = fault.after?;
     let Some(before) = fault.before else { return Some(format!("behind {after}")) };
     if before.follows(after) {
@@ -61,17 +61,17 @@ pub(super) fn missing(fault: &Fault) -> Option<String> {
 }
 
 /// What follows from it.
-pub(super) fn consequence(fault: &Fault) -> String {
+pub(super) fn consequence(fault: &LogFault) -> String {
     match &fault.kind {
-        FaultKind::Bytes { verdict: Verdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
-        FaultKind::Bytes { verdict: Verdict::InDoubt, .. } => {
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
+        LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, .. } => {
             "A standalone server cuts it, if this is the newest log; an ensemble member waits for a leader.".into()
         }
-        FaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
+        LogFaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
             "No start goes on here, unless a snapshot covers it. (Apache takes it for the end and silently loses the rest.)"
                 .into()
         }
-        FaultKind::Bytes { .. } | FaultKind::Record(_) | FaultKind::Gap => {
+        LogFaultKind::Bytes { .. } | LogFaultKind::Record(_) | LogFaultKind::Gap => {
             "No start goes on here, unless a snapshot covers it.".into()
         }
     }

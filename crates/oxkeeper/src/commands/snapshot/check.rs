@@ -4,11 +4,11 @@ use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
-use ox_store::Error;
+use ox_store::StoreError;
 use ox_store::disk::Disk;
 use ox_store::names::SnapshotFile;
+use ox_store::tools::locate;
 use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot};
-use ox_store::tools::source;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -45,12 +45,12 @@ pub(super) fn run(args: &Args) -> ExitCode {
 
 fn files(path: &Path) -> Result<Vec<SnapshotFile>> {
     let disk = Watched::new();
-    if !source::is_dir(&disk, path) {
+    if !locate::is_dir(&disk, path) {
         return Ok(vec![snapshot_file(path)?]);
     }
-    let dir = source::files_dir(&disk, path)?;
+    let dir = locate::files_dir(&disk, path)?;
     let named = disk.list(&dir)?;
-    let mut files: Vec<SnapshotFile> = named.iter().filter_map(|name| source::snapshot_file(&dir.join(name))).collect();
+    let mut files: Vec<SnapshotFile> = named.iter().filter_map(|name| locate::snapshot_file(&dir.join(name))).collect();
     if files.is_empty() {
         bail!("no snapshots in {}\nhint: name dataDir, or the version-2 in it", dir.display());
     }
@@ -76,7 +76,7 @@ fn check(file: &SnapshotFile, json: bool, out: &mut dyn Write) -> Result<u8> {
         Ok(found) => tell(file, &found, out)?,
         Err(error) if code == BAD => {
             writeln!(out, "{}: damaged", file.path.display())?;
-            if let Error::Snapshot { source, .. } = &error {
+            if let StoreError::Snapshot { source, .. } = &error {
                 writeln!(out, "  {source}")?;
             } else {
                 writeln!(out, "  {error}")?;
@@ -129,7 +129,7 @@ fn tell(file: &SnapshotFile, found: &SnapshotCheck, out: &mut dyn Write) -> Resu
     Ok(())
 }
 
-fn in_json(file: &SnapshotFile, found: &Result<SnapshotCheck, Error>, code: u8) -> serde_json::Value {
+fn in_json(file: &SnapshotFile, found: &Result<SnapshotCheck, StoreError>, code: u8) -> serde_json::Value {
     let verdict = ["good", "damaged", "unreadable"][usize::from(code.min(2))];
     let (path, zxid) = (file.path.display().to_string(), file.last.to_string());
     match found {

@@ -7,7 +7,9 @@ use crate::commands::output::{BAD, GOOD, conclude};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_proto::Acl;
-use ox_store::tools::compare::{Change, Difference, Field, Side, Tally, differences, other_sessions};
+use ox_store::tools::compare::{
+    DiffCounts, Difference, NodeDifference, StatDifference, TreeSide, differences, other_sessions,
+};
 use ox_tree::FrozenView;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -77,8 +79,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-fn is_same(tally: &Tally, args: &Args) -> bool {
-    Tally { sessions: if args.content { 0 } else { tally.sessions }, ..*tally }.is_same()
+fn is_same(tally: &DiffCounts, args: &Args) -> bool {
+    DiffCounts { sessions: if args.content { 0 } else { tally.sessions }, ..*tally }.is_same()
 }
 
 /// The tree of one side, and how many seconds it took.
@@ -92,10 +94,10 @@ fn name(path: &str) -> &str {
     if path.is_empty() { "/" } else { path }
 }
 
-fn in_text(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+fn in_text(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<DiffCounts> {
     let tally = differences(left, right, !args.content, |difference| match difference {
         Difference::Only(side, node) => {
-            let mark = if *side == Side::Left { '-' } else { '+' };
+            let mark = if *side == TreeSide::Left { '-' } else { '+' };
             writeln!(out, "{mark} {}  {}", name(node.path), size(node.data))
         }
         Difference::Changed(change) => writeln!(out, "~ {}  {}", name(change.path), changes(change).join(", ")),
@@ -108,7 +110,7 @@ fn in_text(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Wri
             writeln!(out, "+ session {id}")?;
         }
     }
-    let Tally { same, changed, only_left, only_right, .. } = tally;
+    let DiffCounts { same, changed, only_left, only_right, .. } = tally;
     if is_same(&tally, args) {
         writeln!(out, "No difference in {same} nodes.")?;
     } else {
@@ -124,9 +126,9 @@ fn size(data: Option<&[u8]>) -> String {
     data.map_or("no data".to_owned(), |data| format!("{} bytes", data.len()))
 }
 
-fn changes(change: &Change<'_>) -> Vec<String> {
+fn changes(change: &NodeDifference<'_>) -> Vec<String> {
     let mut texts = Vec::new();
-    if change.is_another {
+    if change.was_recreated {
         texts.push("created anew".to_owned());
     }
     if let Some((left, right)) = change.data {
@@ -140,7 +142,7 @@ fn changes(change: &Change<'_>) -> Vec<String> {
     if let Some((left, right)) = change.acl {
         texts.push(format!("acl {} -> {}", list(left), list(right)));
     }
-    texts.extend(change.stat.iter().map(|Field { name, values: (left, right), is_hex }| {
+    texts.extend(change.stat.iter().map(|StatDifference { name, values: (left, right), is_hex }| {
         if *is_hex { format!("{name} {left:#x} -> {right:#x}") } else { format!("{name} {left} -> {right}") }
     }));
     texts
@@ -159,19 +161,19 @@ fn list(acls: &[Acl]) -> String {
     entries.collect::<Vec<_>>().join(",")
 }
 
-fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<Tally> {
+fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<DiffCounts> {
     let tally = differences(left, right, !args.content, |difference| {
         let value = match difference {
             Difference::Only(side, node) => json!({
                 "path": name(node.path),
-                "only": if *side == Side::Left { "left" } else { "right" },
+                "only": if *side == TreeSide::Left { "left" } else { "right" },
                 "bytes": node.data.map(<[u8]>::len),
             }),
             Difference::Changed(change) => change_json(change),
         };
         writeln!(out, "{value}")
     })?;
-    let Tally { same, changed, only_left, only_right, sessions } = tally;
+    let DiffCounts { same, changed, only_left, only_right, sessions } = tally;
     let counts = json!({
         "same": same, "changed": changed, "onlyLeft": only_left, "onlyRight": only_right, "otherSessions": sessions,
         "leftZxid": left.last_zxid().to_string(), "rightZxid": right.last_zxid().to_string(),
@@ -180,15 +182,15 @@ fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Wri
     Ok(tally)
 }
 
-fn change_json(change: &Change<'_>) -> Value {
-    let mut value = json!({ "path": name(change.path), "createdAnew": change.is_another });
+fn change_json(change: &NodeDifference<'_>) -> Value {
+    let mut value = json!({ "path": name(change.path), "createdAnew": change.was_recreated });
     if let Some((left, right)) = change.data {
         value["dataBytes"] = json!([left.map(<[u8]>::len), right.map(<[u8]>::len)]);
     }
     if let Some((left, right)) = change.acl {
         value["acl"] = json!([list(left), list(right)]);
     }
-    for Field { name, values: (left, right), is_hex } in &change.stat {
+    for StatDifference { name, values: (left, right), is_hex } in &change.stat {
         value[name] = if *is_hex { json!([format!("{left:#x}"), format!("{right:#x}")]) } else { json!([left, right]) };
     }
     value

@@ -35,7 +35,7 @@ pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> ExitCode {
     };
     conclude(|out| match dump_snapshot(&RealDisk, &snapshot_file(file)?, format, out) {
         Ok(_) => Ok(GOOD),
-        Err(error @ ox_store::Error::Io { .. }) => Err(error.into()),
+        Err(error @ ox_store::StoreError::Io { .. }) => Err(error.into()),
         Err(damage) => {
             out.flush()?;
             complain(&damage.into());

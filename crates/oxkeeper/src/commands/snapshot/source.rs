@@ -3,16 +3,16 @@
 use crate::commands::server::{OUTSIDE, system_properties};
 use anyhow::{Context, Result, bail};
 use ox_config::{Config, StartArgs};
-use ox_store::Error;
+use ox_store::StoreError;
 use ox_store::disk::Disk;
 use ox_store::names::{Dirs, SnapshotFile};
-use ox_store::tools::{history, snapshot, source};
+use ox_store::tools::{locate, snapshot, start_preview};
 use ox_tree::FrozenView;
 use std::path::Path;
 
 /// A snapshot by its name.
 pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
-    let Some(file) = source::snapshot_file(path) else {
+    let Some(file) = locate::snapshot_file(path) else {
         path.metadata().with_context(|| format!("open {}", path.display()))?;
         bail!("{} is not named like a snapshot\nhint: snapshot.<zxid in hex>[.gz|.snappy]", path.display())
     };
@@ -22,20 +22,20 @@ pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
 /// The tree of a snapshot, or of everything in a server's directories: their newest snapshot and the logs after it. Those
 /// are told by `dataDir` and `logs`, or by a configuration file. Reports on stderr which were read.
 pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<FrozenView> {
-    if let Some(file) = source::snapshot_file(path).filter(|_| !source::is_dir(disk, path)) {
+    if let Some(file) = locate::snapshot_file(path).filter(|_| !locate::is_dir(disk, path)) {
         if logs.is_some() {
             bail!("{} is one snapshot, to which no logs are applied\nhint: name its directory", path.display());
         }
         return Ok(snapshot::load_tree(disk, &file)?);
     }
     let dirs = directories(disk, path, logs)?;
-    let outlook = history::foresee(disk, &dirs)?;
+    let outlook = start_preview::preview_start(disk, &dirs)?;
     if outlook.listing.logs.is_empty() && outlook.listing.snapshots.is_empty() {
         bail!("no snapshots and logs in {}\nhint: name dataDir, or the version-2 in it", path.display());
     }
     let history = match outlook.history {
         // A member would not use it; its content is what was asked for.
-        Err(Error::Copied { .. }) => history::read_as_standalone(disk, &dirs),
+        Err(StoreError::Copied { .. }) => start_preview::read_as_standalone(disk, &dirs),
         history => history,
     };
     let history = history.with_context(|| format!("read {}", path.display()))?;
@@ -53,13 +53,13 @@ pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<
 
 /// The directories of a server, by `dataDir` or by its configuration file.
 fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs> {
-    if source::is_dir(disk, path) {
-        return Ok(source::dirs(disk, path, logs)?);
+    if locate::is_dir(disk, path) {
+        return Ok(locate::dirs(disk, path, logs)?);
     }
     path.metadata().with_context(|| format!("open {}", path.display()))?;
     let config = Config::load(&StartArgs::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
     let config = config.with_context(|| {
         format!("{} is not named like a snapshot, and no configuration of a server either", path.display())
     })?;
-    Ok(source::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
+    Ok(locate::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
 }

@@ -2,7 +2,7 @@
 
 use super::read;
 use anyhow::Result;
-use ox_store::tools::compare::{Layers, Sized};
+use ox_store::tools::compare::{SubtreeSize, TreeLevels};
 use std::cmp::Ordering;
 use std::io::Write;
 use std::path::Path;
@@ -21,7 +21,7 @@ pub(super) fn compare(
         let (frozen, seconds) = read(side)?;
         writeln!(out, "Deserialized snapshot in {} in {seconds:.6} seconds", side.0.display())?;
         let started = Instant::now();
-        let layers = Layers::new(&frozen);
+        let layers = TreeLevels::new(&frozen);
         writeln!(out, "Processed data tree in {:.6} seconds", started.elapsed().as_secs_f64())?;
         both.push(layers);
     }
@@ -55,7 +55,7 @@ struct Level<'a> {
 }
 
 impl Level<'_> {
-    fn compare(&mut self, mut left: &[Sized], mut right: &[Sized]) -> Result<()> {
+    fn compare(&mut self, mut left: &[SubtreeSize], mut right: &[SubtreeSize]) -> Result<()> {
         loop {
             match (left, right) {
                 ([a, left_rest @ ..], [b, right_rest @ ..]) => {
@@ -97,7 +97,7 @@ impl Level<'_> {
         self.least.0 < bytes.abs() || self.least.1 < nodes.abs()
     }
 
-    fn both(&mut self, a: &Sized, b: &Sized) -> Result<()> {
+    fn both(&mut self, a: &SubtreeSize, b: &SubtreeSize) -> Result<()> {
         let (bytes, nodes) = (b.bytes - a.bytes, b.descendants - a.descendants);
         let path = &a.path;
         if self.is_much(bytes, nodes) {
@@ -108,8 +108,8 @@ impl Level<'_> {
         Ok(())
     }
 
-    fn one(&mut self, node: &Sized, side: &str) -> Result<()> {
-        let Sized { path, bytes, descendants } = node;
+    fn one(&mut self, node: &SubtreeSize, side: &str) -> Result<()> {
+        let SubtreeSize { path, bytes, descendants } = node;
         if self.is_much(*bytes, *descendants) {
             writeln!(
                 self.out,

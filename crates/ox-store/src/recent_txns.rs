@@ -1,27 +1,26 @@
-//! The newest transactions of a history, as a leader needs them for learners that are a little behind.
+//! The newest transactions of a history, with which a leader synchronises learners that are slightly behind.
 
-use crate::limits::WINDOW_BYTES_MAX;
+use crate::limits::RECENT_TXNS_BYTES_MAX;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
 
 /// A transaction as it is logged and proposed: header, body, digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Logged {
-    /// Its zxid.
+pub struct LoggedRecord {
     pub zxid: Zxid,
-    /// The bytes of the record, without the frame around it in the log.
+    /// The encoded record, without the frame of the log.
     pub record: Vec<u8>,
 }
 
-/// The last so many records, without holes.
+/// The last records without gaps, limited in number and bytes.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
+pub(crate) struct RecentTxns {
     records_max: usize,
-    records: VecDeque<Logged>,
+    records: VecDeque<LoggedRecord>,
     bytes: usize,
 }
 
-impl Window {
+impl RecentTxns {
     pub(crate) fn new(records_max: usize) -> Self {
         Self { records_max, ..Self::default() }
     }
@@ -34,7 +33,9 @@ impl Window {
             (self.records, self.bytes) = (VecDeque::new(), 0);
         }
         let mut spare = Vec::new();
-        let is_full = |window: &Self| window.records_max <= window.records.len() || WINDOW_BYTES_MAX < window.bytes;
+        let is_full = |recent_txns: &Self| {
+            recent_txns.records_max <= recent_txns.records.len() || RECENT_TXNS_BYTES_MAX < recent_txns.bytes
+        };
         self.bytes += record.len();
         while !self.records.is_empty() && is_full(self) {
             spare = self.records.pop_front().map(|oldest| oldest.record).unwrap_or_default();
@@ -42,10 +43,10 @@ impl Window {
         }
         spare.clear();
         spare.extend_from_slice(record);
-        self.records.push_back(Logged { zxid, record: spare });
+        self.records.push_back(LoggedRecord { zxid, record: spare });
     }
 
-    pub(crate) fn into_records(self) -> Vec<Logged> {
+    pub(crate) fn into_records(self) -> Vec<LoggedRecord> {
         self.records.into()
     }
 }
@@ -54,23 +55,23 @@ impl Window {
 mod tests {
     use super::*;
 
-    fn zxids(window: Window) -> Vec<i64> {
-        window.into_records().into_iter().map(|logged| logged.zxid.0).collect()
+    fn zxids(recent_txns: RecentTxns) -> Vec<i64> {
+        recent_txns.into_records().into_iter().map(|logged| logged.zxid.0).collect()
     }
 
     fn filled(records_max: usize, records: &[(i64, usize)]) -> Vec<i64> {
-        let mut window = Window::new(records_max);
-        records.iter().for_each(|(zxid, length)| window.push(Zxid(*zxid), &vec![1; *length]));
-        zxids(window)
+        let mut recent_txns = RecentTxns::new(records_max);
+        records.iter().for_each(|(zxid, length)| recent_txns.push(Zxid(*zxid), &vec![1; *length]));
+        zxids(recent_txns)
     }
 
     #[test]
-    fn the_newest_are_kept() {
+    fn newest_records_are_kept_without_gaps() {
         assert_eq!(filled(0, &[(1, 1), (2, 1)]), [0; 0]);
         assert_eq!(filled(2, &[(1, 1), (2, 1), (3, 1)]), [2, 3]);
-        assert_eq!(filled(9, &[(1, 1), (2, 1), (4, 1), (5, 1)]), [4, 5], "nothing from before a hole");
-        let large = WINDOW_BYTES_MAX / 2;
+        assert_eq!(filled(9, &[(1, 1), (2, 1), (4, 1), (5, 1)]), [4, 5], "nothing before a gap");
+        let large = RECENT_TXNS_BYTES_MAX / 2;
         assert_eq!(filled(9, &[(1, large), (2, large), (3, 1)]), [2, 3], "bounded in bytes");
-        assert_eq!(filled(9, &[(1, 1), (2, 3 * large)]), [2], "but one there is always");
+        assert_eq!(filled(9, &[(1, 1), (2, 3 * large)]), [2], "always at least one");
     }
 }

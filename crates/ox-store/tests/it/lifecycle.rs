@@ -1,47 +1,53 @@
-//! The life of an ensemble member on a simulated disk, and what may be found of it after a fault.
+//! The life of an ensemble member on a simulated disk, and the histories that may be found after a fault.
 
-use crate::sim::{ROOT, options};
+use crate::sim_stores::{ROOT, options};
 use crate::workload::make;
 use ox_proto::Zxid;
-use ox_store::disk::{Fault, Keep, SimDisk};
-use ox_store::{Epochs, Error, Loaded, MemberOptions, OpenedMember, Standing, Store, StoreOptions, Truncated};
+use ox_store::disk::{DiskFault, Keep, SimDisk};
+use ox_store::{
+    Loaded, MemberOptions, OpenOutcome, OpenedMember, Store, StoreError, StoreOptions, StoredEpochs, Truncated,
+};
 use ox_tree::{State, TreeOptions};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(crate) fn open_with(disk: &SimDisk, options: &StoreOptions, member: &MemberOptions) -> Result<OpenedMember, Error> {
+pub(crate) fn open_with(
+    disk: &SimDisk,
+    options: &StoreOptions,
+    member: &MemberOptions,
+) -> Result<OpenedMember, StoreError> {
     Store::open_member(Arc::new(disk.clone()), options, member, &TreeOptions::default(), 3)
 }
 
-pub(crate) fn open(disk: &SimDisk) -> Result<OpenedMember, Error> {
+pub(crate) fn open(disk: &SimDisk) -> Result<OpenedMember, StoreError> {
     open_with(disk, &options(), &MemberOptions::new(1))
 }
 
-pub(crate) fn loaded(standing: Standing) -> Loaded {
-    match standing {
-        Standing::Loaded(loaded) => *loaded,
-        Standing::Empty => panic!("empty"),
-        Standing::Quarantined(quarantine) => panic!("quarantined: {}", quarantine.reason),
+pub(crate) fn loaded(outcome: OpenOutcome) -> Loaded {
+    match outcome {
+        OpenOutcome::Loaded(loaded) => *loaded,
+        OpenOutcome::Empty => panic!("empty"),
+        OpenOutcome::Quarantined(quarantine) => panic!("quarantined: {}", quarantine.reason),
     }
 }
 
 pub(crate) fn quarantined(disk: &SimDisk, member: &MemberOptions, what: &str) -> String {
-    match open_with(disk, &options(), member).unwrap_or_else(|error| panic!("{what}: {error}")).standing {
-        Standing::Quarantined(quarantine) => quarantine.reason,
-        Standing::Empty => panic!("{what}: empty"),
-        Standing::Loaded(loaded) => panic!("{what}: loaded at {}", loaded.state.last_zxid()),
+    match open_with(disk, &options(), member).unwrap_or_else(|error| panic!("{what}: {error}")).outcome {
+        OpenOutcome::Quarantined(quarantine) => quarantine.reason,
+        OpenOutcome::Empty => panic!("{what}: empty"),
+        OpenOutcome::Loaded(loaded) => panic!("{what}: loaded at {}", loaded.state.last_zxid()),
     }
 }
 
-/// Transactions, each with the salt that its content was made with.
+/// Transactions, each with the salt of its contents.
 pub(crate) type Txns = Vec<(Zxid, u8)>;
 
 pub(crate) fn zx(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(epoch, counter)
 }
 
-/// `(epoch, from..=to)` with a salt.
+/// The transactions `(epoch, from..=to)` with a salt.
 pub(crate) fn txns(epoch: u32, counters: std::ops::RangeInclusive<u32>, salt: u8) -> Txns {
     counters.map(|counter| (zx(epoch, counter), salt)).collect()
 }
@@ -52,13 +58,13 @@ pub(crate) fn state_of(txns: &[(Zxid, u8)]) -> State {
     state
 }
 
-/// What a member may be found to hold.
+/// What a member may contain after a fault.
 #[derive(Clone, Default)]
 pub(crate) struct Allowed {
-    /// Histories; of each at least so many transactions.
+    /// The possible histories, each with its minimum number of transactions.
     pub(crate) histories: Vec<(Txns, usize)>,
-    /// The least and the most that the epochs can be.
-    pub(crate) epochs: (Epochs, Epochs),
+    /// The minimum and maximum of the epochs.
+    pub(crate) epochs: (StoredEpochs, StoredEpochs),
 }
 
 impl Allowed {
@@ -77,14 +83,14 @@ impl Allowed {
         };
         let found = self.histories.iter().find_map(|(history, least)| fits(history, *least));
         let found = found.unwrap_or_else(|| panic!("{what}: another history, up to {last}"));
-        let in_window: Vec<Zxid> = loaded.window.iter().map(|logged| logged.zxid).collect();
+        let recent: Vec<Zxid> = loaded.recent_txns.iter().map(|logged| logged.zxid).collect();
         let tail: Vec<Zxid> = found.iter().map(|(zxid, _)| *zxid).collect();
-        assert!(tail.ends_with(&in_window), "{what}: {in_window:?} in the window of {tail:?}");
+        assert!(tail.ends_with(&recent), "{what}: {recent:?} in the recent transactions of {tail:?}");
         found
     }
 }
 
-/// A member at work.
+/// A member's disk, options and expected contents.
 #[derive(Clone)]
 pub(crate) struct Life {
     pub(crate) options: StoreOptions,
@@ -105,12 +111,12 @@ impl Life {
         Self { disk: self.disk.fork(), ..self.clone() }
     }
 
-    pub(crate) fn open(&self) -> Result<OpenedMember, Error> {
+    pub(crate) fn open(&self) -> Result<OpenedMember, StoreError> {
         open_with(&self.disk, &self.options, &MemberOptions::new(1))
     }
 
-    /// Appends batches and syncs after each.
-    pub(crate) fn append(&mut self, opened: &mut OpenedMember, batches: &[Txns]) -> Result<(), Error> {
+    /// Appends batches, with a sync after each.
+    pub(crate) fn append(&mut self, opened: &mut OpenedMember, batches: &[Txns]) -> Result<(), StoreError> {
         for batch in batches {
             let mut state = state_of(&self.txns);
             let mut frames = Vec::new();
@@ -126,22 +132,22 @@ impl Life {
         Ok(())
     }
 
-    pub(crate) fn accept(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
+    pub(crate) fn accept(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), StoreError> {
         self.allowed.epochs.1.accepted = epoch;
         opened.log.set_accepted(epoch)?;
         self.allowed.epochs.0.accepted = epoch;
         Ok(())
     }
 
-    pub(crate) fn take_over(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), Error> {
+    pub(crate) fn take_over(&mut self, opened: &mut OpenedMember, epoch: u32) -> Result<(), StoreError> {
         self.allowed.epochs.1.current = epoch;
         opened.log.set_current(epoch)?;
         self.allowed.epochs.0.current = epoch;
         Ok(())
     }
 
-    /// What is above `to` may go while this runs, and is gone when it is done.
-    pub(crate) fn truncate(&mut self, opened: &mut OpenedMember, to: Zxid) -> Result<(), Error> {
+    /// Transactions above `to` may be gone while this runs, and are gone when it returns.
+    pub(crate) fn truncate(&mut self, opened: &mut OpenedMember, to: Zxid) -> Result<(), StoreError> {
         let kept: Txns = self.txns.iter().filter(|(zxid, _)| *zxid <= to).copied().collect();
         self.allowed.histories = vec![(self.txns.clone(), kept.len())];
         let Truncated::Done(loaded) = opened.log.truncate(to)? else { panic!("{to} is there") };
@@ -151,8 +157,8 @@ impl Life {
         Ok(())
     }
 
-    /// Follows a leader, is cut by the next within a log and across logs, and goes on.
-    pub(crate) fn be_cut(&mut self) -> Result<(), Error> {
+    /// Follows a leader, is truncated by the next within a log and across logs, and continues.
+    pub(crate) fn be_cut(&mut self) -> Result<(), StoreError> {
         let mut opened = self.open()?;
         self.accept(&mut opened, 1)?;
         self.take_over(&mut opened, 1)?;
@@ -174,8 +180,8 @@ impl Life {
         opened.log.close()
     }
 
-    /// The old history or the new one while this runs, and the new one when it is done.
-    pub(crate) fn install(&mut self, opened: &mut OpenedMember, txns: Txns) -> Result<(), Error> {
+    /// The old or the new history while this runs, and the new one when it returns.
+    pub(crate) fn install(&mut self, opened: &mut OpenedMember, txns: Txns) -> Result<(), StoreError> {
         self.allowed.histories.push((txns.clone(), txns.len()));
         self.allowed.epochs.1.current = self.allowed.epochs.0.accepted;
         opened.log.install(&state_of(&txns).freeze())?;
@@ -184,8 +190,9 @@ impl Life {
         Ok(())
     }
 
-    /// Has records that the next leader does not know, above and below its snapshot, and gets that.
-    pub(crate) fn be_replaced(&mut self) -> Result<(), Error> {
+    /// Has records that the next leader does not have, above and below the zxid of its snapshot, and installs the
+    /// snapshot.
+    pub(crate) fn be_replaced(&mut self) -> Result<(), StoreError> {
         let mut opened = self.open()?;
         self.accept(&mut opened, 1)?;
         self.take_over(&mut opened, 1)?;
@@ -197,7 +204,7 @@ impl Life {
         self.install(&mut opened, [txns(1, 1..=6, 0), txns(2, 1..=2, 0)].concat())?;
         self.take_over(&mut opened, 3)?;
         self.append(&mut opened, &[txns(3, 1..=4, 0), txns(3, 5..=6, 0)])?;
-        // A snapshot of the same name, and records behind it that go.
+        // A snapshot of the same name, and later records that are removed.
         self.snapshot(&opened);
         self.append(&mut opened, &[txns(3, 7..=8, 0)])?;
         self.accept(&mut opened, 4)?;
@@ -214,8 +221,8 @@ impl Life {
         }
     }
 
-    /// The first leader, the second with a DIFF, a restart, and a third.
-    pub(crate) fn follow(&mut self) -> Result<(), Error> {
+    /// Follows a first leader, a second with a DIFF, restarts, and follows a third.
+    pub(crate) fn follow(&mut self) -> Result<(), StoreError> {
         let mut opened = self.open()?;
         self.accept(&mut opened, 1)?;
         self.take_over(&mut opened, 1)?;
@@ -230,10 +237,10 @@ impl Life {
         drop(opened);
         self.disk.restart_process();
         let mut opened = self.open()?;
-        let loaded = loaded(std::mem::replace(&mut opened.standing, Standing::Empty));
+        let loaded = loaded(std::mem::replace(&mut opened.outcome, OpenOutcome::Empty));
         self.txns = self.allowed.check(&opened, &loaded, "restart");
         self.accept(&mut opened, 4)?;
-        // After a crash between history and epoch the start brings the epoch up.
+        // After a crash between history and epoch, the start raises the epoch.
         self.allowed.epochs.1.current = 4;
         self.append(&mut opened, &[txns(4, 1..=2, 0)])?;
         self.take_over(&mut opened, 4)?;
@@ -241,8 +248,13 @@ impl Life {
         opened.log.close()
     }
 
-    /// A copy that met `fault` at call `call`; `None` when it was not reached.
-    pub(crate) fn until(&self, call: u64, fault: Fault, work: fn(&mut Self) -> Result<(), Error>) -> Option<Self> {
+    /// A fork that met `fault` at call `call`; `None` if the work ended before.
+    pub(crate) fn until(
+        &self,
+        call: u64,
+        fault: DiskFault,
+        work: fn(&mut Self) -> Result<(), StoreError>,
+    ) -> Option<Self> {
         let mut life = self.fork();
         let reached = life.disk.calls() + call;
         life.disk.set_fault(reached, fault);
@@ -254,12 +266,12 @@ impl Life {
         Some(life)
     }
 
-    /// Starts, checks, works on, loses power, starts and checks again.
+    /// Starts, checks, continues, cuts the power, starts and checks again.
     pub(crate) fn check_start(mut self, what: &str) {
         let mut opened = self.open().unwrap_or_else(|error| panic!("{what}: {error}"));
-        // A history of a newer epoch than the file says: the start has brought it up.
-        let standing = std::mem::replace(&mut opened.standing, Standing::Empty);
-        let loaded = loaded(standing);
+        // The start has raised an epoch that was below the history's.
+        let outcome = std::mem::replace(&mut opened.outcome, OpenOutcome::Empty);
+        let loaded = loaded(outcome);
         self.txns = self.allowed.check(&opened, &loaded, what);
         self.allowed.histories = vec![(self.txns.clone(), self.txns.len())];
         self.allowed.epochs = (opened.log.epochs(), opened.log.epochs());
@@ -282,8 +294,8 @@ impl Life {
         life.disk.power_on(keep);
         let opened = life.open().unwrap_or_else(|error| panic!("{what}: {error}"));
         let mut opened = opened;
-        let standing = std::mem::replace(&mut opened.standing, Standing::Empty);
-        life.allowed.check(&opened, &loaded(standing), what);
+        let outcome = std::mem::replace(&mut opened.outcome, OpenOutcome::Empty);
+        life.allowed.check(&opened, &loaded(outcome), what);
     }
 }
 
@@ -295,10 +307,10 @@ pub(crate) fn outcomes(disk: &SimDisk, seed: u64) -> Vec<Keep> {
     keeps
 }
 
-pub(crate) fn cut_power_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), Error>, states_min: usize) {
+pub(crate) fn cut_power_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), StoreError>, states_min: usize) {
     let mut states = 0;
     for call in 1.. {
-        let Some(life) = start.until(call, Fault::PowerCut, work) else { break };
+        let Some(life) = start.until(call, DiskFault::PowerCut, work) else { break };
         for keep in outcomes(&life.disk, call) {
             let life = life.fork();
             life.disk.power_on(keep);
@@ -309,14 +321,14 @@ pub(crate) fn cut_power_everywhere(start: &Life, work: fn(&mut Life) -> Result<(
     assert!(states_min < states, "only {states} states");
 }
 
-/// Power goes, and goes again at every call of the start that follows.
-pub(crate) fn cut_power_twice(start: &Life, work: fn(&mut Life) -> Result<(), Error>) {
+/// Cuts the power, and again at every call of the following start.
+pub(crate) fn cut_power_twice(start: &Life, work: fn(&mut Life) -> Result<(), StoreError>) {
     for call in (1..).step_by(5) {
-        let Some(life) = start.until(call, Fault::PowerCut, work) else { break };
+        let Some(life) = start.until(call, DiskFault::PowerCut, work) else { break };
         life.disk.power_on(Keep::Random(call));
         for second in 1.. {
             let life = life.fork();
-            life.disk.set_fault(life.disk.calls() + second, Fault::PowerCut);
+            life.disk.set_fault(life.disk.calls() + second, DiskFault::PowerCut);
             if life.open().is_ok() {
                 break;
             }
@@ -325,8 +337,10 @@ pub(crate) fn cut_power_twice(start: &Life, work: fn(&mut Life) -> Result<(), Er
     }
 }
 
-pub(crate) fn fail_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), Error>) {
-    for fault in [Fault::Error(ErrorKind::StorageFull), Fault::Error(ErrorKind::PermissionDenied), Fault::LostSync] {
+pub(crate) fn fail_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), StoreError>) {
+    for fault in
+        [DiskFault::Error(ErrorKind::StorageFull), DiskFault::Error(ErrorKind::PermissionDenied), DiskFault::LostSync]
+    {
         for call in 1.. {
             let Some(life) = start.until(call, fault, work) else { break };
             let what = format!("{fault:?} at call {call}");
@@ -340,7 +354,7 @@ pub(crate) fn fail_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), Er
     }
 }
 
-/// Epochs 1 and 3, a log for every few records, and snapshots here and there.
+/// A history of epochs 1 and 3 with many short logs and some snapshots.
 pub(crate) fn with_logs(snapshots: &[Zxid]) -> (Life, OpenedMember) {
     let mut life = Life::new();
     life.options.log.snap_count = 1_000_000;
@@ -359,7 +373,7 @@ pub(crate) fn with_logs(snapshots: &[Zxid]) -> (Life, OpenedMember) {
     (life, opened)
 }
 
-/// A member that followed two leaders, stopped.
+/// A stopped member that has followed two leaders.
 pub(crate) fn worked() -> (SimDisk, Txns) {
     let mut life = Life::new();
     life.follow().unwrap();

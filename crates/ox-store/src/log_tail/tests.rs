@@ -3,7 +3,7 @@ use ox_proto::SessionId;
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Txn, TxnHeader};
 
-/// A frame that sets `data` on some node.
+/// A frame with a setData record.
 fn put_frame(out: &mut Vec<u8>, zxid: i64, data: &[u8]) {
     let mark = begin_log_frame(out);
     let txn = Txn::SetData { path: "/n".into(), data: Some(data), version: 1 };
@@ -20,97 +20,97 @@ fn frames(sizes: &[usize]) -> Vec<u8> {
     out
 }
 
-fn verdict(rest: &[u8], synced: Option<u64>) -> Verdict {
-    judge_bytes(rest, 512, Zxid(7), 1000).verdict(synced, 1000)
+fn verdict(rest: &[u8], synced: Option<u64>) -> TailVerdict {
+    examine_bytes(rest, 512, Zxid(7), 1000).verdict(synced, 1000)
 }
 
 #[test]
-fn a_cut_at_any_byte_is_torn() {
+fn truncation_at_any_byte_is_torn() {
     let whole = frames(&[600]);
     for length in 1..whole.len() {
-        assert_eq!(verdict(&whole[..length], None), Verdict::Torn, "cut at {length}");
+        assert_eq!(verdict(&whole[..length], None), TailVerdict::Torn, "cut at {length}");
     }
 }
 
 #[test]
-fn a_write_that_stopped_at_any_byte_is_torn() {
+fn short_write_at_any_byte_is_torn() {
     let whole = frames(&[600]);
     for length in 1..whole.len() {
         let mut bytes = whole[..length].to_vec();
         bytes.resize(4096, 0);
         if bytes[..whole.len()] != whole[..] && bytes.iter().any(|byte| *byte != 0) {
-            assert_eq!(verdict(&bytes, None), Verdict::Torn, "stopped at {length}");
+            assert_eq!(verdict(&bytes, None), TailVerdict::Torn, "stopped at {length}");
         }
     }
 }
 
 #[test]
-fn a_whole_record_with_a_changed_length_is_corrupt() {
+fn complete_record_with_wrong_length_is_corrupt() {
     for bit in 0..32 {
         let mut bytes = frames(&[600]);
         bytes[8 + bit / 8] ^= 0x80 >> (bit % 8);
-        assert_eq!(verdict(&bytes, None), Verdict::Corrupt, "bit {bit}, no padding");
+        assert_eq!(verdict(&bytes, None), TailVerdict::Corrupt, "bit {bit}, no padding");
         bytes.resize(1 << 20, 0);
-        assert_eq!(verdict(&bytes, None), Verdict::Corrupt, "bit {bit}, padding");
+        assert_eq!(verdict(&bytes, None), TailVerdict::Corrupt, "bit {bit}, padding");
     }
 }
 
 #[test]
-fn a_missing_sector_is_torn_and_a_flipped_bit_is_not() {
+fn missing_sector_is_torn_and_flipped_bit_is_corrupt() {
     let mut torn = frames(&[2000]);
     torn[512..1024].fill(0);
-    assert_eq!(verdict(&torn, None), Verdict::Torn);
+    assert_eq!(verdict(&torn, None), TailVerdict::Torn);
     let mut flipped = frames(&[2000]);
     flipped[700] ^= 1;
-    assert_eq!(verdict(&flipped, None), Verdict::Corrupt);
+    assert_eq!(verdict(&flipped, None), TailVerdict::Corrupt);
 }
 
 #[test]
-fn a_hole_with_frames_behind_it_needs_the_marker() {
+fn gap_before_intact_frames_is_torn_only_with_a_marker() {
     let mut bytes = frames(&[2000, 10, 10]);
     bytes[512..1024].fill(0);
-    let found = judge_bytes(&bytes, 512, Zxid(7), 1000);
+    let found = examine_bytes(&bytes, 512, Zxid(7), 1000);
     assert_eq!((found.intact_after, found.last_after), (2, Some(Zxid(10))));
-    assert_eq!(found.verdict(None, 1000), Verdict::Corrupt);
-    assert_eq!(found.verdict(Some(512), 1000), Verdict::Torn);
-    assert_eq!(found.verdict(Some(513), 1000), Verdict::Corrupt, "those bytes had been synced");
+    assert_eq!(found.verdict(None, 1000), TailVerdict::Corrupt);
+    assert_eq!(found.verdict(Some(512), 1000), TailVerdict::Torn);
+    assert_eq!(found.verdict(Some(513), 1000), TailVerdict::Corrupt, "those bytes had been synced");
 }
 
 #[test]
-fn where_apache_ends_the_file_one_batch_may_follow() {
+fn one_batch_may_follow_where_apache_stops_reading() {
     let mut bytes = frames(&[600, 600, 10, 10]);
-    bytes[512..1024].fill(0); // the first frame's end and the second's beginning
-    let found = judge_bytes(&bytes, 512, Zxid(7), 1000);
+    bytes[512..1024].fill(0); // the end of the first frame and the beginning of the second
+    let found = examine_bytes(&bytes, 512, Zxid(7), 1000);
     assert!(found.ends_for_apache);
     assert_eq!((found.intact_after, found.last_after), (2, Some(Zxid(11))));
-    assert_eq!(found.verdict(None, 1000), Verdict::InDoubt);
-    assert_eq!(found.verdict(None, 1), Verdict::Corrupt, "more than a batch");
+    assert_eq!(found.verdict(None, 1000), TailVerdict::InDoubt);
+    assert_eq!(found.verdict(None, 1), TailVerdict::Corrupt, "more than a batch");
 }
 
 #[test]
-fn frames_inside_data_do_not_count_when_old() {
+fn old_frames_inside_data_do_not_count() {
     let mut data = Vec::new();
     put_frame(&mut data, 5, b"old");
     data.resize(700, 1);
     let mut bytes = Vec::new();
     put_frame(&mut bytes, 8, &data);
     bytes[14] ^= 1;
-    assert_eq!(judge_bytes(&bytes, 512, Zxid(7), 1000).next, None);
-    assert!(judge_bytes(&bytes, 512, Zxid(4), 1000).next.is_some());
+    assert_eq!(examine_bytes(&bytes, 512, Zxid(7), 1000).next, None);
+    assert!(examine_bytes(&bytes, 512, Zxid(4), 1000).next.is_some());
 }
 
 #[test]
-fn an_intact_frame_that_means_nothing_is_never_torn() {
+fn intact_frame_that_cannot_be_decoded_is_never_torn() {
     let mut bytes = Vec::new();
     let mark = begin_log_frame(&mut bytes);
-    bytes.extend_from_slice(&[0; 1200]); // a header of zeros and type 0
+    bytes.extend_from_slice(&[0; 1200]); // a zero header with type 0
     end_log_frame(&mut bytes, mark);
-    assert_eq!(verdict(&bytes, None), Verdict::Corrupt);
+    assert_eq!(verdict(&bytes, None), TailVerdict::Corrupt);
 }
 
 #[test]
-fn the_search_gives_up_on_a_file_made_of_heads() {
-    // Every 16th byte starts a head that announces everything up to the last byte.
+fn search_is_abandoned_in_a_file_of_overlapping_heads() {
+    // Every 16th byte starts a head that announces a frame up to the last byte.
     let mut bytes = Vec::new();
     let size = 1 << 20;
     while bytes.len() < size {
@@ -121,6 +121,6 @@ fn the_search_gives_up_on_a_file_made_of_heads() {
     }
     bytes.resize(size + 16, 1);
     bytes[size + 15] = END_BYTE;
-    let found = judge_bytes(&bytes, 512, Zxid(7), 10);
+    let found = examine_bytes(&bytes, 512, Zxid(7), 10);
     assert_eq!((found.next, found.intact_after), (None, 11));
 }

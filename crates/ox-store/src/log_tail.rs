@@ -1,27 +1,28 @@
-//! What a log's end means: clean, torn or corrupt.
+//! The end of a log: clean, torn or corrupt.
 //!
-//! At the first place where no intact frame starts, the bytes that follow decide (`o` is that place, `e` where the
-//! next intact frame starts or the damaged one would end):
+//! At the first offset without an intact frame, the bytes that follow decide (`o` is that offset, `e` the start of the
+//! next intact frame, or the announced end of the damaged one):
 //!
 //! ```text
-//! all zero, or nothing                                                   clean
-//! not the signature of an append that never reached its sync             corrupt
-//! the marker says that bytes behind o had been synced                    corrupt
-//! no intact frame follows                                                torn
-//! there is a marker, so everything behind it was one unsynced batch      torn
-//! Apache's reader ends here too, and at most one batch follows           in doubt
-//! anything else                                                          corrupt
+//! only zeros, or nothing                                                  clean
+//! not the signature of an interrupted append                              corrupt
+//! the marker shows that bytes after o were synced                         corrupt
+//! no intact frame follows                                                 torn
+//! there is a marker, so everything after its position was one batch       torn
+//! Apache's reader stops here too, and at most one batch follows           in doubt
+//! anything else                                                           corrupt
 //! ```
-//! The signature: an append goes into zeros, and each sector of it is either on the disk or still zero. So at
-//! least one sector has its part inside `[o, e)` all zero; or, behind a write that stopped short, nothing at all
-//! follows and the end of the frame was never written. A record whose checksum fits up to where the zeros begin is
-//! complete, and only its length was changed: that is no tear.
+//! The signature: an append overwrites zeros, and each of its sectors is either on disk or still zero. So at least one
+//! sector is zero in its part of `[o, e)`; or, after a short write, the end of the frame was never written and nothing
+//! follows. A record whose checksum matches up to where the zeros begin is complete, and only its length was changed:
+//! it is not torn.
 //!
-//! Torn bytes were never acknowledged and are cut. Corrupt ones may have been, so nothing is done to them. What is in
-//! doubt is cut by a standalone server, as Apache would; an ensemble member leaves it, and asks the others.
+//! A torn tail was never acknowledged and is truncated. A corrupt one may have been, so it is left untouched. In case
+//! of doubt, a standalone server truncates it, as Apache does; an ensemble member does not, because the other members
+//! have the records.
 
 use crate::disk::{DiskFile, read_full};
-use crate::error::{Damage, Error, IoContext};
+use crate::error::{Damage, IoContext, StoreError};
 use crate::limits::{APACHE_RECORD_BYTES_MAX, READ_CHUNK_BYTES, SEARCH_EFFORT};
 use ox_proto::log_frame::{END_BYTE, Framed, HEAD_BYTES, OVERHEAD_BYTES, read_log_frame};
 use ox_proto::txn::Record;
@@ -30,63 +31,62 @@ use std::path::Path;
 
 const SECTOR_BYTES: u64 = 512;
 
-/// What was found where reading stopped.
+/// The state of a log after its last intact frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum TailState {
     /// Only zeros follow, or nothing.
     Clean,
-    /// Something else.
-    Damaged(Damaged),
+    Damaged(DamagedTail),
 }
 
-/// Facts about a damaged place.
+/// What is known about a damaged part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Damaged {
-    /// Where no intact frame starts.
+pub(crate) struct DamagedTail {
+    /// The first offset without an intact frame.
     pub(crate) offset: u64,
-    /// The next intact frame and its zxid.
+    /// Offset and zxid of the next intact frame.
     pub(crate) next: Option<(u64, Zxid)>,
-    /// Intact frames that follow, counted up to one more than the largest batch.
+    /// The number of intact frames that follow, counted up to one more than the largest batch.
     pub(crate) intact_after: usize,
-    /// The last of them that was counted.
+    /// The zxid of the last counted frame.
     pub(crate) last_after: Option<Zxid>,
-    /// At least one sector never arrived, or the end of the frame was never written.
+    /// A sector is missing, or the end of the frame was never written.
     pub(crate) looks_torn: bool,
-    /// Apache takes this place for the end of the file.
+    /// Apache treats this offset as the end of the file.
     pub(crate) ends_for_apache: bool,
-    /// A frame whose checksum fits but whose record cannot be decoded: it arrived whole, so it is not torn.
+    /// A frame with a valid checksum whose record cannot be decoded. It was written completely, so it is not torn.
     pub(crate) undecodable: Option<DecodeError>,
-    /// End of what is not zero.
+    /// The end of the last byte that is not zero.
     pub(crate) used_end: u64,
 }
 
-/// How a damaged last log is to be treated.
+/// How recovery treats the damaged end of the last log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Cut it.
+pub enum TailVerdict {
+    /// Never acknowledged: truncate it.
     Torn,
-    /// Most likely torn.
+    /// Most likely never acknowledged.
     InDoubt,
-    /// Refuse it.
+    /// Possibly acknowledged: refuse it.
     Corrupt,
 }
 
-/// Looks at the rest of a log from `offset` on, behind the intact record `last_good`.
-pub(crate) fn inspect(
+/// Examines a log from `offset` on; `last_good` is the last intact record before.
+pub(crate) fn examine(
     file: &dyn DiskFile,
     path: &Path,
     offset: u64,
     last_good: Zxid,
     batch_max: usize,
-) -> Result<Stop, Error> {
-    let length = file.len().context("measure", path)?;
+) -> Result<TailState, StoreError> {
+    let length = file.len().context("stat", path)?;
     if is_zero(file, offset, length).context("read", path)? {
-        return Ok(Stop::Clean);
+        return Ok(TailState::Clean);
     }
     let mut rest = vec![0; usize::try_from(length - offset).unwrap_or(usize::MAX)];
     let count = read_full(file, &mut rest, offset).context("read", path)?;
     rest.truncate(count);
-    Ok(Stop::Damaged(judge_bytes(&rest, offset, last_good, batch_max)))
+    Ok(TailState::Damaged(examine_bytes(&rest, offset, last_good, batch_max)))
 }
 
 fn is_zero(file: &dyn DiskFile, mut offset: u64, length: u64) -> std::io::Result<bool> {
@@ -106,7 +106,7 @@ fn is_zero(file: &dyn DiskFile, mut offset: u64, length: u64) -> std::io::Result
     Ok(true)
 }
 
-fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> Damaged {
+fn examine_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> DamagedTail {
     let used = rest.iter().rposition(|byte| *byte != 0).map_or(0, |at| at + 1);
     let mut search = Search { bytes: &rest[..used], last: last_good, effort: SEARCH_EFFORT * (used as u64 + 4096) };
     let first = search.next_from(1);
@@ -116,7 +116,7 @@ fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> D
         at = search.next_from(end);
     }
     if search.effort == 0 {
-        intact_after = intact_after.max(batch_max + 1); // unknown, so the worst
+        intact_after = intact_after.max(batch_max + 1); // unknown, so assume the worst
     }
     let announced = announced_end(rest);
     let end = match (first, announced) {
@@ -126,7 +126,7 @@ fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> D
     };
     let unfinished = first.is_none() && (used <= HEAD_BYTES || announced.is_some_and(|end| used < end));
     let looks_torn = (has_missing_sector(&rest[..end], offset) || unfinished) && !is_whole(&rest[..used]);
-    Damaged {
+    DamagedTail {
         offset,
         next: first.map(|(start, _, zxid)| (offset + start as u64, zxid)),
         intact_after,
@@ -138,13 +138,13 @@ fn judge_bytes(rest: &[u8], offset: u64, last_good: Zxid, batch_max: usize) -> D
     }
 }
 
-/// Where the frame at the start of `rest` would end, if its length is one that a frame can have.
+/// The end of the frame at the start of `rest`, if its announced length is possible.
 fn announced_end(rest: &[u8]) -> Option<usize> {
     let length = i32::from_be_bytes(*rest.get(8..)?.first_chunk()?);
     usize::try_from(length).ok().filter(|size| 0 < *size).map(|size| size + OVERHEAD_BYTES)
 }
 
-/// A whole frame whose length is wrong.
+/// Whether `used` is a complete frame with a wrong length.
 fn is_whole(used: &[u8]) -> bool {
     let Some((head, [record @ .., END_BYTE])) = used.split_first_chunk::<HEAD_BYTES>() else { return false };
     let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
@@ -165,8 +165,8 @@ fn ends_for_apache(rest: &[u8]) -> bool {
     readable && matches!(read_log_frame(rest), Framed::Short | Framed::BadLength(0) | Framed::BadEnd(_))
 }
 
-/// True if the part of some sector that lies in `damaged` is all zero. The first four bytes of a frame always are,
-/// so a part within them says nothing.
+/// Whether a sector is zero in its part of `damaged`. The first four bytes of every frame are zero, so a part within
+/// them does not count.
 fn has_missing_sector(damaged: &[u8], offset: u64) -> bool {
     let mut at = 0;
     while at < damaged.len() {
@@ -180,17 +180,17 @@ fn has_missing_sector(damaged: &[u8], offset: u64) -> bool {
     false
 }
 
-/// Looks for intact frames at every byte.
+/// A search for intact frames at every byte.
 struct Search<'a> {
     bytes: &'a [u8],
-    /// Data of a node can itself hold frames of an old log: only newer records are ours.
+    /// Node data may contain frames of an old log: only records with a higher zxid count.
     last: Zxid,
-    /// Bytes that may still be checksummed; 0 means given up.
+    /// The number of bytes that may still be checksummed; 0 means that the search was abandoned.
     effort: u64,
 }
 
 impl Search<'_> {
-    /// Start, end and zxid of the first intact frame that starts at `from` or later.
+    /// Start, end and zxid of the first intact frame at or after `from`.
     fn next_from(&mut self, from: usize) -> Option<(usize, usize, Zxid)> {
         (from..self.bytes.len()).find_map(|at| self.frame_at(at))
     }
@@ -214,8 +214,8 @@ impl Search<'_> {
     }
 }
 
-impl Damaged {
-    /// What is said about it.
+impl DamagedTail {
+    /// The description of the damage in error messages.
     pub(crate) fn damage(&self, synced: Option<u64>) -> Damage {
         match (&self.undecodable, synced) {
             (Some(error), _) => Damage::BadRecord(*error),
@@ -224,18 +224,17 @@ impl Damaged {
         }
     }
 
-    /// The ruling for the last log. `synced` is the position in a marker that names this
-    /// file.
-    pub(crate) fn verdict(&self, synced: Option<u64>, batch_max: usize) -> Verdict {
+    /// The treatment as the end of the last log. `synced` is the position in a marker that names this file.
+    pub(crate) fn verdict(&self, synced: Option<u64>, batch_max: usize) -> TailVerdict {
         let was_synced = synced.is_some_and(|position| self.offset < position);
         if !self.looks_torn || was_synced || self.undecodable.is_some() {
-            return Verdict::Corrupt;
+            return TailVerdict::Corrupt;
         }
         let one_batch = self.ends_for_apache && self.intact_after <= batch_max;
         match self.next.is_none() || synced.is_some() {
-            true => Verdict::Torn,
-            false if one_batch => Verdict::InDoubt,
-            false => Verdict::Corrupt,
+            true => TailVerdict::Torn,
+            false if one_batch => TailVerdict::InDoubt,
+            false => TailVerdict::Corrupt,
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Stores on simulated disks, for the tests that damage them.
+//! Stores on simulated disks, for tests that damage them.
 
 use crate::expected::{Expected, IndexEntry, expected, index, testdata};
 use crate::workload::{History, run};
 use ox_store::disk::SimDisk;
-use ox_store::{Error, Opened, Store, StoreOptions};
+use ox_store::{Opened, Store, StoreError, StoreOptions};
 use ox_tree::TreeOptions;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where the store lives on its disk.
+/// The data directory on the disk.
 pub(crate) const ROOT: &str = "/srv/zk";
 
-/// Small files, frequent snapshots.
+/// Small files and frequent snapshots.
 pub(crate) fn options() -> StoreOptions {
     let mut options = StoreOptions::new(ROOT);
     options.log.preallocate_bytes = 2048;
@@ -20,11 +20,11 @@ pub(crate) fn options() -> StoreOptions {
     options
 }
 
-pub(crate) fn open(disk: &SimDisk) -> Result<Opened, Error> {
+pub(crate) fn open(disk: &SimDisk) -> Result<Opened, StoreError> {
     open_with(disk, &options())
 }
 
-pub(crate) fn open_with(disk: &SimDisk, options: &StoreOptions) -> Result<Opened, Error> {
+pub(crate) fn open_with(disk: &SimDisk, options: &StoreOptions) -> Result<Opened, StoreError> {
     Store::open(Arc::new(disk.clone()), options, &TreeOptions::default(), 3)
 }
 
@@ -33,28 +33,28 @@ pub(crate) fn file(name: &str) -> PathBuf {
     Path::new(ROOT).join("version-2").join(name)
 }
 
-/// Names of the files that `prefix` starts.
+/// The names of files with the given prefix.
 pub(crate) fn names(disk: &SimDisk, prefix: &str) -> Vec<String> {
     use ox_store::disk::Disk;
     let names = disk.list(&Path::new(ROOT).join("version-2")).unwrap();
     names.into_iter().filter(|name| name.starts_with(prefix)).collect()
 }
 
-/// Puts a copy of the file, changed by `change`, in its place.
+/// Replaces a file by a copy that `change` has modified.
 pub(crate) fn damage(disk: &SimDisk, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
-    let mut bytes = disk.content(&file(name)).unwrap_or_else(|| panic!("{name} is there"));
+    let mut bytes = disk.content(&file(name)).unwrap_or_else(|| panic!("{name} exists"));
     change(&mut bytes);
     disk.install(&file(name), &bytes);
 }
 
-/// Removes a file for good.
+/// Removes a file durably.
 pub(crate) fn remove(disk: &SimDisk, name: &str) {
     use ox_store::disk::Disk;
     disk.remove(&file(name)).unwrap();
     disk.sync_dir(&Path::new(ROOT).join("version-2")).unwrap();
 }
 
-/// A disk on which the batches were run, after the process has ended without saying good-bye.
+/// A disk on which the batches were run, after a crash of the process.
 pub(crate) fn worked(options: &StoreOptions, batches: &[usize]) -> (SimDisk, History) {
     let disk = SimDisk::new();
     let mut history = History::default();
@@ -77,7 +77,7 @@ pub(crate) fn golden(set: &str) -> (SimDisk, Expected) {
     (disk, expected(set))
 }
 
-/// Names of all sets with one directory that must start.
+/// All sets with a single directory that must start.
 pub(crate) fn startable_sets() -> Vec<IndexEntry> {
     let fits = |entry: &IndexEntry| entry.required_outcome == "starts" && entry.data_dir == entry.log_dir;
     index().into_iter().filter(fits).collect()

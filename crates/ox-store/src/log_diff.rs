@@ -1,23 +1,24 @@
-//! Stored records for a learner that is behind the window in memory (DIFF from the logs).
+//! Log records for a learner that is behind the recent transactions in memory (DIFF from the on-disk log).
 //!
-//! The logs of a directory need not be one history: Apache leaves old ones beside a snapshot that it got from a leader,
-//! with records that were never committed. So a range is served only if
+//! The logs of a directory need not be one history: Apache keeps old logs beside a snapshot received from a leader, and
+//! their records may never have been committed. So a range is served only if
 //!
-//! - it lies above the snapshot from which recovery found an unbroken chain, or begins there;
-//! - the learner's zxid is a position in that chain: a record, that snapshot, or the start of an epoch that has records;
-//! - it has no hole, the step to the window included;
-//! - it is durable here, and small enough beside a snapshot to be worth it.
+//! - it starts at or above the snapshot from which recovery found an unbroken chain;
+//! - the learner's zxid is a position in that chain: a record, that snapshot, or the start of an epoch that has
+//!   records;
+//! - it has no gap, including the step to the transactions in memory;
+//! - it is durable here, and small enough compared to a snapshot.
 //!
-//! All of that is checked before the first record is handed out. Otherwise the learner gets a snapshot.
+//! All of this is checked before the first record is returned. Otherwise the learner receives a snapshot.
 
-use crate::damage::{Stop, inspect};
 use crate::disk::Disk;
-use crate::error::{Error, IoContext};
-use crate::lineage::{History, Lineage};
+use crate::error::{IoContext, StoreError};
 use crate::log_reader::{LogHeader, LogReader};
+use crate::log_tail::{TailState, examine};
 use crate::names::{self, LogFile, SnapshotFile};
+use crate::recent_txns::LoggedRecord;
 use crate::store::{Shared, Store};
-use crate::window::Logged;
+use crate::valid_range::{MemberRange, ValidRange};
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Reader, Zxid};
 use std::collections::VecDeque;
@@ -25,27 +26,27 @@ use std::io;
 use std::sync::Arc;
 
 impl Store {
-    /// The records behind `peer` and before `below`, the first record that the caller has in memory. None if they cannot
-    /// be had from the logs. `size_factor` is `snapshotSizeFactor`: they may be as large as this part of the newest
-    /// snapshot; negative forbids it. Takes no lock that anybody holds for long.
-    pub fn history(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<StoredHistory>, Error> {
-        // Whoever asks from zero wants a snapshot: it has none, or must not use it.
+    /// The log records after `peer` and before `below`, the first record that the caller has in memory. `None` if the
+    /// logs cannot provide them. `size_factor` is `snapshotSizeFactor`, the maximum size relative to the newest
+    /// snapshot; a negative value disables log diffs. Takes no lock that other threads hold for long.
+    pub fn log_diff(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<LogDiff>, StoreError> {
+        // A learner at zxid zero needs a snapshot: it has none, or must not use it.
         if size_factor < 0.0 || peer <= Zxid::ZERO || below <= peer {
             return Ok(None);
         }
         match self.check(peer, below, size_factor) {
-            // Purged meanwhile.
-            Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            // The log was purged meanwhile.
+            Err(StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             checked => checked,
         }
     }
 
-    fn check(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<StoredHistory>, Error> {
+    fn check(&self, peer: Zxid, below: Zxid, size_factor: f64) -> Result<Option<LogDiff>, StoreError> {
         let shared = &self.0;
         let Some(before) = shared.member_history() else { return Ok(None) };
         let listing = names::list(&*shared.disk, &shared.dirs)?;
-        // Whatever is missing in the list, the floor is above it by now.
-        let is_listed = |history: &History| history.number == before.number && history.floor <= peer;
+        // If a purge removed files before they were listed, it has raised the floor by now.
+        let is_listed = |history: &MemberRange| history.number == before.number && history.floor <= peer;
         let Some(history) = shared.member_history().filter(is_listed) else { return Ok(None) };
         let bytes_max = bytes_max(&*shared.disk, listing.snapshots.first(), size_factor)?;
         let start = listing.logs.iter().rposition(|log| log.first <= peer).unwrap_or(0);
@@ -76,13 +77,13 @@ impl Store {
         }
         let number = history.number;
         let chain = Chain::new(shared, (history.floor, peer), logs);
-        Ok(Some(StoredHistory { chain, number, below, last: peer, is_first: true }))
+        Ok(Some(LogDiff { chain, number, below, last: peer, is_first: true }))
     }
 }
 
 impl Shared {
-    fn member_history(&self) -> Option<History> {
-        if let Lineage::Member(history) = *self.lineage.lock() { Some(history) } else { None }
+    fn member_history(&self) -> Option<MemberRange> {
+        if let ValidRange::Member(history) = *self.valid_range.lock() { Some(history) } else { None }
     }
 }
 
@@ -94,86 +95,87 @@ fn is_shared(before: Option<Zxid>, next: Zxid, peer: Zxid, floor: Zxid) -> bool 
     follows && (is_position || starts_epoch)
 }
 
-/// What the records may take; everything if there is nothing to compare with.
+/// The maximum size of the records; unlimited without a snapshot to compare with.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "a rough limit"
 )]
-fn bytes_max(disk: &dyn Disk, newest: Option<&SnapshotFile>, size_factor: f64) -> Result<u64, Error> {
+fn bytes_max(disk: &dyn Disk, newest: Option<&SnapshotFile>, size_factor: f64) -> Result<u64, StoreError> {
     let Some(SnapshotFile { path, .. }) = newest else { return Ok(u64::MAX) };
-    let file = disk.open(path, crate::disk::Open::Read).context("open", path)?;
-    let bytes = (file.len().context("measure", path)? as f64 * size_factor) as u64;
-    // Compat: Apache takes a limit of 0 for none.
+    let file = disk.open(path, crate::disk::OpenMode::Read).context("open", path)?;
+    let bytes = (file.len().context("stat", path)? as f64 * size_factor) as u64;
+    // Compat: Apache treats a limit of 0 as none.
     Ok(if bytes == 0 { u64::MAX } else { bytes })
 }
 
-fn ends_cleanly(reader: &LogReader) -> Result<bool, Error> {
-    Ok(inspect(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == Stop::Clean)
+fn ends_cleanly(reader: &LogReader) -> Result<bool, StoreError> {
+    Ok(examine(reader.file(), reader.path(), reader.offset(), Zxid(i64::MIN), 0)? == TailState::Clean)
 }
 
-/// Records from the logs, oldest first.
-pub struct StoredHistory {
+/// The log records of a checked range, oldest first.
+pub struct LogDiff {
     chain: Chain,
-    /// Of the history that was checked.
+    /// Identifies the history that was checked.
     number: u64,
     below: Zxid,
     last: Zxid,
     is_first: bool,
 }
 
-impl StoredHistory {
-    fn next_record(&mut self) -> Result<Option<Logged>, Error> {
-        let is_same = |lineage: &Lineage| matches!(lineage, Lineage::Member(now) if now.number == self.number);
-        if !is_same(&self.chain.shared.lineage.lock()) {
-            return Err(Error::HistoryChanged(self.last));
+impl LogDiff {
+    fn next_record(&mut self) -> Result<Option<LoggedRecord>, StoreError> {
+        let is_same =
+            |valid_range: &ValidRange| matches!(valid_range, ValidRange::Member(now) if now.number == self.number);
+        if !is_same(&self.chain.shared.valid_range.lock()) {
+            return Err(StoreError::HistoryChanged(self.last));
         }
         loop {
             match self.chain.step()? {
                 Step::Record(zxid) if zxid <= self.chain.peer => (),
                 Step::Record(zxid) if zxid < self.below => {
                     if !self.is_first && !zxid.follows(self.last) {
-                        return Err(Error::HistoryChanged(self.last));
+                        return Err(StoreError::HistoryChanged(self.last));
                     }
                     (self.last, self.is_first) = (zxid, false);
-                    return Ok(Some(Logged { zxid, record: self.chain.record.clone() }));
+                    return Ok(Some(LoggedRecord { zxid, record: self.chain.record.clone() }));
                 }
                 Step::Record(_) | Step::End if !self.chain.is_broken && self.below.follows(self.last) => {
                     return Ok(None);
                 }
-                Step::Record(_) | Step::End => return Err(Error::HistoryChanged(self.last)),
+                Step::Record(_) | Step::End => return Err(StoreError::HistoryChanged(self.last)),
             }
         }
     }
 }
 
-impl Iterator for StoredHistory {
-    type Item = Result<Logged, Error>;
+impl Iterator for LogDiff {
+    type Item = Result<LoggedRecord, StoreError>;
 
-    /// An error means that the range is not what it was: the learner has to be given up.
+    /// After an error the range is invalid, and the caller must close the link.
     fn next(&mut self) -> Option<Self::Item> {
         self.next_record().transpose()
     }
 }
 
-/// The records of some logs above a floor, each following the one before.
+/// The consecutive records of some logs above a floor.
 struct Chain {
     shared: Arc<Shared>,
     floor: Zxid,
-    /// What the learner has.
+    /// The last zxid of the learner.
     peer: Zxid,
     logs: VecDeque<LogFile>,
     reader: Option<LogReader>,
     last: Option<Zxid>,
-    /// The record met last.
+    /// The record of the current step.
     record: Vec<u8>,
     is_broken: bool,
 }
 
 enum Step {
     Record(Zxid),
-    /// There is no more, or it does not follow.
+    /// There are no more records, or the next one does not follow.
     End,
 }
 
@@ -183,7 +185,7 @@ impl Chain {
         Self { shared, floor, peer, logs, reader: None, last: None, record: Vec::new(), is_broken: false }
     }
 
-    fn step(&mut self) -> Result<Step, Error> {
+    fn step(&mut self) -> Result<Step, StoreError> {
         while !self.is_broken {
             let Some(reader) = &mut self.reader else {
                 let Some(log) = self.logs.pop_front() else { break };
@@ -195,7 +197,8 @@ impl Chain {
                 continue;
             };
             let Some(frame) = reader.next_frame()? else {
-                // What cannot be read may hide records, and the first one of an epoch would seem to follow all the same.
+                // An unreadable part may contain records, and the first record of an epoch appears to follow any
+                // record.
                 self.is_broken = !self.logs.is_empty() && !ends_cleanly(reader)?;
                 self.reader = None;
                 continue;
@@ -204,7 +207,7 @@ impl Chain {
                 self.is_broken = true;
                 break;
             };
-            // What stands there twice counts once.
+            // A repeated record counts once.
             if zxid <= self.floor || self.last.is_some_and(|last| zxid <= last) {
                 continue;
             }

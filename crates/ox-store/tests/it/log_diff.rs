@@ -1,18 +1,18 @@
-//! Stored records for learners: a whole range of this server's own history, or nothing.
+//! Log diffs for learners: a complete range of this server's own history, or nothing.
 
-use crate::life::{Txns, loaded, open_with, state_of, txns, with_logs, zx};
-use crate::sim::{damage, file, names, remove};
+use crate::lifecycle::{Txns, loaded, open_with, state_of, txns, with_logs, zx};
+use crate::sim_stores::{damage, file, names, remove};
 use crate::workload::make;
 use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use ox_store::names::old_name;
-use ox_store::{Error, MemberOptions, Store, StoreOptions};
+use ox_store::{MemberOptions, Store, StoreError, StoreOptions};
 
 const NO_LIMIT: f64 = 1e9;
 
-/// The zxids that a learner at `peer` gets before the window begins at `below`.
+/// The zxids that a learner at `peer` receives before the recent transactions start at `below`.
 fn served(store: &Store, peer: Zxid, below: Zxid, factor: f64) -> Option<Vec<Zxid>> {
-    let history = store.history(peer, below, factor).unwrap()?;
+    let history = store.log_diff(peer, below, factor).unwrap()?;
     Some(history.map(|logged| logged.unwrap().zxid).collect())
 }
 
@@ -20,7 +20,7 @@ fn all() -> Txns {
     [txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat()
 }
 
-/// What should be served: everything between, if `peer` is a position above `floor`.
+/// The expected zxids: everything between, if `peer` is a position above `floor`.
 fn expected(floor: Zxid, peer: Zxid, below: Zxid) -> Option<Vec<Zxid>> {
     let zxids: Vec<Zxid> = all().into_iter().map(|(zxid, _)| zxid).collect();
     let is_position = zxids.contains(&peer) || peer == zx(3, 0) || (peer == floor && peer != Zxid::ZERO);
@@ -29,7 +29,7 @@ fn expected(floor: Zxid, peer: Zxid, below: Zxid) -> Option<Vec<Zxid>> {
 }
 
 #[test]
-fn a_range_is_served_whole_or_not_at_all() {
+fn range_is_served_completely_or_not_at_all() {
     for snapshots in [&[][..], &[zx(1, 4)], &[zx(1, 9)], &[zx(1, 4), zx(3, 3)]] {
         let (life, opened) = with_logs(snapshots);
         let strange = [Zxid::ZERO, Zxid(-1), zx(1, 12), zx(2, 0), zx(2, 1), zx(3, 0), zx(3, 7), zx(4, 0)];
@@ -45,17 +45,17 @@ fn a_range_is_served_whole_or_not_at_all() {
         check(&opened.store, Zxid::ZERO);
         drop(opened);
         life.disk.restart_process();
-        // A start proves what follows the newest snapshot, and nothing else.
+        // A start proves only the records after the newest snapshot.
         let opened = open_with(&life.disk, &life.options, &MemberOptions::new(1)).unwrap();
         check(&opened.store, snapshots.last().copied().unwrap_or(Zxid::ZERO));
     }
 }
 
 #[test]
-fn what_is_served_is_what_was_logged() {
+fn served_records_equal_the_logged_ones() {
     let (_, opened) = with_logs(&[]);
     let mut state = state_of(&txns(1, 1..=4, 0));
-    for logged in opened.store.history(zx(1, 4), zx(3, 5), NO_LIMIT).unwrap().unwrap() {
+    for logged in opened.store.log_diff(zx(1, 4), zx(3, 5), NO_LIMIT).unwrap().unwrap() {
         let (logged, mut frame) = (logged.unwrap(), Vec::new());
         make(&mut state, logged.zxid, 0, &mut frame);
         assert_eq!(logged.record, frame[12..frame.len() - 1], "{}", logged.zxid);
@@ -64,21 +64,21 @@ fn what_is_served_is_what_was_logged() {
 }
 
 #[test]
-fn only_as_much_as_a_snapshot_is_worth() {
+fn size_is_limited_relative_to_the_snapshot() {
     let (life, opened) = with_logs(&[zx(1, 2)]);
     let snapshot = life.disk.content(&file("snapshot.100000002")).unwrap().len();
-    let records = opened.store.history(zx(1, 2), zx(3, 5), NO_LIMIT).unwrap().unwrap();
+    let records = opened.store.log_diff(zx(1, 2), zx(3, 5), NO_LIMIT).unwrap().unwrap();
     let bytes: usize = records.map(|logged| logged.unwrap().record.len()).sum();
     let factor = bytes as f64 / snapshot as f64;
     assert!(served(&opened.store, zx(1, 2), zx(3, 5), factor * 1.01).is_some());
     assert!(served(&opened.store, zx(1, 2), zx(3, 5), factor * 0.99).is_none());
-    assert!(served(&opened.store, zx(3, 3), zx(3, 5), factor * 0.99).is_some(), "what is sent counts");
+    assert!(served(&opened.store, zx(3, 3), zx(3, 5), factor * 0.99).is_some(), "only sent records count");
     assert!(served(&opened.store, zx(1, 2), zx(3, 5), 0.0).is_some(), "no limit");
 }
 
-/// K15: a hole, or damage, anywhere in the range.
+/// A range with a gap or damage is not served (K15).
 #[test]
-fn k015_a_range_with_a_hole_is_not_served() {
+fn k015_range_with_a_gap_is_not_served() {
     let (life, opened) = with_logs(&[]);
     let logs = names(&life.disk, "log.");
     for log in &logs[1..] {
@@ -90,18 +90,18 @@ fn k015_a_range_with_a_hole_is_not_served() {
         assert_eq!(served(&opened.store, zx(1, 1), zx(3, 7), NO_LIMIT), None, "{log} is damaged");
     }
     assert!(served(&opened.store, zx(1, 1), zx(3, 7), NO_LIMIT).is_some());
-    assert_eq!(served(&opened.store, zx(1, 1), zx(3, 8), NO_LIMIT), None, "a hole before the window");
-    // While it is read.
-    let mut history = opened.store.history(zx(1, 1), zx(3, 7), NO_LIMIT).unwrap().unwrap();
+    assert_eq!(served(&opened.store, zx(1, 1), zx(3, 8), NO_LIMIT), None, "a gap before the recent transactions");
+    // The gap appears while the range is read.
+    let mut history = opened.store.log_diff(zx(1, 1), zx(3, 7), NO_LIMIT).unwrap().unwrap();
     assert!(history.next().unwrap().is_ok());
     damage(&life.disk, &logs[2], |bytes| bytes[40] ^= 1);
     let rest: Vec<_> = history.take(100).collect();
-    assert!(matches!(rest.last(), Some(Err(Error::HistoryChanged(_)))));
+    assert!(matches!(rest.last(), Some(Err(StoreError::HistoryChanged(_)))));
 }
 
-/// K15: damage in the last log of an epoch is not passed over, neither by who serves the next epoch nor by a purge.
+/// Damage in the last log of an epoch is noticed both by a log diff into the next epoch and by a purge (K15).
 #[test]
-fn k015_damage_before_an_epoch_is_not_passed_over() {
+fn k015_damage_before_an_epoch_is_noticed() {
     let with_epoch = || {
         let (mut life, mut opened) = with_logs(&[]);
         life.accept(&mut opened, 4).unwrap();
@@ -120,7 +120,7 @@ fn k015_damage_before_an_epoch_is_not_passed_over() {
         };
         let (life, opened) = with_epoch();
         let last_of_epoch = names(&life.disk, "log.3").pop().unwrap();
-        let mut history = opened.store.history(zx(1, 1), zx(4, 3), NO_LIMIT).unwrap().unwrap();
+        let mut history = opened.store.log_diff(zx(1, 1), zx(4, 3), NO_LIMIT).unwrap().unwrap();
         assert!(history.next().unwrap().is_ok());
         harm(&life.disk, &last_of_epoch);
         let rest: Vec<_> = history.take(100).collect();
@@ -129,14 +129,14 @@ fn k015_damage_before_an_epoch_is_not_passed_over() {
         let (life, opened) = with_epoch();
         harm(&life.disk, &last_of_epoch);
         let before = names(&life.disk, "");
-        assert!(matches!(opened.store.purge(3, &|| false), Err(Error::PurgeRefused(_))));
+        assert!(matches!(opened.store.purge(3, &|| false), Err(StoreError::PurgeRefused(_))));
         assert_eq!(names(&life.disk, ""), before);
     }
 }
 
-/// The last records of an epoch are purged, and nothing in the next epoch tells that they are missing.
+/// The last records of an epoch are purged, and nothing in the next epoch shows that they are missing.
 #[test]
-fn what_was_purged_is_not_passed_over() {
+fn purged_records_are_noticed() {
     let (mut life, opened) = with_logs(&[zx(3, 4)]);
     drop(opened);
     life.disk.restart_process();
@@ -154,7 +154,7 @@ fn what_was_purged_is_not_passed_over() {
     assert_eq!(served(&opened.store, zx(4, 1), zx(4, 4), NO_LIMIT), Some(vec![zx(4, 2), zx(4, 3)]));
 }
 
-/// K16: logs of a history that was given up, as Apache leaves them beside a leader's snapshot.
+/// Logs of a replaced history, as Apache leaves them beside a leader's snapshot (K16).
 #[test]
 fn k016_stale_logs_are_not_served() {
     let (mut life, mut opened) = with_logs(&[]);
@@ -174,12 +174,12 @@ fn k016_stale_logs_are_not_served() {
         assert_eq!(found.is_some(), peer == zx(4, 0), "{peer}");
     }
     assert_eq!(served(&opened.store, zx(2, 3), zx(4, 3), NO_LIMIT), Some(vec![zx(4, 1), zx(4, 2)]));
-    assert_eq!(loaded(opened.standing).state.last_zxid(), zx(4, 3));
+    assert_eq!(loaded(opened.outcome).state.last_zxid(), zx(4, 3));
 }
 
-/// What is not durable here is not served, though it can be read.
+/// Records that can be read but are not durable are not served.
 #[test]
-fn only_what_is_synced_is_served() {
+fn only_synced_records_are_served() {
     let (life, mut opened) = with_logs(&[]);
     let mut state = state_of(&life.txns);
     let mut frames = Vec::new();
@@ -192,20 +192,19 @@ fn only_what_is_synced_is_served() {
 }
 
 #[test]
-fn a_history_that_is_replaced_is_not_read_on() {
+fn reading_stops_when_the_history_is_replaced() {
     let (_, mut opened) = with_logs(&[]);
-    let mut history = opened.store.history(zx(1, 1), zx(3, 7), NO_LIMIT).unwrap().unwrap();
+    let mut history = opened.store.log_diff(zx(1, 1), zx(3, 7), NO_LIMIT).unwrap().unwrap();
     assert!(history.next().unwrap().is_ok());
     opened.log.truncate(zx(1, 5)).unwrap();
-    assert!(matches!(history.next(), Some(Err(Error::HistoryChanged(_)))));
+    assert!(matches!(history.next(), Some(Err(StoreError::HistoryChanged(_)))));
     assert!(served(&opened.store, zx(1, 1), zx(1, 6), NO_LIMIT).is_some());
 }
 
-/// A standalone server has no learners.
 #[test]
-fn a_standalone_server_serves_nobody() {
+fn standalone_server_has_no_log_diffs() {
     let disk = SimDisk::new();
     let options = StoreOptions { reserve_bytes: 0, ..StoreOptions::new("/srv/zk") };
     let opened = Store::open(std::sync::Arc::new(disk), &options, &ox_tree::TreeOptions::default(), 1).unwrap();
-    assert!(opened.store.history(Zxid(1), Zxid(5), NO_LIMIT).unwrap().is_none());
+    assert!(opened.store.log_diff(Zxid(1), Zxid(5), NO_LIMIT).unwrap().is_none());
 }
