@@ -21,7 +21,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run the regression tests of known ZooKeeper bugs, or list the bugs in `docs/requirements.md`.
+    /// Run the regression tests of known ZooKeeper bugs, or list the bugs in `docs/reference/requirements.md`.
     Cases(cases::Args),
     /// Check the sources against rules that neither rustc nor clippy has.
     Tidy,

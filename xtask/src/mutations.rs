@@ -2,7 +2,7 @@
 //! until the simulator fails, or runs the test of [`guards::DETECTED_BY_TEST`]. If neither fails, the simulation is too
 //! coarse or a test is missing.
 //!
-//! The mutations are applied to a copy of the sources. `--write` updates the table in `docs/testing.md`.
+//! The mutations are applied to a copy of the sources. `--write` updates the table in `docs/internals/testing.md`.
 
 mod guards;
 
@@ -25,7 +25,7 @@ pub(crate) struct Args {
     /// Run the simulator for guards that have a test, too.
     #[arg(long)]
     sim: bool,
-    /// Update the table in `docs/testing.md`. Rows of guards that were not run stay as they are.
+    /// Update the table in `docs/internals/testing.md`. Rows of guards that were not run stay as they are.
     #[arg(long)]
     write: bool,
 }
@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let row = row(guard, detection.as_ref());
         println!("{row}");
         if args.write {
-            write_row(&workspace.root().join("docs/testing.md"), &row)?;
+            write_row(&workspace.root().join("docs/internals/testing.md"), &row)?;
         }
         undetected += usize::from(detection.is_none() && accepted_reason(guard).is_none());
     }
@@ -100,8 +100,10 @@ const END: &str = "<!-- end of mutations -->\n";
 
 fn write_row(page: &Path, row: &str) -> Result<()> {
     let text = fs::read_to_string(page)?;
-    let (before, rest) = text.split_once(BEGIN).context("docs/testing.md has no marker for the start of the table")?;
-    let (old, after) = rest.split_once(END).context("docs/testing.md has no marker for the end of the table")?;
+    let (before, rest) =
+        text.split_once(BEGIN).context("docs/internals/testing.md has no marker for the start of the table")?;
+    let (old, after) =
+        rest.split_once(END).context("docs/internals/testing.md has no marker for the end of the table")?;
     fs::write(page, format!("{before}{BEGIN}{}{END}{after}", with_row(old, row)))?;
     Ok(())
 }

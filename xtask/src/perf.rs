@@ -1,11 +1,14 @@
-//! `cargo xtask perf`: benchmarks Oxkeeper and Apache alternately, with every workload that has a goal. Writes the
-//! tables in `docs/performance.md` and all measurements to `docs/performance.json`.
+//! `cargo xtask perf`: benchmarks Oxkeeper and Apache alternately, with every workload that has a goal. Stores all
+//! measurements in `docs/operate/performance.json`, and writes the tables in `docs/operate/performance.md` and the
+//! charts in `docs/operate/charts` from them.
+
+mod chart;
 
 use crate::interop::servers::{Software, apache, free_port};
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result};
 use ox_bench::perf::server::ServerCommand;
-use ox_bench::perf::{PerfConfig, perf};
+use ox_bench::perf::{PerfConfig, load, perf, write_tables};
 use std::time::Duration;
 
 /// Flags of `cargo xtask perf`.
@@ -23,10 +26,21 @@ pub(crate) struct Args {
     /// Run only these sections, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
+    /// Write tables and charts from the stored measurements and measure nothing.
+    #[arg(long, conflicts_with_all = ["rounds", "seconds", "nodes", "only"])]
+    render: bool,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
+    let docs = workspace.root().join("docs/operate");
+    let (page, measurements, charts) =
+        (docs.join("performance.md"), docs.join("performance.json"), docs.join("charts"));
+    if args.render {
+        let report = load(&measurements)?;
+        write_tables(&page, &report)?;
+        return chart::write_all(&charts, &report);
+    }
     Software::Oxkeeper.prepare(&workspace)?;
     Software::Apache.prepare(&workspace)?;
     let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("create a temporary directory")?;
@@ -38,13 +52,13 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ServerCommand::new("Oxkeeper", ours, dir.path().join("oxkeeper"), free_port()?),
         ServerCommand::java("Apache 3.9.3", java.map(str::to_owned).to_vec(), dir.path().join("apache"), free_port()?),
     ];
-    let docs = workspace.root().join("docs");
-    let mut config = PerfConfig::new(servers, docs.join("performance.md"), docs.join("performance.json"));
+    let mut config = PerfConfig::new(servers, page, measurements);
     config.rounds = args.rounds;
     config.round = Duration::from_secs(args.seconds);
     config.nodes_max = args.nodes;
     config.only.clone_from(&args.only);
     let report = perf(config)?;
+    chart::write_all(&charts, &report)?;
     print!("{}", report.markdown());
     Ok(())
 }

@@ -24,13 +24,8 @@ const UNWRITTEN: &[&str] = &[
     "crates/ox-sim/",
     "crates/ox-zab/",
     "crates/oxkeeper/",
-    "docs/",
+    "docs/internals/",
     "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "COMPAT.md",
-    "CONTRIBUTING.md",
-    "README.md",
-    "SECURITY.md",
     "fuzz/",
     "testdata/",
 ];
@@ -69,7 +64,7 @@ pub(crate) fn run() -> Result<()> {
     for path in &workspace.files()? {
         let Ok(text) = std::fs::read_to_string(root.join(path)) else { continue }; // binary, or deleted
         files += 1;
-        let found = check(&File { path, text: &text }, &|target| root.join(target).exists());
+        let found = check(&File { path, text: &text }, &|target| read(&root.join(target)));
         violations.extend(found.into_iter().map(|(line, reason)| format!("{path}:{line}: {reason}")));
         types.add(path, &text);
     }
@@ -78,6 +73,14 @@ pub(crate) fn run() -> Result<()> {
     println!("{files} files, {} violations", violations.len());
     ensure!(violations.is_empty(), "{} violations", violations.len());
     Ok(())
+}
+
+/// The text of a link's target: empty for a directory, `None` if it does not exist.
+fn read(target: &Path) -> Option<String> {
+    if target.is_dir() {
+        return Some(String::new());
+    }
+    std::fs::read(target).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Public types whose name another one has, except for `accepted` names; and accepted names that are unique by now.
@@ -95,8 +98,8 @@ fn shared_type_names(types: &PublicTypes, accepted: &[&str]) -> Vec<String> {
     violations
 }
 
-/// All violations of a file, sorted by line. `exists` checks a path of the workspace.
-fn check(file: &File<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Violation> {
+/// All violations of a file, sorted by line. `read` returns the text behind a path of the workspace.
+fn check(file: &File<'_>, read: &dyn Fn(&Path) -> Option<String>) -> Vec<Violation> {
     let mut violations = Vec::new();
     if TEXT.iter().any(|extension| file.is(extension)) {
         blanks(file, &mut violations);
@@ -113,7 +116,7 @@ fn check(file: &File<'_>, exists: &dyn Fn(&Path) -> bool) -> Vec<Violation> {
         language(file, &mut violations);
     }
     if file.is("md") {
-        links(file, exists, &mut violations);
+        links(file, read, &mut violations);
     }
     violations.sort();
     violations
@@ -215,18 +218,38 @@ fn references(file: &File<'_>, violations: &mut Vec<Violation>) {
     }
 }
 
-fn links(file: &File<'_>, exists: &dyn Fn(&Path) -> bool, violations: &mut Vec<Violation>) {
+/// Every relative link names an existing file and, after `#`, one of its headings.
+fn links(file: &File<'_>, read: &dyn Fn(&Path) -> Option<String>, violations: &mut Vec<Violation>) {
     let directory = Path::new(file.path).parent().unwrap_or(Path::new(""));
     for (number, line) in file.lines() {
         for rest in line.split("](").skip(1) {
             let Some((target, _)) = rest.split_once(')') else { continue };
-            let path = target.split('#').next().unwrap_or_default();
-            let is_external = path.is_empty() || path.contains("://") || path.starts_with("mailto:");
-            if !is_external && !exists(&directory.join(path)) {
-                violations.push((number, format!("broken link to {target}")));
+            if target.contains("://") || target.starts_with("mailto:") {
+                continue;
+            }
+            let (path, anchor) = target.split_once('#').unwrap_or((target, ""));
+            let text = if path.is_empty() { Some(file.text.to_owned()) } else { read(&directory.join(path)) };
+            match text {
+                None => violations.push((number, format!("broken link to {target}"))),
+                Some(text) if !anchor.is_empty() && !has_heading(&text, anchor) => {
+                    violations.push((number, format!("link to {target}: no such heading")));
+                }
+                Some(_) => {}
             }
         }
     }
+}
+
+/// Whether a page has a heading with this anchor: lower case, blanks as hyphens, without punctuation.
+fn has_heading(page: &str, anchor: &str) -> bool {
+    let mut is_code = false;
+    page.lines().any(|line| {
+        is_code ^= line.starts_with("```");
+        let Some(heading) = line.strip_prefix('#').filter(|_| !is_code) else { return false };
+        let kept = |letter: &char| letter.is_alphanumeric() || [' ', '-', '_'].contains(letter);
+        let slug = heading.trim_start_matches('#').trim().to_lowercase();
+        slug.chars().filter(kept).map(|letter| if letter == ' ' { '-' } else { letter }).eq(anchor.chars())
+    })
 }
 
 #[cfg(test)]
@@ -234,8 +257,11 @@ mod tests {
     use super::*;
 
     fn violations_of(path: &str, text: &str) -> Vec<usize> {
-        let exists = |path: &Path| path == Path::new("docs/there.md");
-        check(&File { path, text }, &exists).into_iter().map(|(line, _)| line).collect()
+        let read = |path: &Path| {
+            (path == Path::new("docs/there.md"))
+                .then(|| "# The title\n```sh\n# code\n```\n### Is it `a-b`?\n".to_owned())
+        };
+        check(&File { path, text }, &read).into_iter().map(|(line, _)| line).collect()
     }
 
     fn check_rust(text: &str, expected: &[usize]) {
@@ -280,9 +306,17 @@ mod tests {
 
     #[test]
     fn broken_links_are_found() {
-        let text = "[a](there.md) [b](https://x.y/z) [c](#c)\n[d](gone.md) [e](there.md#e)\n";
-        assert_eq!(violations_of("docs/page.md", text), [2]);
+        let check = |link: &str, expected: &[usize]| {
+            assert_eq!(violations_of("docs/page.md", &format!("# Page\n\n[x]({link})\n")), expected, "{link}");
+        };
+        for link in ["there.md", "https://x.y/z", "#page", "there.md#the-title", "there.md#is-it-a-b"] {
+            check(link, &[]);
+        }
+        for link in ["gone.md", "#other", "there.md#code", "there.md#title"] {
+            check(link, &[3]);
+        }
     }
+
     #[test]
     fn language_rules_apply_to_all_languages_except_unwritten_paths() {
         let banned = format!("for {}", "ever");
@@ -290,7 +324,9 @@ mod tests {
             assert_eq!(violations_of(path, &format!("// waits\n// {banned}\n")), [2], "{path}");
         }
         assert_eq!(violations_of("a.py", &format!("# waits {banned}\n")), [1]);
-        assert_eq!(violations_of("docs/a.md", &format!("waits {banned}\n")), [] as [usize; 0]);
+        for prefix in UNWRITTEN {
+            assert_eq!(violations_of(&format!("{prefix}a.md"), &format!("waits {banned}\n")), [] as [usize; 0]);
+        }
     }
 
     #[test]

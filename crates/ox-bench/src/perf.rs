@@ -15,11 +15,9 @@ use crate::stop_flag::StopFlag;
 use anyhow::{Context, Result};
 use report::PerfReport;
 use sections::{Sections, Stage};
-use serde_json::Value;
 use server::ServerCommand;
-use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -58,15 +56,17 @@ impl PerfConfig {
     }
 }
 
-/// Runs the sections. The report lists sections that fail; it is an error only if there is no result at all.
+/// Runs the sections and returns their results together with the stored results of all other sections. The report lists
+/// sections that fail; it is an error only if there is no result at all.
 pub fn perf(config: PerfConfig) -> Result<PerfReport> {
     let stop = StopFlag::on_signals()?;
     for name in &config.only {
         let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
         anyhow::ensure!(known.contains(&name.as_str()), "unknown section '{name}'; known: {}", known.join(", "));
     }
-    let names = [0, 1].map(|index: usize| config.servers[index].name.clone());
-    let mut report = PerfReport::new(names, config.rounds, config.round);
+    let stored = if config.json.exists() { Some(load(&config.json)?) } else { None };
+    let mut report = PerfReport::new([0, 1].map(|index: usize| config.servers[index].name.clone()));
+    let mut complete = report.clone();
     let wanted = |stage: &Stage| config.only.is_empty() || config.only.iter().any(|name| name == stage.name());
     for stage in Stage::ALL.iter().filter(|stage| wanted(stage)) {
         if stop.is_set() {
@@ -79,79 +79,51 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
             report.failures.push(format!("{}: {error:#}", stage.name()));
         }
         config.servers.iter().try_for_each(ServerCommand::delete_data)?;
-        write(&config, &report)?;
+        complete = report.clone();
+        stored.iter().for_each(|stored| complete.keep_unmeasured(stored));
+        write(&config.json, serde_json::to_string_pretty(&complete)? + "\n")?;
+        write_tables(&config.markdown, &complete)?;
     }
     anyhow::ensure!(!report.rows.is_empty(), "nothing was measured: {}", report.failures.join("; "));
-    Ok(report)
+    Ok(complete)
+}
+
+/// Reads the measurements that [`perf`] has stored.
+pub fn load(json: &Path) -> Result<PerfReport> {
+    let text = fs::read_to_string(json).with_context(|| format!("read {}", json.display()))?;
+    serde_json::from_str(&text).with_context(|| format!("parse {}", json.display()))
+}
+
+/// Replaces the tables of a page; creates the page if it does not exist.
+pub fn write_tables(markdown: &Path, report: &PerfReport) -> Result<()> {
+    let page = fs::read_to_string(markdown).unwrap_or_default();
+    write(markdown, put_into(&page, &report.markdown()))
+}
+
+fn write(path: &Path, text: String) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }
 
 /// Markers around the tables in a page that has other content.
 const BEGIN: &str = "<!-- measured: begin -->\n";
 const END: &str = "<!-- measured: end -->\n";
 
-fn write(config: &PerfConfig, report: &PerfReport) -> Result<()> {
-    let save =
-        |path: &PathBuf, text: String| fs::write(path, text).with_context(|| format!("write {}", path.display()));
-    let page = fs::read_to_string(&config.markdown).unwrap_or_default();
-    save(&config.markdown, put_into(&page, &report.markdown()))?;
-    let before = fs::read_to_string(&config.json).ok().and_then(|text| serde_json::from_str(&text).ok());
-    let all = keep_rows(serde_json::to_value(report)?, before.unwrap_or_default());
-    save(&config.json, serde_json::to_string_pretty(&all)? + "\n")
-}
-
-/// Replaces the tables of a page; sections that were not measured stay, after the others.
+/// Replaces the text between the markers, or appends it with markers.
 fn put_into(page: &str, tables: &str) -> String {
-    let parts = page.split_once(BEGIN).and_then(|(head, rest)| {
-        let (old, tail) = rest.split_once(END)?;
-        Some((head, old, tail))
-    });
-    let (head, old, tail) = parts.unwrap_or((page, "", ""));
-    let mut out = format!("{head}{BEGIN}{tables}");
-    for section in old.split("\n### ").skip(1) {
-        let name = section.lines().next().unwrap_or_default();
-        if !tables.contains(&format!("\n### {name}\n")) {
-            out += &format!("\n### {}\n", section.trim_end());
-        }
-    }
-    out + END + tail
-}
-
-/// Adds the results of the last report for sections and workloads that were not measured.
-fn keep_rows(mut report: Value, before: Value) -> Value {
-    let Value::Object(mut before) = before else { return report };
-    let (rows, raw) = (before.remove("rows"), before.remove("raw"));
-    if let (Some(Value::Array(old)), Some(rows)) = (rows, report["rows"].as_array_mut()) {
-        let sections: BTreeSet<String> = rows.iter().map(|row| row["section"].to_string()).collect();
-        rows.extend(old.into_iter().filter(|row| !sections.contains(&row["section"].to_string())));
-    }
-    if let (Some(Value::Object(old)), Some(raw)) = (raw, report["raw"].as_object_mut()) {
-        for (name, rounds) in old {
-            raw.entry(name).or_insert(rounds);
-        }
-    }
-    report
+    let parts = page.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
+    let (head, tail) = parts.unwrap_or((page, ""));
+    format!("{head}{BEGIN}{tables}{END}{tail}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn only_tables_of_page_are_replaced() {
         let page = put_into("# Title\n", "one\n");
         assert_eq!(page, format!("# Title\n{BEGIN}one\n{END}"));
-        let page = put_into(&(page + "tail\n"), "two\n\n### B\n\n2\n");
-        assert_eq!(page, format!("# Title\n{BEGIN}two\n\n### B\n\n2\n{END}tail\n"));
-        let page = put_into(&page, "three\n\n### A\n\n3\n");
-        assert_eq!(page, format!("# Title\n{BEGIN}three\n\n### A\n\n3\n\n### B\n\n2\n{END}tail\n"));
-    }
-
-    #[test]
-    fn rows_of_other_sections_are_kept() {
-        let old = json!({"rows": [{"section": "A", "n": 1}, {"section": "B", "n": 1}], "raw": {"x": 1, "y": 1}});
-        let new = json!({"rows": [{"section": "B", "n": 2}], "raw": {"y": 2}});
-        let all = json!({"rows": [{"section": "B", "n": 2}, {"section": "A", "n": 1}], "raw": {"x": 1, "y": 2}});
-        assert_eq!(keep_rows(new, old), all);
+        let page = put_into(&(page + "tail\n"), "two\n");
+        assert_eq!(page, format!("# Title\n{BEGIN}two\n{END}tail\n"));
     }
 }

@@ -4,11 +4,11 @@ use crate::counters::Counters;
 use crate::operation::Operation;
 use crate::process::ProcessUsage;
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
 /// The results of one measured window.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResults {
     pub seconds: f64,
     /// Replies in the window, errors included.
@@ -17,7 +17,7 @@ pub struct RunResults {
     /// Latencies of all operations.
     pub latency_us: Latency,
     /// Counts and latencies per operation, if there are several.
-    pub by_operation: BTreeMap<&'static str, OperationResults>,
+    pub by_operation: BTreeMap<String, OperationResults>,
     /// Replies with an error, by code.
     pub errors: BTreeMap<i32, u64>,
     /// Cost of the server, if its process is known.
@@ -30,14 +30,14 @@ pub struct RunResults {
 }
 
 /// The results of one operation.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct OperationResults {
     pub operations: u64,
     pub latency_us: Latency,
 }
 
 /// Latency percentiles in microseconds.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Latency {
     pub p50: f64,
     pub p90: f64,
@@ -47,16 +47,23 @@ pub struct Latency {
 }
 
 /// CPU and memory of the server's process.
-#[derive(Clone, Copy, Debug, Serialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct ServerCost {
     /// CPU time within the window.
     pub cpu_seconds: f64,
     /// Operations per CPU second, the most stable of all results.
+    #[serde(deserialize_with = "null_as_nan")]
     pub per_cpu_second: f64,
     /// CPU time of one operation.
+    #[serde(deserialize_with = "null_as_nan")]
     pub cpu_us_per_operation: f64,
     /// Resident memory at the end.
     pub rss_bytes: u64,
+}
+
+/// JSON has no infinity and no NaN: `serde_json` writes null for a quotient whose divisor was 0.
+fn null_as_nan<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or(f64::NAN))
 }
 
 /// Measurements at both ends of a window.
@@ -94,7 +101,7 @@ impl RunResults {
             if !latencies.is_empty() {
                 all.add(latencies).expect("all have the same bounds");
                 let part = OperationResults { operations: latencies.len(), latency_us: latencies.into() };
-                by_operation.insert(operation.name(), part);
+                by_operation.insert(operation.name().to_owned(), part);
             }
         }
         if by_operation.len() == 1 {

@@ -1,4 +1,4 @@
-//! Generates `docs/config.md` from the key table.
+//! Generates `docs/reference/config.md` from the key table.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub fn config_page() -> String {
     let mut page = HEAD.to_owned();
     for section in keys::SECTIONS {
         page += &format!("\n## {}\n\n", section.title);
-        page += "| key | property | value | default | here | |\n|---|---|---|---|---|---|\n";
+        page += "| key | property | value | default | status | meaning |\n|---|---|---|---|---|---|\n";
         section.keys.iter().for_each(|key| page += &row(key));
     }
     page += "\n## Names without effect\n\nSome documentation uses these names, but no server reads them.\n\n";
@@ -27,27 +27,37 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-config/src/keys.rs; UPDATE_DOCS=1 cargo test -p ox-config writes it. -->
 
-A server reads `zoo.cfg` (Java properties: `key=value` lines) and system properties (`-Dname=value` on its command line
-and in `SERVER_JVMFLAGS` and `JVMFLAGS`). The property `z.` stands for `zookeeper.` followed by the key; a line in
-`zoo.cfg` takes precedence over it. Keys with the property `-` are read from `zoo.cfg` only; keys in brackets are read
-from the property only.
+This page lists every setting of a server, for operators. A server reads `zoo.cfg` (Java properties: `key=value` lines)
+and system properties (`-Dname=value` on its command line and in `SERVER_JVMFLAGS` and `JVMFLAGS`).
+
+The column *property* names the system property of a key:
+
+| property | means |
+|---|---|
+| z. | `zookeeper.` followed by the key; a line in `zoo.cfg` takes precedence over it |
+| - | the key is read from `zoo.cfg` only |
+| a name | this property; if the key is in brackets, it is not read from `zoo.cfg` |
+
+The column *value* names the accepted values:
 
 | value | means |
 |---|---|
 | number, fraction | decimal; the server refuses to start with anything else |
 | number?, fraction? | decimal; anything else counts as unset, with a warning |
-| number* | also hexadecimal (`0x..`) and octal (`0..`); anything else counts as unset, with a warning |
-| true, false | one of these in any case; the server refuses to start with anything else |
-| true | in any case; anything else is false |
+| number* | decimal, hexadecimal (`0x..`) or octal (`0..`); anything else counts as unset, with a warning |
+| true, false | one of these, in upper or lower case; the server refuses to start with anything else |
+| true | `true` in upper or lower case; anything else counts as `false` |
 | exactly .. | only this word changes the default |
 
-| here | means |
+The column *status* says what Oxkeeper does with the setting:
+
+| status | means |
 |---|---|
-| yes | honoured by every server |
-| hint | accepted; there is nothing to configure |
-| ensemble | honoured by members of an ensemble |
-| later | accepted with a warning; the feature is not built yet |
-| stops | enables protection that is not built yet; the server refuses to start |
+| yes | takes effect on every server |
+| ensemble | takes effect on members of an ensemble |
+| hint | accepted without effect; Oxkeeper has nothing to configure there |
+| later | accepted with a warning; the feature does not exist yet |
+| stops | enables protection that does not exist yet; the server refuses to start |
 | java | accepted with a note; concerns the Java virtual machine |
 | client | accepted; read by clients |
 | test | accepted; used by Apache's tests |
@@ -59,7 +69,7 @@ fn row(key: &Key) -> String {
         Source::File => "-".to_owned(),
         Source::FileOrProperty | Source::Passed => "z.".to_owned(),
         Source::PassedOrBare => format!("z., else `{}`", key.name),
-        Source::FileUnder(property) => format!("`{property}` (wins)"),
+        Source::FileUnder(property) => format!("`{property}` (takes precedence)"),
         Source::Property | Source::Own => format!("`{}`", key.name),
     };
     let value = match key.unit {
@@ -67,8 +77,8 @@ fn row(key: &Key) -> String {
         unit => format!("{}, {unit}", value(key.reader)),
     };
     let default = if key.default.is_empty() { String::new() } else { format!("`{}`", key.default) };
-    let (here, doc) = (here(key), key.doc.trim());
-    format!("| {name} | {property} | {value} | {default} | {here} | {doc} |\n")
+    let (status, doc) = (status(key), key.doc.trim());
+    format!("| {name} | {property} | {value} | {default} | {status} | {doc} |\n")
 }
 
 fn value(reader: ValueReader) -> String {
@@ -84,7 +94,7 @@ fn value(reader: ValueReader) -> String {
     }
 }
 
-fn here(key: &Key) -> &'static str {
+fn status(key: &Key) -> &'static str {
     match (key.class, key.status) {
         (Class::J, _) => "java",
         (Class::C, _) => "client",

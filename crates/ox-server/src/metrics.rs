@@ -1,7 +1,7 @@
 //! The metrics: one table with names, kinds and what they mean, and the struct that holds the figures.
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
-//! order, `docs/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
+//! order, `docs/reference/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
 //! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
 //! figures by server, which are looked up once per connection or seldom.
 //!
@@ -145,137 +145,137 @@ macro_rules! metrics {
 
 metrics! {
     gauges {
-        /// Mean time from a request to its answer since the start or `srst`, ms.
+        /// Mean time from request to reply since the start or `srst`, ms.
         avg_latency: f64;
-        /// Longest time from a request to its answer, ms.
+        /// Longest time from request to reply since the start or `srst`, ms.
         max_latency: i64;
-        /// Shortest time from a request to its answer, ms.
+        /// Shortest time from request to reply since the start or `srst`, ms.
         min_latency: i64;
-        /// Packets from clients since the start or `srst`; a four-letter word is one.
+        /// Packets received from clients since the start or `srst`; a four-letter command counts as one.
         packets_received: i64;
-        /// Packets to clients since the start or `srst`.
+        /// Packets sent to clients since the start or `srst`.
         packets_sent: i64;
-        /// Open connections, the one that asks included.
+        /// Open client connections, including the one that runs `mntr`.
         num_alive_connections: i64;
-        /// Requests handed to the replica and not answered yet.
+        /// Requests in the replica queue or in flight, without a reply yet.
         outstanding_requests: i64;
-        /// Bytes of requests being received or in flight, and of replies and events not sent; not in Apache.
+        /// Bytes of requests being received or in flight, and of unsent replies and events; not in Apache.
         client_memory_bytes: i64;
-        /// What `oxkeeper.memoryBudget` allows of them; not in Apache.
+        /// Limit of `client_memory_bytes`, from `oxkeeper.memoryBudget`; not in Apache.
         client_memory_limit_bytes: i64;
         /// Time since the server started, ms.
         uptime: i64;
-        /// Nodes, with the built-in ones.
+        /// Nodes of the tree, including the built-in ones.
         znode_count: i64;
-        /// Watches, for data and for children.
+        /// Watches on data and on children.
         watch_count: i64;
         /// Watches refused by `oxkeeper.maxWatchesPerAddress` since the start; not in Apache.
         watches_rejected: i64;
-        /// Ephemeral nodes.
+        /// Ephemeral nodes of the tree.
         ephemerals_count: i64;
         /// Bytes of all paths and data.
         approximate_data_size: i64;
-        /// Sessions.
+        /// Sessions of the replicated state.
         global_sessions: i64;
-        /// Sessions that only this server knows: always 0 on a single server.
+        /// Sessions that only this server knows; always 0 on a standalone server.
         local_sessions: i64;
-        /// Open files and sockets, -1 where that is unknown.
+        /// Open files and sockets, -1 if unknown.
         open_file_descriptor_count: i64;
-        /// Files and sockets that may be open, -1 where that is unknown.
+        /// Limit of open files and sockets, -1 if unknown.
         max_file_descriptor_count: i64;
-        /// Share of new connections that the throttle turns away at random.
+        /// Share of new connections that the connection throttle refuses at random.
         connection_drop_probability: f64;
-        /// Bytes of the last reply or event without its length, -1 before the first.
+        /// Bytes of the last reply or event without its length field, -1 before the first.
         last_client_response_size: i64;
         /// Bytes of the largest reply or event, -1 before the first.
         max_client_response_size: i64;
         /// Bytes of the smallest reply or event, -1 before the first.
         min_client_response_size: i64;
-        /// TLS handshakes under way: always 0 until there is TLS.
+        /// TLS handshakes in progress; always 0 until TLS is built.
         outstanding_tls_handshake: i64;
-        /// Certificates refused: always 0 until there is TLS.
+        /// Certificates refused; always 0 until TLS is built.
         auth_failed_count: i64;
-        /// Connections without a certificate from other hosts: always 0 until there is TLS.
+        /// Connections without a certificate from other hosts; always 0 until TLS is built.
         non_mtls_remote_conn_count: i64;
-        /// Connections without a certificate from this host: always 0 until there is TLS.
+        /// Connections without a certificate from this host; always 0 until TLS is built.
         non_mtls_local_conn_count: i64;
     }
     gauge_sets {
-        /// Nodes that the quotas below a top-level node allow.
+        /// Limit of nodes by the quotas below a top-level node.
         quota_count_limit_per_namespace;
-        /// Bytes that the quotas below a top-level node allow.
+        /// Limit of bytes by the quotas below a top-level node.
         quota_bytes_limit_per_namespace;
-        /// Nodes that count for the quotas below a top-level node.
+        /// Nodes counted by the quotas below a top-level node.
         quota_count_usage_per_namespace;
-        /// Bytes that count for the quotas below a top-level node.
+        /// Bytes counted by the quotas below a top-level node.
         quota_bytes_usage_per_namespace;
     }
     counters {
-        /// Handshakes received.
+        /// Handshakes received from clients.
         connection_request_count;
         /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the throttle.
         connection_rejected;
         /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
         sessions_rejected;
-        /// Connections that ended without the end of their session.
+        /// Connections that were closed while their session stayed open.
         connection_drop_count;
-        /// Handshakes that named a session.
+        /// Handshakes that resume a session.
         connection_revalidate_count;
-        /// Connections closed because they were silent for too long.
+        /// Connections without a session that were closed because they were idle.
         sessionless_connections_expired;
-        /// Sessions that timed out.
+        /// Sessions closed because they timed out.
         stale_sessions_expired;
-        /// New connections that waited for a leader and were then served, by `oxkeeper.parkLimitMs`; not in Apache.
+        /// New connections that waited for the next leader and were then served (`oxkeeper.parkLimitMs`); not in Apache.
         parked_handshakes;
-        /// Bytes of packets from clients.
+        /// Bytes of packets received from clients.
         bytes_received_count;
-        /// Bytes of replies without their lengths; pings and authentication do not count.
+        /// Bytes of replies without their length fields; replies to pings and authentication do not count.
         response_bytes;
-        /// Bytes of watch events without their lengths.
+        /// Bytes of watch events without their length fields.
         watch_bytes;
-        /// Times that a thread stood still for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
+        /// Times that a thread made no progress for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
         thread_stalls;
-        /// Threads lost that the server cannot do without; it stops then.
+        /// Essential threads that ended unexpectedly; the server then stops.
         unrecoverable_error_count;
-        /// Requests handed to the replica: writes, handshakes, and reads behind a write of their own.
+        /// Requests passed to the replica thread: writes, handshakes, and reads that follow a write of their connection.
         prep_processor_request_queued;
-        /// Transactions handed to the log.
+        /// Transactions passed to the log thread.
         sync_processor_request_queued;
-        /// Transactions that entered the list of pending changes.
+        /// Transactions added to the pending changes.
         outstanding_changes_queued;
-        /// Transactions that left it because they were applied.
+        /// Transactions removed from the pending changes because they were applied.
         outstanding_changes_removed;
-        /// Transactions proposed; on a single server too, where Apache shows 0.
+        /// Transactions proposed; counted on a standalone server too, where Apache shows 0.
         proposal_count;
-        /// Transactions committed; on a single server too, where Apache shows 0.
+        /// Transactions committed; counted on a standalone server too, where Apache shows 0.
         commit_count;
-        /// Transactions whose digest did not fit the tree: anything but 0 means damage.
+        /// Transactions whose digest differs from that of the tree; any value but 0 means damage.
         digest_mismatches_count;
-        /// Large requests refused because others were under way.
+        /// Large requests refused because of `largeRequestMaxBytes`.
         large_requests_rejected;
-        /// Times that a request had to wait because too many were under way.
+        /// Times that a request waited because of `request_throttle_max_requests`.
         request_throttle_wait_count;
-        /// Requests answered with an error because they had waited too long.
+        /// Requests that failed with -127 because they waited longer than `throttled_op_wait_time`.
         throttled_ops;
-        /// Requests that had waited longer than their session's timeout.
+        /// Requests that waited longer than their session timeout.
         stale_requests;
-        /// Those that were dropped for it, with their connections.
+        /// Stale requests that were dropped together with their connections.
         stale_requests_dropped;
-        /// Snapshots that failed.
+        /// Snapshots that could not be written.
         snapshot_error_count;
-        /// Times that this member had no leader and began to look for one.
+        /// Times that this member became LOOKING.
         looking_count;
-        /// Times a new leader gave up because a voter that had elected it was looking again.
+        /// Times that a new leader stepped down because a voter that elected it was LOOKING again.
         quit_leading_due_to_disloyal_voter;
-        /// Sessions that learners asked this leader, or observers this follower, for.
+        /// Sessions that learners revalidated at this leader, or observers at this follower.
         revalidate_count;
-        /// Learners that this leader gave the end of the history, or told to cut theirs.
+        /// Learners that this leader synchronised by DIFF or TRUNC.
         diff_count;
-        /// Learners that this leader gave its whole state.
+        /// Learners that this leader synchronised by SNAP.
         snap_count;
-        /// Proposals that came from the leader.
+        /// Proposals received from the leader.
         learner_proposal_received_count;
-        /// Commits that came from the leader; for an observer, transactions.
+        /// Commits received from the leader; on an observer, INFORM packets.
         learner_commit_received_count;
     }
     counter_sets {
@@ -283,93 +283,93 @@ metrics! {
         quota_exceeded_error_per_namespace;
     }
     summaries {
-        /// Learners that get a snapshot at a time, counted whenever another one begins.
+        /// Concurrent synchronisations by SNAP, sampled when another one begins.
         inflight_snap_count;
-        /// Learners that get a diff at a time, counted whenever another one begins.
+        /// Concurrent synchronisations by DIFF, sampled when another one begins.
         inflight_diff_count;
-        /// One sync of the transaction log, ms.
+        /// Duration of an fsync of the transaction log, ms.
         fsynctime;
-        /// One snapshot, ms.
+        /// Duration of writing a snapshot, ms.
         snapshottime;
-        /// From looking for a leader to having elected one, ms.
+        /// From LOOKING to the election of a leader, ms.
         election_time;
         /// From the election of a leader to following it, ms.
         follower_sync_time;
         /// From the election of a leader to observing it, ms.
         observer_sync_time;
-        /// From looking for a leader to serving clients again, ms.
+        /// From LOOKING to serving clients again, ms.
         unavailable_time;
-        /// The same on the server that became leader, ms.
+        /// From LOOKING to serving clients again, on the server that became leader, ms.
         leader_unavailable_time;
-        /// Reading the data at start, ms.
+        /// Duration of loading the data at start, ms.
         dbinittime;
-        /// Reading the snapshot at start, ms.
+        /// Duration of loading the snapshot at start, ms.
         startup_snap_load_time;
-        /// Replaying the logs at start, ms.
+        /// Duration of replaying the logs at start, ms.
         startup_txns_load_time;
         /// Transactions replayed at start.
         startup_txns_loaded;
-        /// Tokens missing in the throttle's bucket at a handshake.
+        /// Tokens missing in the connection throttle's bucket at a handshake.
         connection_token_deficit;
-        /// Watchers told of one created node.
+        /// Watches fired by the creation of a node.
         node_created_watch_count;
-        /// Watchers told of one deleted node.
+        /// Watches fired by the deletion of a node.
         node_deleted_watch_count;
-        /// Watchers told of one change of data.
+        /// Watches fired by a change of a node's data.
         node_changed_watch_count;
-        /// Watchers told of one change of a list of children.
+        /// Watches fired by a change of a node's children.
         node_children_watch_count;
-        /// Requests the replica found waiting behind the first.
+        /// Requests in the queue of the replica thread behind the first one.
         prep_processor_queue_size;
-        /// Preparing what was found at once, ms.
+        /// Duration of preparing one batch of requests, ms.
         prep_process_time;
-        /// Batches the log thread found waiting behind the first.
+        /// Batches in the queue of the log thread behind the first one.
         sync_processor_queue_size;
-        /// Transactions that became durable with one sync.
+        /// Transactions made durable by one fsync.
         sync_processor_batch_size;
-        /// Writing and syncing what was found at once, ms.
+        /// Duration of writing and fsyncing one batch, ms.
         sync_process_time;
-        /// Applying a run of committed transactions while readers wait, ms.
+        /// Duration of applying a run of committed transactions, during which reads wait, ms.
         write_batch_time_in_commit_processor;
     }
     percentiles {
-        /// From a read to its answer, ms.
+        /// From a read request to its reply, ms.
         readlatency;
-        /// From a write to its answer, ms.
+        /// From a write request to its reply, ms.
         updatelatency;
         /// From a transaction's timestamp to its application, ms.
         propagation_latency;
-        /// From a proposal's timestamp to the agreement of a quorum, ms, on the leader.
+        /// From a proposal's timestamp to its acknowledgement by a quorum, on the leader, ms.
         quorum_ack_latency;
-        /// From a proposal's timestamp to its arrival, ms, on a follower.
+        /// From a proposal's timestamp to its receipt, on a follower, ms.
         proposal_latency;
-        /// From a proposal's timestamp to its acknowledgement, ms, on a follower.
+        /// From a proposal's timestamp to sending its acknowledgement, on a follower, ms.
         proposal_ack_creation_latency;
-        /// From a transaction's timestamp to the word that it is agreed on, ms, on a learner.
+        /// From a transaction's timestamp to the receipt of its commit, on a learner, ms.
         commit_propagation_latency;
-        /// A batch of requests waiting for the replica, ms.
+        /// Waiting time of a batch of requests in the queue of the replica thread, ms.
         prep_processor_queue_time_ms;
-        /// A transaction waiting for the log thread, ms.
+        /// Waiting time of a transaction in the queue of the log thread, ms.
         sync_processor_queue_time_ms;
-        /// A transaction being written and synced, ms.
+        /// Duration of writing and fsyncing a transaction, ms.
         sync_processor_queue_flush_time_ms;
-        /// Both together, ms.
+        /// Waiting, writing and fsyncing of a transaction together, ms.
         sync_processor_queue_and_flush_time_ms;
     }
     summary_sets {
-        /// Bytes of one read (path, data or names, 68 for the stat) below a top-level node; multiRead does not count.
+        /// Bytes of a read below a top-level node: path, data or names, and 68 for the Stat; multiRead does not count.
         read_per_namespace;
-        /// Bytes of one write (path and data) below a top-level node.
+        /// Bytes of a write below a top-level node: path and data.
         write_per_namespace;
     }
     server_summaries {
-        /// Packets that wait for a learner when one is taken to be sent.
+        /// Packets in the send queue of a learner, sampled when one is sent.
         learner_handler_qp_size;
     }
     server_percentiles {
-        /// How long a packet has waited for a learner, ms; one in a thousand is looked at.
+        /// Waiting time of a packet in the send queue of a learner, ms; one packet in a thousand is measured.
         learner_handler_qp_time_ms;
-        /// From a proposal's timestamp to a voter's acknowledgement, ms, on the leader; of one proposal in a thousand.
+        /// From a proposal's timestamp to the acknowledgement by a voter, on the leader, ms; one proposal in a thousand is measured.
         ack_latency;
     }
 }

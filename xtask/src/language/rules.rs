@@ -68,7 +68,7 @@ pub(crate) fn is_bare_number(block: &Block) -> bool {
     is_comment && 0 < numbers && words(&text) < numbers + DOC_WORDS_MIN - 1
 }
 
-/// `P12`, `K057`: the letter of a table in `docs/requirements.md`, and up to three digits.
+/// `P12`, `K057`: the letter of a table in `docs/reference/requirements.md`, and up to three digits.
 fn is_case_number(word: &str) -> bool {
     let Some((letter, digits)) = word.split_at_checked(1) else { return false };
     "PRKSFO".contains(letter) && (1..=3).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())

@@ -3,7 +3,7 @@
 /// A check or a step that protects a property, in the server or in the simulator's driver of the server.
 pub(super) struct Guard {
     pub(super) file: &'static str,
-    /// The rule that the guard enforces. Identifies the guard in the table of `docs/testing.md`.
+    /// The rule that the guard enforces. Identifies the guard in the table of `docs/internals/testing.md`.
     pub(super) guard: &'static str,
     /// The consequence of its removal.
     pub(super) breaks: &'static str,

@@ -1,10 +1,10 @@
 //! Performance goals of our server.
 
 use crate::statistics::{Statistics, short};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The goal of one row.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goal {
     /// At least this many times the baseline's value.

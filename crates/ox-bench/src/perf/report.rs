@@ -4,17 +4,19 @@ use crate::perf::goal::Goal;
 use crate::report::BUSY_CPUS;
 use crate::results::RunResults;
 use crate::statistics::{Statistics, short};
-use serde::Serialize;
-use std::collections::BTreeMap;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::time::Duration;
 
 /// One result of both servers.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Row {
-    pub section: &'static str,
+    pub section: String,
     pub name: String,
-    pub unit: &'static str,
+    pub unit: String,
+    /// Rounds per server and workload of the run that measured this row.
+    pub rounds: u32,
+    pub round_seconds: f64,
     /// Every measurement of our server.
     pub ours: Vec<f64>,
     /// Every measurement of the baseline.
@@ -22,16 +24,13 @@ pub struct Row {
     pub goal: Goal,
 }
 
-/// All measurements of a comparison.
-#[derive(Clone, Debug, Serialize)]
+/// All measurements of a comparison, of one run or of several that measured different sections.
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PerfReport {
     /// Names of our server and of the baseline.
     pub servers: [String; 2],
     /// Cores of the machine, shared by server and load generator.
     pub cores: usize,
-    /// Rounds per server and workload.
-    pub rounds: u32,
-    pub round_seconds: f64,
     pub rows: Vec<Row>,
     /// Sections and workloads that failed, with the error.
     pub failures: Vec<String>,
@@ -40,10 +39,18 @@ pub struct PerfReport {
 }
 
 impl PerfReport {
-    pub fn new(servers: [String; 2], rounds: u32, round: Duration) -> Self {
+    pub fn new(servers: [String; 2]) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
-        let round_seconds = round.as_secs_f64();
-        Self { servers, cores, rounds, round_seconds, rows: Vec::new(), failures: Vec::new(), raw: BTreeMap::new() }
+        Self { servers, cores, rows: Vec::new(), failures: Vec::new(), raw: BTreeMap::new() }
+    }
+
+    /// Adds the results of an earlier report for sections and workloads that this one has not measured.
+    pub fn keep_unmeasured(&mut self, before: &Self) {
+        let measured: BTreeSet<String> = self.rows.iter().map(|row| row.section.clone()).collect();
+        self.rows.extend(before.rows.iter().filter(|row| !measured.contains(&row.section)).cloned());
+        for (workload, rounds) in &before.raw {
+            self.raw.entry(workload.clone()).or_insert_with(|| rounds.clone());
+        }
     }
 
     /// Cores kept busy by other processes during the rounds.
@@ -55,15 +62,15 @@ impl PerfReport {
     pub fn markdown(&self) -> String {
         let [ours, baseline] = &self.servers;
         let mut out = format!(
-            "{ours} and {baseline} in turn on one machine with {} cores, which server and generator share.\n\
-             {} rounds of {} s each; median (lowest - highest).\n",
-            self.cores, self.rounds, self.round_seconds
+            "{ours} and {baseline} alternate on one machine with {} cores, which server and load generator share.\n\
+             The values are medians, with the lowest and the highest value in brackets.\n",
+            self.cores
         );
         if let Some(others) = self.others_cpus() {
-            let verdict = if others.median < BUSY_CPUS { "" } else { ", so these figures are provisional" };
+            let verdict = if others.median < BUSY_CPUS { "" } else { ", so these results are provisional" };
             let _ = writeln!(
                 out,
-                "Other processes kept {} ({} - {}) cores busy meanwhile{verdict}.",
+                "Other processes used {} ({} - {}) cores during the rounds{verdict}.",
                 short(others.median),
                 short(others.low),
                 short(others.high)
@@ -72,10 +79,11 @@ impl PerfReport {
         let mut section = "";
         for row in &self.rows {
             if section != row.section {
-                section = row.section;
+                section = &row.section;
                 let _ = write!(
                     out,
-                    "\n### {section}\n\n| workload | unit | {ours} | {baseline} | ratio | goal | met |\n|---|---|---|---|---|---|---|\n"
+                    "\n### {section}\n\nMeasured with {} rounds of {} s.\n\n| workload | unit | {ours} | {baseline} | ratio | goal | met |\n|---|---|---|---|---|---|---|\n",
+                    row.rounds, row.round_seconds
                 );
             }
             let _ = writeln!(out, "{}", row.markdown());
@@ -125,27 +133,26 @@ impl Row {
 mod tests {
     use super::*;
 
+    fn row(section: &str, name: &str, ours: &[f64], baseline: &[f64], goal: Goal) -> Row {
+        let (section, name, unit) = (section.into(), name.into(), "per CPU s".into());
+        Row { section, name, unit, rounds: 2, round_seconds: 5.0, ours: ours.into(), baseline: baseline.into(), goal }
+    }
+
     #[test]
     fn rows_are_formatted_as_tables() {
-        let mut report = PerfReport::new(["Ours".into(), "Theirs".into()], 2, Duration::from_secs(5));
+        let mut report = PerfReport::new(["Ours".into(), "Theirs".into()]);
         report.cores = 2;
-        let row = |section, name: &str, ours, baseline, goal| Row {
-            section,
-            name: name.into(),
-            unit: "per CPU s",
-            ours,
-            baseline,
-            goal,
-        };
-        report.rows.push(row("Requests", "get", vec![160e3, 150e3], vec![50e3], Goal::Times(3.0)));
-        report.rows.push(row("Requests", "set", vec![2.0], vec![], Goal::None));
-        report.rows.push(row("Start", "empty", vec![0.5], vec![0.7], Goal::OneIn(20.0)));
+        report.rows.push(row("Requests", "get", &[160e3, 150e3], &[50e3], Goal::Times(3.0)));
+        report.rows.push(row("Requests", "set", &[2.0], &[], Goal::None));
+        report.rows.push(row("Start", "empty", &[0.5], &[0.7], Goal::OneIn(20.0)));
         report.failures.push("Memory: server died\nhint: x".into());
         let expected = "\
-Ours and Theirs in turn on one machine with 2 cores, which server and generator share.
-2 rounds of 5 s each; median (lowest - highest).
+Ours and Theirs alternate on one machine with 2 cores, which server and load generator share.
+The values are medians, with the lowest and the highest value in brackets.
 
 ### Requests
+
+Measured with 2 rounds of 5 s.
 
 | workload | unit | Ours | Theirs | ratio | goal | met |
 |---|---|---|---|---|---|---|
@@ -154,6 +161,8 @@ Ours and Theirs in turn on one machine with 2 cores, which server and generator 
 
 ### Start
 
+Measured with 2 rounds of 5 s.
+
 | workload | unit | Ours | Theirs | ratio | goal | met |
 |---|---|---|---|---|---|---|
 | empty | per CPU s | 0.5 | 0.7 | 0.71 | 1/20 | no |
@@ -161,5 +170,22 @@ Ours and Theirs in turn on one machine with 2 cores, which server and generator 
 Not measured: Memory: server died
 ";
         assert_eq!(report.markdown(), expected);
+    }
+
+    #[test]
+    fn rows_of_unmeasured_sections_are_kept() {
+        let report = |rows: &[(&str, f64)]| {
+            let mut report = PerfReport::new(["Ours".into(), "Theirs".into()]);
+            report.rows.extend(rows.iter().map(|(section, value)| row(section, "x", &[*value], &[], Goal::None)));
+            report
+        };
+        let mut new = report(&[("B", 2.0)]);
+        new.raw.insert("y".into(), [Vec::new(), Vec::new()]);
+        let mut old = report(&[("A", 1.0), ("B", 1.0)]);
+        old.raw.insert("x".into(), [Vec::new(), Vec::new()]);
+        new.keep_unmeasured(&old);
+        let rows: Vec<_> = new.rows.iter().map(|row| (row.section.as_str(), row.ours[0])).collect();
+        assert_eq!(rows, [("B", 2.0), ("A", 1.0)]);
+        assert!(new.raw.keys().eq(["x", "y"]));
     }
 }

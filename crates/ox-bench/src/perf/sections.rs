@@ -400,8 +400,10 @@ impl<'a> Sections<'a> {
     }
 
     fn row(&mut self, section: &'static str, name: &str, unit: &'static str, values: [Vec<f64>; 2], goal: Goal) {
-        let [ours, baseline] = values;
-        self.report.rows.push(Row { section, name: name.into(), unit, ours, baseline, goal });
+        let [ours, baseline] = values.map(|values| values.into_iter().filter(|value| value.is_finite()).collect());
+        let (rounds, round_seconds) = (self.config.rounds, self.config.round.as_secs_f64());
+        let (section, name, unit) = (section.to_owned(), name.to_owned(), unit.to_owned());
+        self.report.rows.push(Row { section, name, unit, rounds, round_seconds, ours, baseline, goal });
     }
 }
 

@@ -1,4 +1,4 @@
-//! The page `docs/metrics.md`, written from the table.
+//! The page `docs/reference/metrics.md`, written from the table.
 
 use super::{IDLE, Kind, TABLE};
 use std::fmt::Write as _;
@@ -26,22 +26,22 @@ pub fn metrics_page() -> String {
     page
 }
 
-/// What `mntr` shows of members beside the table.
+/// Metrics of members that are not in the table.
 const MEMBERS: &str = "
 ## Members of an ensemble
 
-Shown only by members, behind `server_state`.
+Only members print these, after `server_state`.
 
 | name | on | |
 |---|---|---|
-| `peer_state` | all | `leading`, `following` or `observing`, and ` - broadcast` |
-| `observer_master_id` | observers | The number of the leader. |
-| `quorum_size` | all | Servers that vote. |
-| `learners`, `followers` | leader | Servers that are connected, observers too; the second name is that of old dashboards. |
-| `synced_followers`, `synced_non_voting_followers`, `synced_observers` | leader | Those of them that have caught up. |
-| `pending_syncs` | leader | Syncs of clients that wait for a proof of leadership. |
-| `leader_uptime` | leader | Time since it leads, ms. |
-| `last_proposal_size`, `min_proposal_size`, `max_proposal_size` | leader | Bytes of proposals, -1 before the first. |
+| `peer_state` | all | `leading`, `following` or `observing`, followed by ` - broadcast`. |
+| `observer_master_id` | observers | Id of the server that the observer is connected to. |
+| `quorum_size` | all | Number of voters. |
+| `learners`, `followers` | leader | Connected followers and observers; `followers` is the older name of the same value. |
+| `synced_followers`, `synced_non_voting_followers`, `synced_observers` | leader | Learners of each kind that are synchronised. |
+| `pending_syncs` | leader | `sync` requests of clients that wait until a quorum has confirmed the leadership. |
+| `leader_uptime` | leader | Time since the server became leader, ms. |
+| `last_proposal_size`, `min_proposal_size`, `max_proposal_size` | leader | Size of proposals in bytes, -1 before the first. |
 ";
 
 const SECTIONS: &[(Kind, &str)] = &[
@@ -61,7 +61,8 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-server/src/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-The four-letter word `mntr` prints them, each with `zk_` before its name. Names and meanings are ZooKeeper's.
+This page lists the metrics that the four-letter command `mntr` prints. Each name has the prefix `zk_` there. Names and
+meanings are ZooKeeper's.
 
 | kind | printed as |
 |---|---|
@@ -70,15 +71,17 @@ The four-letter word `mntr` prints them, each with `zk_` before its name. Names 
 | summary | `zk_avg_<name>`, `zk_min_`, `zk_max_`, `zk_cnt_`, `zk_sum_` |
 | summary with percentiles | the same and `zk_p50_`, `zk_p95_`, `zk_p99_`, `zk_p999_` |
 | summary by top-level node | `zk_avg_<node>_<name>`, and so on |
-| summary by server | `zk_avg_<id>_<name>`, and so on; shown once the server is known |
+| summary by server | `zk_avg_<id>_<name>`, and so on; printed once that server has connected |
 
-`srst` sets counters and summaries back to 0, and the gauges of packets, latencies and response sizes with them.
-Percentiles are of everything since then; beyond 64 they are right within 3 %. A top-level node's name with other
-characters than letters, digits, `_`, `-` and `.` is printed as it is, except that control characters become `?`.
+`srst` resets counters and summaries, and the gauges of packets, latencies and response sizes. Percentiles cover the
+time since then; above 64 their error is at most 3 %. Control characters in the name of a top-level node are printed as
+`?`, all other characters as they are.
 ";
 
 const IDLE_HEAD: &str = "
-## Always 0 here
+## Always 0 in Oxkeeper
+
+These metrics exist for dashboards that expect them.
 
 | name | kind | why |
 |---|---|---|

@@ -3,11 +3,11 @@
 
 use super::{Kind, Metric};
 
-const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
-const THROTTLE: &str = "the throttle has no queue of its own";
+const STAGES: &str = "measures a stage of Apache's request pipeline that Oxkeeper does not have";
+const THROTTLE: &str = "the throttle has no separate queue";
 const TLS: &str = "TLS is not built yet";
 const CACHE: &str = "replies are not cached";
-const WATCHES: &str = "a dead connection's watches go at once";
+const WATCHES: &str = "watches of a closed connection are removed immediately";
 const ADMIN: &str = "the AdminServer is not built yet";
 const JAVA: &str = "there is no Java virtual machine";
 

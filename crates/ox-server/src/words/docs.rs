@@ -1,4 +1,4 @@
-//! The page `docs/commands.md`, written from the table.
+//! The page `docs/reference/commands.md`, written from the table.
 
 use super::COMMANDS;
 use std::fmt::Write as _;
@@ -13,14 +13,14 @@ pub fn commands_page() -> String {
 }
 
 const HEAD: &str = "\
-# Status commands
+# Four-letter commands
 
 <!-- Generated from crates/ox-server/src/words.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-Four-letter words, sent as the first bytes of a connection to the client port: `echo srvr | nc localhost 2181`. The
-answer is text, and the server closes the connection behind it. Words that `4lw.commands.whitelist` does not name are
-refused; `srvr` is always answered.
+This page lists the status commands of the client port. A client sends the four letters as the first bytes of a
+connection, for example `echo srvr | nc localhost 2181`. The server replies with text and closes the connection. It
+refuses commands that are not in `4lw.commands.whitelist`, except `srvr`, which is always allowed.
 
-| word | answers |
+| command | what it does |
 |---|---|
 ";

@@ -1,5 +1,5 @@
-//! Known cases that concern the files of one server (`docs/requirements.md`). Each test fails without the guard that it
-//! names.
+//! Known cases that concern the files of one server (`docs/reference/requirements.md`). Each test fails without the
+//! guard that it names.
 
 use crate::expected::{check_state, nodes_of};
 use crate::sim_stores::{damage, file, golden, names, open, open_with, options, remove, worked};

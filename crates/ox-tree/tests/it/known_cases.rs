@@ -1,4 +1,4 @@
-//! Known cases of ZooKeeper, etcd and ClickHouse Keeper, by number (`docs/requirements.md`).
+//! Known cases of ZooKeeper, etcd and ClickHouse Keeper, by number (`docs/reference/requirements.md`).
 //!
 //! Cases that concern one operation are in `ops`, those about frozen views in `frozen_views`.
 
