@@ -1,4 +1,4 @@
-/* Nodes of all kinds, transactions and access control. */
+/* Cases of nodes of all kinds, transactions and access control. */
 #include "suite.h"
 
 #include <stdio.h>
@@ -135,47 +135,47 @@ static void multi(void) {
 }
 
 static void failing_multi(void) {
-    make_node("there", "");
+    make_node("existing", "");
     zoo_op_t ops[3];
     zoo_op_result_t results[3];
     struct Stat stat;
     zoo_create_op_init(&ops[0], below("a"), "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
-    zoo_create_op_init(&ops[1], below("there"), "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
-    zoo_delete_op_init(&ops[2], below("there"), -1);
+    zoo_create_op_init(&ops[1], below("existing"), "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0);
+    zoo_delete_op_init(&ops[2], below("existing"), -1);
     RETURNS(ZNODEEXISTS, zoo_multi(zk, 3, ops, results));
     RETURNS(ZOK, results[0].err);
     RETURNS(ZNODEEXISTS, results[1].err);
     RETURNS(ZRUNTIMEINCONSISTENCY, results[2].err);
     RETURNS(ZNONODE, zoo_exists(zk, below("a"), 0, &stat));
-    RETURNS(ZOK, zoo_exists(zk, below("there"), 0, &stat));
+    RETURNS(ZOK, zoo_exists(zk, below("existing"), 0, &stat));
 }
 
-/* Counts completions and the number of those that came in order with code 0. */
-struct tally {
+/* Counts completions, and those among them that arrived in order with code 0. */
+struct completions {
     pthread_mutex_t lock;
     int done;
     int in_order;
 };
 
 static void count_set(int rc, const struct Stat *stat, const void *data) {
-    struct tally *tally = (struct tally *)data;
-    pthread_mutex_lock(&tally->lock);
-    if (rc == ZOK && stat->version == tally->done + 1) tally->in_order++;
-    tally->done++;
-    pthread_mutex_unlock(&tally->lock);
+    struct completions *completions = (struct completions *)data;
+    pthread_mutex_lock(&completions->lock);
+    if (rc == ZOK && stat->version == completions->done + 1) completions->in_order++;
+    completions->done++;
+    pthread_mutex_unlock(&completions->lock);
 }
 
 static void count_string(int rc, const char *value, const void *data) {
-    struct tally *tally = (struct tally *)data;
-    pthread_mutex_lock(&tally->lock);
-    if (rc == ZOK && value != NULL) tally->in_order++;
-    tally->done++;
-    pthread_mutex_unlock(&tally->lock);
+    struct completions *completions = (struct completions *)data;
+    pthread_mutex_lock(&completions->lock);
+    if (rc == ZOK && value != NULL) completions->in_order++;
+    completions->done++;
+    pthread_mutex_unlock(&completions->lock);
 }
 
 static void async_calls(void) {
     enum { ROUNDS = 500 };
-    struct tally sets = {.lock = PTHREAD_MUTEX_INITIALIZER}, creates = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct completions sets = {.lock = PTHREAD_MUTEX_INITIALIZER}, creates = {.lock = PTHREAD_MUTEX_INITIALIZER};
     make_node("a", "");
     for (int i = 0; i < ROUNDS; i++) {
         RETURNS(ZOK, zoo_aset(zk, below("a"), "x", 1, i, count_set, &sets));
@@ -183,7 +183,7 @@ static void async_calls(void) {
     }
     EVENTUALLY(sets.done == ROUNDS && creates.done == ROUNDS);
     CHECK(sets.in_order == ROUNDS && creates.in_order == ROUNDS);
-    struct tally synced = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    struct completions synced = {.lock = PTHREAD_MUTEX_INITIALIZER};
     RETURNS(ZOK, zoo_async(zk, root(), count_string, &synced));
     EVENTUALLY(synced.done == 1);
     CHECK(synced.in_order == 1);
@@ -211,15 +211,15 @@ static void acl(void) {
     EQUAL_TEXT("digest", acls.data[0].id.scheme);
     EQUAL_TEXT("bob:ikIaKsbtGweaHnb/jKn7OHqbunM=", acls.data[0].id.id);
     deallocate_ACL_vector(&acls);
-    zhandle_t *nobody = open_client(server, TIMEOUT_MS, NULL, &more);
+    zhandle_t *anonymous = open_client(server, TIMEOUT_MS, NULL, &more);
     char data[16];
     int length = sizeof data;
-    RETURNS(ZNOAUTH, zoo_get(nobody, below("a"), 0, data, &length, &stat));
-    RETURNS(ZNOAUTH, zoo_set(nobody, below("a"), "", 0, -1));
-    RETURNS(ZINVALIDACL, zoo_create(nobody, below("b"), "", 0, &ZOO_CREATOR_ALL_ACL, ZOO_PERSISTENT, NULL, 0));
+    RETURNS(ZNOAUTH, zoo_get(anonymous, below("a"), 0, data, &length, &stat));
+    RETURNS(ZNOAUTH, zoo_set(anonymous, below("a"), "", 0, -1));
+    RETURNS(ZINVALIDACL, zoo_create(anonymous, below("b"), "", 0, &ZOO_CREATOR_ALL_ACL, ZOO_PERSISTENT, NULL, 0));
     RETURNS(ZOK, zoo_set_acl(bob, below("a"), 0, &ZOO_READ_ACL_UNSAFE));
     length = sizeof data;
-    RETURNS(ZOK, zoo_get(nobody, below("a"), 0, data, &length, &stat));
+    RETURNS(ZOK, zoo_get(anonymous, below("a"), 0, data, &length, &stat));
     CHECK(stat.aversion == 1 && stat.version == 0);
     RETURNS(ZNOAUTH, zoo_set(bob, below("a"), "", 0, -1));
     RETURNS(ZOK, zoo_set(zk, below("a"), "by super", 8, -1));
@@ -231,9 +231,9 @@ static void config(void) {
     struct Stat stat;
     RETURNS(ZOK, zoo_getconfig(zk, 0, data, &length, &stat));
     struct events events;
-    zhandle_t *nobody = open_client(server, TIMEOUT_MS, NULL, &events);
+    zhandle_t *anonymous = open_client(server, TIMEOUT_MS, NULL, &events);
     length = sizeof data;
-    RETURNS(ZRECONFIGDISABLED, zoo_reconfig(nobody, "server.9=localhost:1:2", NULL, NULL, -1, data, &length, &stat));
+    RETURNS(ZRECONFIGDISABLED, zoo_reconfig(anonymous, "server.9=localhost:1:2", NULL, NULL, -1, data, &length, &stat));
 }
 
 void node_cases(void) {

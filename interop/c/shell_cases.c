@@ -1,4 +1,4 @@
-/* cli_mt, the shell that comes with the C client; its path is in the environment variable CLI_MT. */
+/* Cases of cli_mt, the shell of the C client. The environment variable CLI_MT contains its path. */
 #include "suite.h"
 
 #include <stdio.h>
@@ -8,11 +8,11 @@
 
 static char output[16384];
 
-/* Runs one command of the shell and keeps what it prints. */
+/* Runs a shell command and stores its output in `output`. */
 static void shell(const char *format, const char *path) {
-    char words[PATH_MAX_BYTES * 3], line[PATH_MAX_BYTES * 4];
-    snprintf(words, sizeof words, format, path);
-    snprintf(line, sizeof line, "%s -h %s -c '%s' 2>&1 </dev/null", getenv("CLI_MT"), server, words);
+    char command[PATH_MAX_BYTES * 3], line[PATH_MAX_BYTES * 4];
+    snprintf(command, sizeof command, format, path);
+    snprintf(line, sizeof line, "%s -h %s -c '%s' 2>&1 </dev/null", getenv("CLI_MT"), server, command);
     FILE *pipe = popen(line, "r");
     CHECK(pipe != NULL);
     size_t length = fread(output, 1, sizeof output - 1, pipe);

@@ -1,4 +1,4 @@
-/* Runner, checks, connections and events; see suite.h. */
+/* Implements suite.h: runner, checks, connections and events. */
 #include "suite.h"
 
 #include <netdb.h>
@@ -22,7 +22,7 @@ zhandle_t *zk;
 static int passed, failed, skipped;
 static const char *filter = "";
 static const char *current;
-static char own_root[PATH_MAX_BYTES];
+static char case_root[PATH_MAX_BYTES];
 static char message[1024];
 static jmp_buf case_end;
 static zhandle_t *clients[CLIENTS_MAX];
@@ -32,14 +32,14 @@ enum { RAN, FAILED, SKIPPED };
 static void finish(void) {
     printf("c: %d passed, %d failed, %d skipped\n", passed, failed, skipped);
     fflush(stdout);
-    /* Client threads of a case that failed may still run. */
+    /* Not exit(): client threads of a failed case may still run. */
     _exit(failed == 0 ? 0 : 1);
 }
 
-/* A hanging call cannot be left, so the suite ends. */
+/* A call that hangs cannot be interrupted, so the suite ends. */
 static void on_alarm(int signal_number) {
     (void)signal_number;
-    printf("fail %s not done after %d s\n", current, CASE_TIMEOUT_S);
+    printf("fail %s did not finish within %d s\n", current, CASE_TIMEOUT_S);
     failed++;
     finish();
 }
@@ -84,14 +84,14 @@ static void ignore_auth(int rc, const void *data) {
     (void)data;
 }
 
-static struct events own_events;
+static struct events case_events;
 
 static void begin_case(const char *name) {
-    snprintf(own_root, sizeof own_root, "/c-%s", name);
-    zk = open_client(server, TIMEOUT_MS, NULL, &own_events);
+    snprintf(case_root, sizeof case_root, "/c-%s", name);
+    zk = open_client(server, TIMEOUT_MS, NULL, &case_events);
     RETURNS(ZOK, zoo_add_auth(zk, "digest", "super:test", 10, ignore_auth, NULL));
-    delete_tree(own_root);
-    RETURNS(ZOK, zoo_create(zk, own_root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0));
+    delete_tree(case_root);
+    RETURNS(ZOK, zoo_create(zk, case_root, "", 0, &ZOO_OPEN_ACL_UNSAFE, ZOO_PERSISTENT, NULL, 0));
 }
 
 static void end_case(void) {
@@ -144,7 +144,7 @@ void record_event(zhandle_t *zh, int type, int state, const char *path, void *co
     pthread_mutex_unlock(&events->lock);
 }
 
-/* Takes the next event of the kind wanted (session events or others); false when none comes in time. */
+/* Takes the next session event, or the next other event. Returns false if none arrives within wait_ms. */
 static bool take(struct events *events, bool session, int wait_ms, struct event *out) {
     struct timespec deadline;
     clock_gettime(CLOCK_REALTIME, &deadline);
@@ -190,12 +190,12 @@ const char *below(const char *rest) {
     static char paths[8][PATH_MAX_BYTES * 2];
     static int next;
     char *path = paths[next++ % 8];
-    snprintf(path, sizeof paths[0], "%s/%s", own_root, rest);
+    snprintf(path, sizeof paths[0], "%s/%s", case_root, rest);
     return path;
 }
 
 const char *root(void) {
-    return own_root;
+    return case_root;
 }
 
 const char *make_node(const char *rest, const char *data) {
@@ -222,7 +222,7 @@ void close_client(zhandle_t *client) {
     zookeeper_close(client);
 }
 
-bool command(const char *word) {
+bool command(const char *name) {
     char host[64];
     snprintf(host, sizeof host, "%s", control);
     char *port = strrchr(host, ':');
@@ -233,15 +233,15 @@ bool command(const char *word) {
     if (connect(fd, address->ai_addr, address->ai_addrlen) != 0) fail("cannot connect to %s", control);
     freeaddrinfo(address);
     char line[512];
-    int length = snprintf(line, sizeof line, "%s\n", word);
+    int length = snprintf(line, sizeof line, "%s\n", name);
     if (write(fd, line, (size_t)length) != length) fail("cannot write to %s", control);
-    FILE *answers = fdopen(fd, "r");
-    char *answer = fgets(line, sizeof line, answers);
-    fclose(answers);
-    if (answer == NULL) fail("no answer to %s", word);
-    answer[strcspn(answer, "\n")] = '\0';
-    if (strcmp(answer, "error: not our server") == 0) return false;
-    if (strcmp(answer, "ok") != 0) fail("%s: %s", word, answer);
+    FILE *replies = fdopen(fd, "r");
+    char *reply = fgets(line, sizeof line, replies);
+    fclose(replies);
+    if (reply == NULL) fail("no reply to %s", name);
+    reply[strcspn(reply, "\n")] = '\0';
+    if (strcmp(reply, "error: not our server") == 0) return false;
+    if (strcmp(reply, "ok") != 0) fail("%s: %s", name, reply);
     return true;
 }
 

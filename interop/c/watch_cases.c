@@ -1,4 +1,4 @@
-/* Watches on a quiet connection. */
+/* Cases of watches without connection loss. */
 #include "suite.h"
 
 #include <string.h>

@@ -1,4 +1,4 @@
-// The go-zookeeper client on one server: suite server proxy control [part of a case name].
+// Command suite runs cases for go-zookeeper on one server: suite server proxy control [part of a case name].
 package main
 
 import (
@@ -11,7 +11,7 @@ func main() {
 		fmt.Fprintln(os.Stderr, "usage: suite server proxy control [part of a case name]")
 		os.Exit(2)
 	}
-	suite := &Suite{stage: Stage{server: os.Args[1], proxy: os.Args[2], control: os.Args[3]}}
+	suite := &Suite{fixture: Fixture{server: os.Args[1], proxy: os.Args[2], control: os.Args[3]}}
 	if 4 < len(os.Args) {
 		suite.filter = os.Args[4]
 	}

@@ -25,7 +25,7 @@ func nodeCases(s *Suite) {
 	s.test("failing multi", failingMulti)
 	s.test("acl", acl)
 	s.test("lock", lock)
-	s.test("four letter words", fourLetterWords)
+	s.test("four-letter commands", fourLetterCommands)
 	s.test("reconfig", reconfig)
 }
 
@@ -41,16 +41,16 @@ func createAndStat(c *Case) {
 	equal(1, stat.Cversion)
 	equal(1, stat.NumChildren)
 	equal(5, stat.DataLength)
-	yes(stat.Czxid < stat.Mzxid && stat.Mzxid < stat.Pzxid, "zxids grow")
+	isTrue(stat.Czxid < stat.Mzxid && stat.Mzxid < stat.Pzxid, "zxids grow")
 	check(c.zk.Delete(path+"/b", 0))
 	exists, stat, err := c.zk.Exists(path)
 	check(err)
-	yes(exists, "the node exists")
+	isTrue(exists, "the node exists")
 	equal(2, stat.Cversion)
 	check(c.zk.Delete(path, -1))
 	exists, _, err = c.zk.Exists(path)
 	check(err)
-	yes(!exists, "the node is gone")
+	isTrue(!exists, "the node is deleted")
 }
 
 func errorsOfWrites(c *Case) {
@@ -87,7 +87,7 @@ func sequenceAndEphemeral(c *Case) {
 	owner.Close()
 	exists, _, err := c.zk.Exists(second)
 	check(err)
-	yes(!exists, "the ephemeral node goes with its session")
+	isTrue(!exists, "the ephemeral node is deleted with its session")
 }
 
 func protectedSequence(c *Case) {
@@ -109,10 +109,10 @@ func containerAndTTL(c *Case) {
 	container, err := c.zk.CreateContainer(c.path("c"), nil, zk.FlagContainer, open)
 	check(err)
 	check(c.zk.Delete(c.node("c/x", ""), -1))
-	eventually("the empty container goes", gone(container))
+	eventually("the empty container is removed", gone(container))
 	ttl, err := c.zk.CreateTTL(c.path("t"), nil, zk.FlagTTL, open, 300*time.Millisecond)
 	check(err)
-	eventually("the TTL node goes", gone(ttl))
+	eventually("the TTL node is removed", gone(ttl))
 }
 
 func childrenAndSync(c *Case) {
@@ -136,10 +136,10 @@ func largeData(c *Case) {
 	c.node("a", string(data))
 	back, _, err := c.zk.Get(c.path("a"))
 	check(err)
-	yes(bytes.Equal(data, back), "the data comes back")
+	isTrue(bytes.Equal(data, back), "the data is unchanged")
 }
 
-// The client matches replies by xid, so many goroutines share one connection.
+// The client matches replies by xid, so that many goroutines can share one connection.
 func concurrentRequests(c *Case) {
 	var group sync.WaitGroup
 	errs := make(chan error, 400)
@@ -184,11 +184,11 @@ func multi(c *Case) {
 }
 
 func failingMulti(c *Case) {
-	there := c.node("there", "")
+	existing := c.node("existing", "")
 	responses, err := c.zk.Multi(
 		&zk.CreateRequest{Path: c.path("a"), Acl: open},
-		&zk.CreateRequest{Path: there, Acl: open},
-		&zk.DeleteRequest{Path: there, Version: -1},
+		&zk.CreateRequest{Path: existing, Acl: open},
+		&zk.DeleteRequest{Path: existing, Version: -1},
 	)
 	fails(zk.ErrNodeExists, err)
 	equal(3, len(responses))
@@ -196,7 +196,7 @@ func failingMulti(c *Case) {
 	fails(zk.ErrNodeExists, responses[1].Error)
 	exists, _, err := c.zk.Exists(c.path("a"))
 	check(err)
-	yes(!exists, "nothing of it happened")
+	isTrue(!exists, "the failed multi has no effect")
 }
 
 func acl(c *Case) {
@@ -207,15 +207,15 @@ func acl(c *Case) {
 	acls, _, err := bob.GetACL(path)
 	check(err)
 	equal(zk.DigestACL(zk.PermAll, "bob", "pw")[0], acls[0])
-	nobody, _ := c.connect(c.server, sessionTimeout)
-	_, _, err = nobody.Get(path)
+	anonymous, _ := c.connect(c.server, sessionTimeout)
+	_, _, err = anonymous.Get(path)
 	fails(zk.ErrNoAuth, err)
-	_, err = nobody.Create(c.path("b"), nil, 0, zk.AuthACL(zk.PermAll))
+	_, err = anonymous.Create(c.path("b"), nil, 0, zk.AuthACL(zk.PermAll))
 	fails(zk.ErrInvalidACL, err)
 	stat, err := bob.SetACL(path, zk.WorldACL(zk.PermRead), 0)
 	check(err)
 	equal(1, stat.Aversion)
-	data, _, err := nobody.Get(path)
+	data, _, err := anonymous.Get(path)
 	check(err)
 	equal("secret", string(data))
 	_, err = bob.Set(path, nil, -1)
@@ -226,7 +226,7 @@ func acl(c *Case) {
 
 func lock(c *Case) {
 	var group sync.WaitGroup
-	inside, rounds := 0, 0
+	owners, rounds := 0, 0
 	errs := make(chan error, 20)
 	for i := 0; i < 2; i++ {
 		conn, _ := c.connect(c.server, sessionTimeout)
@@ -239,12 +239,12 @@ func lock(c *Case) {
 					errs <- err
 					return
 				}
-				inside++
-				if inside != 1 {
-					errs <- fmt.Errorf("%d inside", inside)
+				owners++
+				if owners != 1 {
+					errs <- fmt.Errorf("%d owners of the lock", owners)
 				}
 				time.Sleep(time.Millisecond)
-				inside--
+				owners--
 				rounds++
 				if err := lock.Unlock(); err != nil {
 					errs <- err
@@ -260,13 +260,13 @@ func lock(c *Case) {
 	equal(20, rounds)
 }
 
-func fourLetterWords(c *Case) {
-	// FLWSrvr and FLWCons are left out: they parse what old servers printed and fail on Apache 3.9 too.
+func fourLetterCommands(c *Case) {
+	// Without FLWSrvr and FLWCons, which only parse the output of old servers and fail on Apache 3.9, too.
 	equal(true, zk.FLWRuok([]string{c.server}, waitTimeout)[0])
 }
 
 func reconfig(c *Case) {
-	nobody, _ := c.connect(c.server, sessionTimeout)
-	_, err := nobody.IncrementalReconfig([]string{"server.9=localhost:1:2"}, nil, -1)
+	anonymous, _ := c.connect(c.server, sessionTimeout)
+	_, err := anonymous.IncrementalReconfig([]string{"server.9=localhost:1:2"}, nil, -1)
 	fails(zk.ErrReconfigDisabled, err)
 }

@@ -25,7 +25,7 @@ func idle(c *Case) {
 	time.Sleep(2500 * time.Millisecond)
 	exists, _, err := c.zk.Exists(path)
 	check(err)
-	yes(exists, "pings keep the session alive")
+	isTrue(exists, "pings keep the session alive")
 }
 
 func expiry(c *Case) {
@@ -38,7 +38,7 @@ func expiry(c *Case) {
 	c.command("open")
 	awaitState(events, zk.StateExpired)
 	awaitState(events, zk.StateHasSession)
-	yes(conn.SessionID() != session, "a new session")
+	isTrue(conn.SessionID() != session, "a new session")
 }
 
 func reconnectAuthenticates(c *Case) {
@@ -68,7 +68,7 @@ func serverRestart(c *Case) {
 	_, err = conn.Set(data, []byte("after"), 0)
 	check(err)
 	expect(changed, zk.EventNodeDataChanged, data)
-	eventually("the other client is back", func() bool {
+	eventually("the other client is connected again", func() bool {
 		_, _, err := c.zk.Exists(c.root)
 		return err == nil
 	})

@@ -20,48 +20,48 @@ const (
 	shortTimeout   = 2 * time.Second
 )
 
-// Stage is the server under test, a proxy before it, and the port that disturbs both.
-type Stage struct {
+// Fixture is the server under test, a proxy in front of it, and the control port that injects faults.
+type Fixture struct {
 	server, proxy, control string
 }
 
-var errNotOurs = errors.New("not our server")
+var errExternalServer = errors.New("xtask did not start the server")
 
-// command sends a control command and waits until it has taken effect.
-func (s Stage) command(word string) error {
-	conn, err := net.Dial("tcp", s.control)
+// command sends a control command and waits for its reply, which follows its effect.
+func (f Fixture) command(command string) error {
+	conn, err := net.Dial("tcp", f.control)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	fmt.Fprintln(conn, word)
-	answer, err := bufio.NewReader(conn).ReadString('\n')
-	switch strings.TrimSpace(answer) {
+	fmt.Fprintln(conn, command)
+	reply, err := bufio.NewReader(conn).ReadString('\n')
+	switch strings.TrimSpace(reply) {
 	case "ok":
 		return nil
 	case "error: not our server":
-		return errNotOurs
+		return errExternalServer
 	}
-	return fmt.Errorf("%s: %s %v", word, answer, err)
+	return fmt.Errorf("%s: %s %v", command, reply, err)
 }
 
-// Suite runs cases one after the other and prints a line for each.
+// Suite runs cases one after the other and prints one line per case.
 type Suite struct {
-	stage                   Stage
+	fixture                 Fixture
 	filter                  string
 	passed, failed, skipped int
 }
 
-// Case is one running case: a node of its own to work below, and clients that are closed when it ends.
+// Case is a running case with a separate root node, and with clients that are closed at its end.
 type Case struct {
-	Stage
+	Fixture
 	root string
-	// Straight to the server, allowed everything, for preparing and looking.
+	// Without the proxy, authenticated as super, to prepare and inspect nodes.
 	zk    *zk.Conn
 	conns []*zk.Conn
 }
 
-// skip ends a case that this server cannot run.
+// skip ends a case that cannot run on this server.
 type skip string
 
 func (s *Suite) test(name string, body func(c *Case)) {
@@ -71,7 +71,7 @@ func (s *Suite) test(name string, body func(c *Case)) {
 	start := time.Now()
 	done := make(chan any, 1)
 	go func() {
-		c := &Case{Stage: s.stage, root: "/go-" + strings.ReplaceAll(name, " ", "-")}
+		c := &Case{Fixture: s.fixture, root: "/go-" + strings.ReplaceAll(name, " ", "-")}
 		defer func() {
 			problem := recover()
 			if _, skipped := problem.(skip); problem != nil && !skipped {
@@ -87,7 +87,7 @@ func (s *Suite) test(name string, body func(c *Case)) {
 	select {
 	case problem = <-done:
 	case <-time.After(caseTimeout):
-		problem = fmt.Sprintf("not done after %v", caseTimeout)
+		problem = fmt.Sprintf("did not finish within %v", caseTimeout)
 	}
 	switch problem := problem.(type) {
 	case nil:
@@ -102,7 +102,7 @@ func (s *Suite) test(name string, body func(c *Case)) {
 	}
 }
 
-// finish prints the closing line and returns the exit code.
+// finish prints the summary line and returns the exit code.
 func (s *Suite) finish() int {
 	fmt.Printf("go: %d passed, %d failed, %d skipped\n", s.passed, s.failed, s.skipped)
 	return min(s.failed, 1)
@@ -116,7 +116,7 @@ func (c *Case) begin() {
 }
 
 func (c *Case) close() {
-	c.Stage.command("open")
+	c.Fixture.command("open")
 	for _, conn := range c.conns {
 		conn.Close()
 	}
@@ -136,7 +136,7 @@ func (c *Case) node(rest, data string) string {
 	return path
 }
 
-// connect opens a client and waits for its session; its events arrive on the channel.
+// connect opens a client and waits for its session. The channel receives its session events.
 func (c *Case) connect(address string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
 	conn, events, err := zk.Connect([]string{address}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
 	check(err)
@@ -157,11 +157,11 @@ func (c *Case) deleteTree(path string) {
 	check(c.zk.Delete(path, -1))
 }
 
-// command sends a control command and waits until it has taken effect.
-func (c *Case) command(word string) {
-	err := c.Stage.command(word)
-	if err == errNotOurs {
-		panic(skip("the server is not ours to restart"))
+// command sends a control command, or skips the case if it needs a server that xtask started.
+func (c *Case) command(command string) {
+	err := c.Fixture.command(command)
+	if err == errExternalServer {
+		panic(skip(err.Error()))
 	}
 	check(err)
 }
@@ -188,7 +188,7 @@ func equal[T comparable](want, got T) {
 	}
 }
 
-func yes(condition bool, what string) {
+func isTrue(condition bool, what string) {
 	if !condition {
 		panic("expected: " + what)
 	}
@@ -202,7 +202,7 @@ func eventually(what string, condition func() bool) {
 	}
 }
 
-// expect takes the next event of a watch.
+// expect checks the next event of a watch.
 func expect(events <-chan zk.Event, kind zk.EventType, path string) {
 	select {
 	case event := <-events:
@@ -212,7 +212,7 @@ func expect(events <-chan zk.Event, kind zk.EventType, path string) {
 	}
 }
 
-// awaitState skips events until the session reaches a state.
+// awaitState skips events until the session reaches the given state.
 func awaitState(events <-chan zk.Event, state zk.State) {
 	timeout := time.After(waitTimeout)
 	for {

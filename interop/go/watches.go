@@ -75,7 +75,7 @@ func reconnectCatchesUp(c *Case) {
 	expect(quiet, zk.EventNodeDataChanged, same)
 }
 
-// So many watches that the client must split its setWatches request.
+// The client has to split its setWatches request, because there are too many watches for one.
 func reconnectManyWatches(c *Case) {
 	conn, events := c.connect(c.proxy, sessionTimeout)
 	long := strings.Repeat("long-name-", 20)

@@ -1,4 +1,4 @@
-"""Nodes, transactions, watches, ACLs and four-letter words."""
+"""Cases of nodes, transactions, watches, ACLs and four-letter commands."""
 
 from kazoo.exceptions import (
     BadVersionError,
@@ -150,8 +150,8 @@ def children_watch(case):
     equal(["a"], seen.next())
     case.zk.create(case.path("b"))
     equal(["a", "b"], seen.next())
-    patient = PatientChildrenWatch(case.zk, case.root, time_boundary=0.1)
-    children, changed = patient.start().get(timeout=10)
+    settled = PatientChildrenWatch(case.zk, case.root, time_boundary=0.1)
+    children, changed = settled.start().get(timeout=10)
     equal(["a", "b"], sorted(children))
     case.zk.delete(case.path("a"))
     equal(["b"], seen.next())
@@ -164,23 +164,23 @@ def acls(case):
     path = bob.create(case.path("a"), b"secret", acl=[mine])
     equal(b"secret", bob.get(path)[0])
     equal([mine], bob.get_acls(path)[0])
-    nobody = case.connect()
-    raises(NoAuthError, nobody.get, path)
-    raises(NoAuthError, nobody.set, path, b"")
-    raises(NoAuthError, nobody.set_acls, path, OPEN_ACL_UNSAFE)
-    nobody.add_auth("digest", "bob:pw")
-    equal(b"secret", nobody.get(path)[0])
+    anonymous = case.connect()
+    raises(NoAuthError, anonymous.get, path)
+    raises(NoAuthError, anonymous.set, path, b"")
+    raises(NoAuthError, anonymous.set_acls, path, OPEN_ACL_UNSAFE)
+    anonymous.add_auth("digest", "bob:pw")
+    equal(b"secret", anonymous.get(path)[0])
     bob.set_acls(path, [mine] + READ_ACL_UNSAFE, version=0)
-    looker = case.connect()
-    equal("bob:x", looker.get_acls(path)[0][0].id.id)
+    reader = case.connect()
+    equal("bob:x", reader.get_acls(path)[0][0].id.id)
     # kazoo sends the empty id of this scheme as null.
     bob.create(case.path("auth"), acl=[make_acl("auth", "", all=True)])
     equal([mine], bob.get_acls(case.path("auth"))[0])
-    raises(InvalidACLError, looker.create, case.path("b"), acl=[make_acl("auth", "", all=True)])
-    raises(InvalidACLError, looker.create, case.path("b"), acl=[make_acl("nonsense", "x", all=True)])
-    looker.create(case.path("ip"), acl=[make_acl("ip", "127.0.0.0/8", all=True)])
-    looker.create(case.path("elsewhere"), acl=[make_acl("ip", "10.0.0.1", all=True)])
-    raises(NoAuthError, looker.get, case.path("elsewhere"))
+    raises(InvalidACLError, reader.create, case.path("b"), acl=[make_acl("auth", "", all=True)])
+    raises(InvalidACLError, reader.create, case.path("b"), acl=[make_acl("nonsense", "x", all=True)])
+    reader.create(case.path("ip"), acl=[make_acl("ip", "127.0.0.0/8", all=True)])
+    reader.create(case.path("elsewhere"), acl=[make_acl("ip", "10.0.0.1", all=True)])
+    raises(NoAuthError, reader.get, case.path("elsewhere"))
     equal(b"", case.zk.get(case.path("elsewhere"))[0])
 
 
@@ -200,14 +200,14 @@ def chroot(case):
     equal(["a"], client.get_children("/"))
 
 
-def four_letter_words(case):
+def four_letter_commands(case):
     equal("imok", case.zk.command(b"ruok"))
     assert "Mode: standalone" in case.zk.command(b"srvr")
     assert case.zk.command(b"mntr").startswith("zk_version\t")
     assert "clientPort=" in case.zk.command(b"conf")
     assert 2 <= case.zk.server_version()[1]
-    for word in (b"stat", b"cons", b"dump", b"envi", b"wchs", b"wchc", b"wchp", b"dirs", b"isro", b"hash", b"gtmk"):
-        assert case.zk.command(word), word
+    for command in (b"stat", b"cons", b"dump", b"envi", b"wchs", b"wchc", b"wchp", b"dirs", b"isro", b"hash", b"gtmk"):
+        assert case.zk.command(command), command
 
 
 CASES = [
@@ -223,5 +223,5 @@ CASES = [
     acls,
     default_acl,
     chroot,
-    four_letter_words,
+    four_letter_commands,
 ]

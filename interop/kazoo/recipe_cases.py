@@ -1,4 +1,4 @@
-"""kazoo's recipes, each on clients of their own."""
+"""Cases of kazoo's recipes, each with separate clients."""
 
 import datetime
 import threading
@@ -179,10 +179,10 @@ def set_partitioner(case):
     clients = [case.connect(), case.connect()]
     first = partition(clients[0], "one")
     first.wait_for_acquire(5)
-    eventually("one takes all", lambda: first.acquired)
+    eventually("the only member has all partitions", lambda: first.acquired)
     equal(set(range(6)), set(first))
     second = partition(clients[1], "two")
-    eventually("the newcomer is seen", lambda: first.release)
+    eventually("the second member is seen", lambda: first.release)
     first.release_set()
 
     def settled():
@@ -193,7 +193,7 @@ def set_partitioner(case):
                 each.release_set()
         return first.acquired and second.acquired
 
-    eventually("both have a part", settled)
+    eventually("both members have partitions", settled)
     equal((3, 3), (len(list(first)), len(list(second))))
     equal(set(range(6)), set(first) | set(second))
     first.finish()

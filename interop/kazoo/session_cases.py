@@ -1,9 +1,9 @@
-"""Sessions over lost connections, expiry and server restarts."""
+"""Cases of sessions during lost connections, expiry and server restarts."""
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.states import KazooState
-from stage import NotOurs
+from fixture import ExternalServer
 from suite import Events, Skip, equal, eventually, raises
 
 SHORT_TIMEOUT_S = 2.0
@@ -69,10 +69,10 @@ def expiry(case):
 def wrong_password(case):
     owner = case.connect()
     number, password = owner.client_id
-    other = KazooClient(hosts=case.stage.server, client_id=(number, bytes(16)), timeout=10.0)
+    other = KazooClient(hosts=case.fixture.server, client_id=(number, bytes(16)), timeout=10.0)
     case.clients.append(other)
     other.start(timeout=10)
-    # The server refuses the session and kazoo opens a new one.
+    # The server refuses the session, and kazoo opens a new one.
     assert other.client_id[0] != number, "the session is refused"
 
 
@@ -92,11 +92,11 @@ def server_restart(case):
     equal(b"1", seen.next())
     try:
         case.command("restart")
-    except NotOurs as why:
+    except ExternalServer as why:
         raise Skip(why)
     equal(b"mine", client.retry(client.get, case.path("e"))[0])
     equal(session, client.client_id)
-    eventually("the other client is back", lambda: case.zk.connected)
+    eventually("the other client is connected again", lambda: case.zk.connected)
     case.zk.retry(case.zk.set, case.path("a"), b"2")
     seen.wait_for("the new data", lambda all_seen: b"2" in all_seen)
 

@@ -1,4 +1,4 @@
-"""Runs cases one after the other and prints a line for each."""
+"""Runs cases one after the other and prints one line per case."""
 
 import sys
 import threading
@@ -12,18 +12,18 @@ WAIT_S = 10
 
 
 class Skip(Exception):
-    """Ends a case that this server cannot run."""
+    """Ends a case that cannot run on this server."""
 
 
 class Case:
-    """One running case: a node of its own to work below, and clients that are stopped when it ends."""
+    """A running case with a separate root node, and with clients that are stopped at its end."""
 
-    def __init__(self, stage, name):
-        self.stage = stage
+    def __init__(self, fixture, name):
+        self.fixture = fixture
         self.root = "/kazoo-" + name
         self.clients = []
         self.blocked = False
-        # Straight to the server, allowed everything, for preparing and looking.
+        # Without the proxy, authenticated as super, to prepare and inspect nodes.
         self.zk = self.connect(auth_data=[("digest", "super:test")])
         self.zk.delete(self.root, recursive=True)
         self.zk.create(self.root)
@@ -32,11 +32,11 @@ class Case:
         return self.root + "/" + rest
 
     def connect(self, **options):
-        return self._connect(self.stage.server, **options)
+        return self._connect(self.fixture.server, **options)
 
     def connect_by_proxy(self, **options):
-        """A client whose connection the control port can cut."""
-        return self._connect(self.stage.proxy, **options)
+        """A client whose connection goes through the proxy."""
+        return self._connect(self.fixture.proxy, **options)
 
     def _connect(self, hosts, **options):
         options.setdefault("timeout", 10.0)
@@ -45,20 +45,20 @@ class Case:
         client.start(timeout=WAIT_S)
         return client
 
-    def command(self, word):
-        self.blocked = word == "block"
-        self.stage.command(word)
+    def command(self, command):
+        self.blocked = command == "block"
+        self.fixture.command(command)
 
     def close(self):
         if self.blocked:
-            self.stage.command("open")
+            self.fixture.command("open")
         for client in reversed(self.clients):
             client.stop()
             client.close()
 
 
 class Events:
-    """A watch function that keeps what it is called with."""
+    """A watch function that stores the arguments of its calls."""
 
     def __init__(self):
         self.seen = []
@@ -102,7 +102,7 @@ def eventually(what, condition):
 
 
 def together(count, function):
-    """Runs a function on several threads at once; the first failure is raised."""
+    """Runs a function in several threads and raises the first failure."""
     failures = []
 
     def run(index):
@@ -118,17 +118,17 @@ def together(count, function):
         thread.join(CASE_TIMEOUT_S)
     if failures:
         raise failures[0]
-    assert not any(thread.is_alive() for thread in threads), "a thread hangs"
+    assert not any(thread.is_alive() for thread in threads), "a thread does not end"
 
 
-def run_cases(stage, name, cases, part=""):
-    """Runs all cases whose name contains `part`; returns the exit code."""
+def run_cases(fixture, name, cases, part=""):
+    """Runs all cases whose name contains `part` and returns the exit code."""
     passed = failed = skipped = 0
     for case in cases:
         if part not in case.__name__:
             continue
         start = time.monotonic()
-        outcome = run_case(stage, case)
+        outcome = run_case(fixture, case)
         if outcome is None:
             passed += 1
             print("ok   %s %d" % (case.__name__, (time.monotonic() - start) * 1000))
@@ -142,13 +142,13 @@ def run_cases(stage, name, cases, part=""):
     return 1 if failed else 0
 
 
-def run_case(stage, function):
-    outcome = [AssertionError("not done after %s s" % CASE_TIMEOUT_S)]
+def run_case(fixture, function):
+    outcome = [AssertionError("did not finish within %s s" % CASE_TIMEOUT_S)]
 
     def run():
         case = None
         try:
-            case = Case(stage, function.__name__)
+            case = Case(fixture, function.__name__)
             function(case)
             case.close()
             outcome[0] = None

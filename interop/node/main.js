@@ -1,11 +1,11 @@
 'use strict';
-// The node-zookeeper-client on one server: main.js server proxy control [part of a case name].
+// Cases for node-zookeeper-client on one server: main.js server proxy control [part of a case name].
 
 const { ACL, CreateMode, Exception, Id, Permission } = require('node-zookeeper-client');
-const { Events, Stage, equal, eventually, fails, run, sleep } = require('./suite');
+const { Events, Fixture, equal, eventually, fails, run, sleep } = require('./suite');
 
 const SHORT_TIMEOUT_MS = 2000;
-/** This client cannot send null data. */
+/** Not null, because this client cannot send null data. */
 const CHANGED = Buffer.from('changed');
 
 async function createAndStat(test) {
@@ -45,7 +45,7 @@ async function sequenceAndEphemeral(test) {
   const stat = await test.zk.exists(test.path('n-0000000001'));
   equal(owner.session, stat.ephemeralOwner.toString('hex'));
   owner.raw.close();
-  await eventually('the ephemeral node goes', async () => (await test.zk.getChildren(test.root)).names.length === 1);
+  await eventually('the ephemeral node is deleted', async () => (await test.zk.getChildren(test.root)).names.length === 1);
 }
 
 async function trees(test) {
@@ -53,7 +53,7 @@ async function trees(test) {
   await zk.mkdirp(test.path('a/b/c'));
   await test.node('a/d');
   const all = ['a', 'a/b', 'a/d'].map((rest) => test.path(rest));
-  // It lists one level only, whatever its name says.
+  // Despite its name, listSubTreeBFS lists one level only.
   equal(all, (await zk.listSubTreeBFS(test.path('a'))).sort());
   await zk.removeRecursive(test.path('a/b'), -1);
   equal(['d'], (await zk.getChildren(test.path('a'))).names);
@@ -127,12 +127,12 @@ async function acls(test) {
   const mine = (await bob.getACL(path)).acls[0];
   equal(['digest', 'bob:ikIaKsbtGweaHnb/jKn7OHqbunM='], [mine.id.scheme, mine.id.id]);
   equal(Permission.ALL, mine.permission);
-  const nobody = await test.connect();
-  await fails(Exception.NO_AUTH, nobody.getData(path));
-  await fails(Exception.NO_AUTH, nobody.setData(path, CHANGED, -1));
-  await fails(Exception.INVALID_ACL, nobody.create(test.path('b'), null, ACL.CREATOR_ALL_ACL));
+  const anonymous = await test.connect();
+  await fails(Exception.NO_AUTH, anonymous.getData(path));
+  await fails(Exception.NO_AUTH, anonymous.setData(path, CHANGED, -1));
+  await fails(Exception.INVALID_ACL, anonymous.create(test.path('b'), null, ACL.CREATOR_ALL_ACL));
   await bob.setACL(path, [new ACL(Permission.READ, new Id('ip', '127.0.0.1'))], -1);
-  equal('secret', (await nobody.getData(path)).data.toString());
+  equal('secret', (await anonymous.getData(path)).data.toString());
   await fails(Exception.NO_AUTH, bob.setData(path, CHANGED, -1));
   await test.zk.setData(path, CHANGED, -1);
 }
@@ -218,4 +218,4 @@ if (control === undefined) {
   console.error('usage: main.js server proxy control [part of a case name]');
   process.exit(2);
 }
-run(new Stage(server, proxy, control), CASES, part).then((code) => process.exit(code));
+run(new Fixture(server, proxy, control), CASES, part).then((code) => process.exit(code));

@@ -1,5 +1,5 @@
 'use strict';
-// Runs cases one after the other and prints a line for each.
+// Runs cases one after the other and prints one line per case.
 
 const net = require('net');
 const util = require('util');
@@ -9,32 +9,32 @@ const CASE_TIMEOUT_MS = 30000;
 const WAIT_MS = 10000;
 const QUIET_MS = 150;
 
-/** Ends a case that this server cannot run. */
+/** Ends a case that cannot run on this server. */
 class Skip extends Error {}
 
-/** The server under test, a proxy before it, and the port that disturbs both. */
-class Stage {
+/** The server under test, a proxy in front of it, and the control port that injects faults. */
+class Fixture {
   constructor(server, proxy, control) {
     Object.assign(this, { server, proxy, control });
   }
 
-  /** Sends a control command and waits until it has taken effect. */
-  async command(word) {
+  /** Sends a control command and waits for its reply, which follows its effect. */
+  async command(command) {
     const [host, port] = this.control.split(':');
     const socket = net.connect(Number(port), host);
-    socket.write(word + '\n');
-    let answer = '';
+    socket.write(command + '\n');
+    let reply = '';
     for await (const chunk of socket) {
-      answer += chunk;
-      if (answer.endsWith('\n')) break;
+      reply += chunk;
+      if (reply.endsWith('\n')) break;
     }
-    answer = answer.trim();
-    if (answer === 'error: not our server') throw new Skip('the server is not ours to restart');
-    if (answer !== 'ok') throw new Error(`${word}: ${answer}`);
+    reply = reply.trim();
+    if (reply === 'error: not our server') throw new Skip('xtask did not start the server');
+    if (reply !== 'ok') throw new Error(`${command}: ${reply}`);
   }
 }
 
-/** A client with promises in place of callbacks. */
+/** A client with promises instead of callbacks. */
 class Client {
   constructor(address, options = {}) {
     this.raw = zookeeper.createClient(address, { sessionTimeout: 10000, spinDelay: 50, ...options });
@@ -80,7 +80,7 @@ class Client {
   }
 }
 
-/** Things that have happened, in order. */
+/** A queue of events that a case waits for. */
 class Events {
   constructor() {
     this.items = [];
@@ -112,49 +112,49 @@ class Events {
     equal(undefined, await this.next(QUIET_MS));
   }
 
-  /** Skips items until this one. */
+  /** Skips items until the wanted one. */
   async awaitItem(wanted) {
     for (;;) {
       const item = await this.next();
-      if (item === undefined) throw new Error(`${wanted} did not come`);
+      if (item === undefined) throw new Error(`${wanted} did not arrive`);
       if (item === wanted) return;
     }
   }
 }
 
-/** One running case: a node of its own to work below, and clients that are closed when it ends. */
+/** A running case with a separate root node, and with clients that are closed at its end. */
 class Case {
-  constructor(stage, name) {
-    this.stage = stage;
+  constructor(fixture, name) {
+    this.fixture = fixture;
     this.root = '/node-' + name.replaceAll(' ', '-');
     this.clients = [];
   }
 
   async begin() {
-    // Straight to the server, allowed everything, for preparing and looking.
+    // Without the proxy, authenticated as super, to prepare and inspect nodes.
     this.zk = await this.connect();
     this.zk.raw.addAuthInfo('digest', Buffer.from('super:test'));
     if (await this.zk.exists(this.root)) await this.removeTree(this.root);
     await this.zk.create(this.root);
   }
 
-  /** The client's own removeRecursive sees one level only. */
+  /** Replaces the client's removeRecursive, which lists one level only. */
   async removeTree(path) {
     for (const name of (await this.zk.getChildren(path)).names) await this.removeTree(`${path}/${name}`);
     await this.zk.remove(path, -1);
   }
 
   async end() {
-    await this.stage.command('open');
+    await this.fixture.command('open');
     this.clients.forEach((client) => client.raw.close());
   }
 
   connect(options) {
-    return this.open(this.stage.server, options);
+    return this.open(this.fixture.server, options);
   }
 
   connectByProxy(options) {
-    return this.open(this.stage.proxy, options);
+    return this.open(this.fixture.proxy, options);
   }
 
   open(address, options) {
@@ -171,19 +171,19 @@ class Case {
     return this.zk.create(this.path(rest), Buffer.from(data));
   }
 
-  command(word) {
-    return this.stage.command(word);
+  command(command) {
+    return this.fixture.command(command);
   }
 }
 
-/** Runs all cases whose name contains `part`; returns the exit code. */
-async function run(stage, cases, part = '') {
+/** Runs all cases whose name contains `part` and returns the exit code. */
+async function run(fixture, cases, part = '') {
   let passed = 0;
   let failed = 0;
   let skipped = 0;
   for (const [name, body] of cases.filter(([name]) => name.includes(part))) {
     const start = Date.now();
-    const test = new Case(stage, name);
+    const test = new Case(fixture, name);
     try {
       await withTimeout(test.begin().then(() => body(test)));
       passed += 1;
@@ -207,7 +207,7 @@ async function run(stage, cases, part = '') {
 function withTimeout(work) {
   let timer;
   const late = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`not done after ${CASE_TIMEOUT_MS} ms`)), CASE_TIMEOUT_MS);
+    timer = setTimeout(() => reject(new Error(`did not finish within ${CASE_TIMEOUT_MS} ms`)), CASE_TIMEOUT_MS);
   });
   return Promise.race([work, late]).finally(() => clearTimeout(timer));
 }
@@ -241,4 +241,4 @@ function sleep(ms) {
   return new Promise((resolve) => setTimeout(resolve, ms));
 }
 
-module.exports = { Events, Stage, equal, eventually, fails, run, sleep };
+module.exports = { Events, Fixture, equal, eventually, fails, run, sleep };

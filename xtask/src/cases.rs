@@ -4,7 +4,7 @@
 //! and prints one line per case. A case that is due and has no test is `open`; a failed test is an error. A weakness that
 //! we cannot fix without breaking clients is `kept`: `COMPAT.md` mentions it, and its test shows it.
 //!
-//! `--write` puts the list of cases into `docs/requirements.md`, without running a test.
+//! `--write` puts the list of cases into `docs/reference/requirements.md`, without running a test.
 
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Flags of `cargo xtask cases`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Write the list of cases into `docs/requirements.md` and run no tests.
+    /// Write the list of cases into `docs/reference/requirements.md` and run no tests.
     #[arg(long)]
     write: bool,
 }
@@ -31,7 +31,7 @@ enum Due {
 }
 
 impl Due {
-    /// The cell of the table in `docs/requirements.md`.
+    /// The cell of the table in `docs/reference/requirements.md`.
     fn cell(self) -> &'static str {
         match self {
             Self::Now => "now",
@@ -285,7 +285,7 @@ fn numbers(name: &str) -> impl Iterator<Item = u32> {
     name.split('_').filter_map(|word| word.strip_prefix('k')?.parse().ok())
 }
 
-const PAGE: &str = "docs/requirements.md";
+const PAGE: &str = "docs/reference/requirements.md";
 const BEGIN: &str = "<!-- cases: cargo xtask cases --write -->\n";
 const END: &str = "<!-- end of cases -->\n";
 
@@ -297,8 +297,9 @@ fn write_page() -> Result<()> {
 
 /// The page with the list of cases between its two markers.
 fn with_table(page: &str) -> Result<String> {
-    let (before, rest) = page.split_once(BEGIN).context("docs/requirements.md has no place for the list of cases")?;
-    let (_, after) = rest.split_once(END).context("the list of cases in docs/requirements.md has no end")?;
+    let (before, rest) =
+        page.split_once(BEGIN).context("docs/reference/requirements.md has no place for the list of cases")?;
+    let (_, after) = rest.split_once(END).context("the list of cases in docs/reference/requirements.md has no end")?;
     let mut table = "| number | due | what must hold |\n|---|---|---|\n".to_owned();
     for Case(number, due, statement) in CASES {
         table.extend([&*format!("| K{number} | {} | {statement} |\n", due.cell())]);

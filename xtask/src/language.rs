@@ -1,5 +1,4 @@
-//! `cargo xtask words`: how plain the language of the project is, in figures. The rules themselves run in
-//! `cargo xtask tidy`.
+//! `cargo xtask words`: counts of what the language rules are about. `cargo xtask tidy` enforces the rules.
 
 pub(crate) mod prose;
 pub(crate) mod rules;
@@ -11,12 +10,9 @@ use anyhow::Result;
 use crate::interop::workspace::Workspace;
 use prose::{Block, Kind};
 
-/// Pronouns without a referent, of which the figures count comment lines.
-const PRONOUNS: [&str; 4] = ["somebody", "nobody", "whoever", "whom"];
-/// Words of the field that comments of a coordination service are expected to use.
+/// Technical terms that the comments of a coordination service are expected to contain.
 const FIELD_WORDS: [&str; 3] = ["commit", "fsync", "back-pressure"];
 
-/// What is counted over all Rust files.
 #[derive(Default)]
 struct Counts {
     comment_lines: usize,
@@ -37,7 +33,8 @@ impl Counts {
         self.comment_lines += block.lines.len();
         for line in &block.lines {
             let line = line.to_lowercase();
-            self.pronoun_lines += usize::from(PRONOUNS.iter().any(|word| rules::places(&line, word).next().is_some()));
+            self.pronoun_lines +=
+                usize::from(rules::PRONOUNS.iter().any(|word| rules::places(&line, word).next().is_some()));
         }
         let text = block.text();
         let text = text.to_lowercase();
@@ -54,7 +51,7 @@ impl Counts {
         let per_1000 = |count: usize| format!("{:.1}", count as f64 * 1000.0 / self.comment_lines.max(1) as f64);
         let mut rows = vec![
             ("comment lines".to_owned(), self.comment_lines.to_string()),
-            (format!("comment lines with {}, per 1000", PRONOUNS.join("/")), per_1000(self.pronoun_lines)),
+            (format!("comment lines with {}, per 1000", rules::PRONOUNS.join("/")), per_1000(self.pronoun_lines)),
             ("clauses that start with \"Who\", per 1000 comment lines".to_owned(), per_1000(self.who_clauses)),
         ];
         for (word, count) in FIELD_WORDS.iter().zip(self.field_words) {
@@ -66,8 +63,8 @@ impl Counts {
             ("banned words in comments and literals".to_owned(), self.banned.to_string()),
             ("names of public types that occur twice".to_owned(), repeated.to_string()),
         ]);
-        rows.iter().fold(String::new(), |mut text, (what, figure)| {
-            let _ = writeln!(text, "| {what} | {figure} |");
+        rows.iter().fold(String::new(), |mut text, (what, count)| {
+            let _ = writeln!(text, "| {what} | {count} |");
             text
         })
     }
@@ -79,16 +76,15 @@ fn is_clause_start(before: &str) -> bool {
     before.is_empty() || before.ends_with(['.', ':', ';', ','])
 }
 
-/// Prints the figures of all Rust files that git knows.
+/// Prints the counts of all source files that git tracks.
 pub(crate) fn run() -> Result<()> {
     let (mut counts, mut types) = (Counts::default(), rules::PublicTypes::default());
     let workspace = Workspace::find();
-    for path in workspace.files()?.iter().filter(|path| path.ends_with(".rs")) {
-        let Ok(source) = std::fs::read_to_string(workspace.root().join(path)) else { continue }; // deleted, not yet committed
-        prose::of_rust(&source).iter().for_each(|block| counts.add(block));
-        if path.contains("/src/") {
-            types.add(path, &source);
-        }
+    for path in workspace.files()?.iter().filter(|path| !path.ends_with(".md")) {
+        let Ok(source) = std::fs::read_to_string(workspace.root().join(path)) else { continue }; // binary, or deleted
+        let Some(blocks) = prose::of_file(path, &source) else { continue };
+        blocks.iter().for_each(|block| counts.add(block));
+        types.add(path, &source);
     }
     print!("{}", counts.report(types.repeated().count()));
     Ok(())

@@ -1,4 +1,4 @@
-//! Project tasks: `cargo xtask <task>`. One module per task; each owns its flags and its work.
+//! Project tasks: `cargo xtask <task>`. One module per task, with its flags.
 
 mod cases;
 mod interop;
@@ -21,24 +21,24 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run the regression tests of known ZooKeeper bugs, or list the bugs in `docs/requirements.md`.
+    /// Run the regression tests of known ZooKeeper bugs, or list the bugs in `docs/reference/requirements.md`.
     Cases(cases::Args),
-    /// Check small rules about the sources.
+    /// Check the sources against rules that neither rustc nor clippy has.
     Tidy,
-    /// Count how plain the language of comments is.
+    /// Count banned words, filler comments and shared type names.
     Words,
-    /// Measure Oxkeeper and Apache side by side.
+    /// Benchmark Oxkeeper and Apache alternately.
     Perf(perf::Args),
-    /// Simulate a server under faults, for as many seeds as wished.
+    /// Simulate servers and ensembles under faults, one run per seed.
     Sim(sim::Args),
-    /// Take guards away one by one and see whether the simulator notices.
+    /// Remove guards from the code one by one and check that the simulator or a test fails.
     Mutations(mutations::Args),
-    /// Run real ZooKeeper clients, and Apache's own server, against ours.
+    /// Test with real ZooKeeper clients and with Apache servers.
     Interop(interop::Args),
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().task {
+    let result = match Cli::parse().task {
         Task::Cases(args) => cases::run(&args),
         Task::Tidy => tidy::run(),
         Task::Words => language::run(),
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),
     };
-    match done {
+    match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("error: {e:#}");

@@ -1,7 +1,7 @@
-//! `cargo xtask perf`: every workload of the goals on Oxkeeper and Apache in turn; writes the tables in
-//! `docs/performance.md` and all figures to `docs/performance.json`.
+//! `cargo xtask perf`: benchmarks Oxkeeper and Apache alternately, with every workload that has a goal. Writes the
+//! tables in `docs/operate/performance.md` and all measurements to `docs/operate/performance.json`.
 
-use crate::interop::peers::{Software, apache, free_port};
+use crate::interop::servers::{Software, apache, free_port};
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result};
 use ox_bench::perf::server::ServerCommand;
@@ -11,26 +11,25 @@ use std::time::Duration;
 /// Flags of `cargo xtask perf`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Rounds for each server and workload.
+    /// Rounds per server and workload.
     #[arg(long, default_value_t = 4)]
     rounds: u32,
-    /// Seconds of a round.
+    /// Length of a round in seconds.
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// The largest tree.
+    /// Number of nodes in the largest tree.
     #[arg(long, default_value_t = 1_000_000)]
     nodes: u32,
-    /// Only these sections.
+    /// Run only these sections, separated by commas.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 }
 
-/// Measures and writes the page.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
-    Software::Oxkeeper.provide(&workspace)?;
-    Software::Apache.provide(&workspace)?;
-    let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("make a directory")?;
+    Software::Oxkeeper.prepare(&workspace)?;
+    Software::Apache.prepare(&workspace)?;
+    let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("create a temporary directory")?;
     let binary = workspace.target().join("release/oxkeeper");
     let ours = vec![binary.display().to_string(), "server".into(), "{config}".into(), "--log".into(), "warn".into()];
     let classes = apache::class_path(&workspace, dir.path())?;
@@ -39,7 +38,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ServerCommand::new("Oxkeeper", ours, dir.path().join("oxkeeper"), free_port()?),
         ServerCommand::java("Apache 3.9.3", java.map(str::to_owned).to_vec(), dir.path().join("apache"), free_port()?),
     ];
-    let docs = workspace.root().join("docs");
+    let docs = workspace.root().join("docs/operate");
     let mut config = PerfConfig::new(servers, docs.join("performance.md"), docs.join("performance.json"));
     config.rounds = args.rounds;
     config.round = Duration::from_secs(args.seconds);

@@ -1,6 +1,6 @@
-//! `cargo xtask sim`: as many seeds of the simulator as wished, on all cores.
+//! `cargo xtask sim`: builds the simulator and runs a range of seeds on all cores.
 //!
-//! Built with the profile `sim`: as fast as a release, but a panic fails its own seed only.
+//! The profile `sim` is as fast as `release` but unwinds, so that a panic fails one seed and not the whole run.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;
@@ -8,30 +8,30 @@ use std::process::Command;
 /// Flags of `cargo xtask sim`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// How many.
+    /// Number of seeds to run.
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
-    /// The first of them.
+    /// First seed of the range.
     #[arg(long, default_value_t = 0)]
     from: u64,
-    /// Requests of each client, in place of what the seed says.
+    /// Requests per client, instead of the number that the seed determines.
     #[arg(long)]
     steps: Option<u64>,
-    /// Run every seed twice and compare.
+    /// Run every seed twice and compare the traces.
     #[arg(long)]
     twice: bool,
-    /// Runs at the same time; all cores by default.
+    /// Number of runs in parallel. Default: one per core.
     #[arg(long)]
     threads: Option<usize>,
-    /// Only ensembles of so many voters, in place of what the seed says.
+    /// Number of voters, instead of the number that the seed determines.
     #[arg(long)]
     voters: Option<usize>,
-    /// Ensembles with more of one kind of trouble: damage, sessions, read-only, epochs, changes, disks, ways, one-way or links.
+    /// Fault profile, which makes one kind of fault frequent: damage, sessions, read-only, epochs, changes, disks, ways,
+    /// one-way or links.
     #[arg(long)]
     storm: Option<String>,
 }
 
-/// Builds the simulator and runs it.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut command = Command::new(env!("CARGO"));
     command.args(["run", "--quiet", "--profile", "sim", "--package", "ox-sim", "--"]);
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.twice {
         command.arg("--twice");
     }
-    eprintln!("building the simulator, which takes some minutes the first time");
+    eprintln!("building the simulator (the first build takes some minutes)");
     let status = command.status().context("run cargo")?;
     if !status.success() {
         bail!("some seeds failed");

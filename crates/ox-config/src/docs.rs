@@ -1,4 +1,4 @@
-//! Generates `docs/config.md` from the key table.
+//! Generates `docs/reference/config.md` from the key table.
 
 use std::fmt::Write as _;
 

@@ -1,6 +1,6 @@
 //! The key table: every setting that `zoo.cfg`, `-D` or the Java start scripts may carry, one row each.
 //!
-//! Parser, effective values, warnings and `docs/config.md` are all derived from it. A row is: name, source, reader,
+//! Parser, effective values, warnings and `docs/reference/config.md` are all derived from it. A row is: name, source, reader,
 //! default, unit, class, status (see [`crate::key`]); its doc comment is its description on the page. A trailing `*`
 //! makes a row match every name with that prefix; an exact row precedes its family.
 

@@ -1,6 +1,6 @@
 //! Parses and validates `zoo.cfg`, system properties and arguments into a [`Config`].
 //!
-//! [`SECTIONS`] is the single table of settings; parser, effective values, warnings and the page `docs/config.md` are
+//! [`SECTIONS`] is the single table of settings; parser, effective values, warnings and the page `docs/reference/config.md` are
 //! derived from it. A configuration is refused exactly where Apache ZooKeeper refuses it, and also where it requires
 //! something whose silent absence would do harm: protection, or an ensemble. `testdata/validation.txt` records Apache's
 //! behaviour.

@@ -1,7 +1,7 @@
 //! The metrics: one table with names, kinds and what they mean, and the struct that holds the figures.
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
-//! order, `docs/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
+//! order, `docs/reference/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
 //! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
 //! figures by server, which are looked up once per connection or seldom.
 //!

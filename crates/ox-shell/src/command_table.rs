@@ -1,4 +1,4 @@
-//! Generates the command table of `docs/shell.md`.
+//! Generates the command table of `docs/develop/shell.md`.
 
 use crate::commands::{COMMANDS, CommandSpec};
 

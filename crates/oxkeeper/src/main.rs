@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Gives memory back to the system some seconds after it was freed, by a thread of its own, also in a server that has
-/// nothing to do. The C library keeps what a flood of requests has left behind (figures in `docs/performance.md`).
+/// nothing to do. The C library keeps what a flood of requests has left behind (figures in `docs/operate/performance.md`).
 #[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;

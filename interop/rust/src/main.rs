@@ -1,4 +1,4 @@
-//! The crate zookeeper-client on one server: `suite server proxy control [part of a case name]`.
+//! Cases for the crate zookeeper-client on one server: `suite server proxy control [part of a case name]`.
 
 mod nodes;
 mod sessions;
@@ -7,7 +7,7 @@ mod watches;
 
 use std::process::ExitCode;
 
-use suite::{Stage, Suite};
+use suite::{Fixture, Suite};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -15,11 +15,11 @@ fn main() -> ExitCode {
         eprintln!("usage: suite server proxy control [part of a case name]");
         return ExitCode::from(2);
     };
-    let stage = Stage { server: server.clone(), proxy: proxy.clone(), control: control.clone() };
+    let fixture = Fixture { server: server.clone(), proxy: proxy.clone(), control: control.clone() };
     let filter = rest.first().cloned().unwrap_or_default();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("build the runtime");
     tokio::task::LocalSet::new().block_on(&runtime, async {
-        let mut suite = Suite::new(stage, filter);
+        let mut suite = Suite::new(fixture, filter);
         nodes::run(&mut suite).await;
         watches::run(&mut suite).await;
         sessions::run(&mut suite).await;

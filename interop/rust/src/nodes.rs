@@ -1,4 +1,4 @@
-//! Nodes of all kinds, transactions, access control.
+//! Cases of nodes of all kinds, transactions and access control.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ async fn large_data(case: &Case) {
     assert!(case.zk.get_data(&case.path("a")).await.unwrap().0 == data);
 }
 
-/// Requests are sent when made, before their answers are awaited; answers keep the order.
+/// The client sends requests before their replies are awaited; replies keep the order.
 async fn pipelined(case: &Case) {
     let path = case.node("a", "").await;
     let writes: Vec<_> = (0..300).map(|i: i32| case.zk.set_data(&path, &i.to_be_bytes(), Some(i))).collect();
@@ -161,19 +161,19 @@ async fn acl(case: &Case) {
     bob.create(&path, b"secret", &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
     let mine = Acl::new(Permission::ALL, AuthId::new("digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM="));
     assert_eq!(vec![mine], bob.get_acl(&path).await.unwrap().0);
-    let nobody = case.connect().await;
-    assert_eq!(Err(Error::NoAuth), nobody.get_data(&path).await.map(drop));
-    assert_eq!(Err(Error::NoAuth), nobody.set_data(&path, b"", None).await.map(drop));
+    let anonymous = case.connect().await;
+    assert_eq!(Err(Error::NoAuth), anonymous.get_data(&path).await.map(drop));
+    assert_eq!(Err(Error::NoAuth), anonymous.set_data(&path, b"", None).await.map(drop));
     let stat =
         bob.set_acl(&path, &[Acl::new(Permission::READ, AuthId::new("ip", "127.0.0.1"))], Some(0)).await.unwrap();
     assert_eq!(1, stat.aversion);
-    assert_eq!(b"secret", nobody.get_data(&path).await.unwrap().0.as_slice());
+    assert_eq!(b"secret", anonymous.get_data(&path).await.unwrap().0.as_slice());
     assert_eq!(Err(Error::NoAuth), bob.set_data(&path, b"", None).await.map(drop));
     case.zk.set_data(&path, b"by super", None).await.unwrap();
 }
 
 async fn chroot(case: &Case) {
-    let inside = case.connect().await.chroot(&case.root).unwrap_or_else(|_| panic!("a valid path"));
+    let inside = case.connect().await.chroot(&case.root).unwrap_or_else(|_| panic!("the path is invalid"));
     inside.create("/a", b"x", &OPEN).await.unwrap();
     assert_eq!(b"x", case.zk.get_data(&case.path("a")).await.unwrap().0.as_slice());
     assert_eq!(vec!["a".to_owned()], inside.list_children("/").await.unwrap());
@@ -186,16 +186,20 @@ async fn lock(case: &Case) {
     let held = first.lock(LockPrefix::new_curator(&dir, "latch-").unwrap(), b"", options()).await.unwrap();
     let waiting = second.lock(LockPrefix::new_curator(&dir, "latch-").unwrap(), b"", options());
     tokio::pin!(waiting);
-    assert!(tokio::time::timeout(Duration::from_millis(200), &mut waiting).await.is_err(), "a held lock is not given");
+    assert!(
+        tokio::time::timeout(Duration::from_millis(200), &mut waiting).await.is_err(),
+        "a held lock is not granted"
+    );
     held.create(&case.path("made-under-lock"), b"", &OPEN).await.unwrap();
     drop(held);
-    let next = tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("a freed lock is given").unwrap();
+    let next =
+        tokio::time::timeout(Duration::from_secs(5), waiting).await.expect("a released lock is granted").unwrap();
     drop(next);
 }
 
 async fn config(case: &Case) {
     case.zk.get_config().await.unwrap();
-    let nobody = case.connect().await;
+    let anonymous = case.connect().await;
     let change = EnsembleUpdate::New { ensemble: ["server.9=localhost:1:2"].into_iter() };
-    assert_eq!(Err(Error::ReconfigDisabled), nobody.update_ensemble(change, None).await.map(drop));
+    assert_eq!(Err(Error::ReconfigDisabled), anonymous.update_ensemble(change, None).await.map(drop));
 }

@@ -1,10 +1,10 @@
-//! Sessions over lost connections, expiry and server restarts.
+//! Cases of sessions during lost connections, expiry and server restarts.
 
 use std::time::Duration;
 
 use zookeeper_client::{Acls, Client, CreateMode, Error, EventType, SessionState};
 
-use crate::suite::{Case, EPHEMERAL, SESSION_TIMEOUT, SHORT_TIMEOUT, Suite, await_answer, await_state, expect_once};
+use crate::suite::{Case, EPHEMERAL, SESSION_TIMEOUT, SHORT_TIMEOUT, Suite, await_reply, await_state, expect_once};
 
 pub async fn run(suite: &mut Suite) {
     suite.test("reattach", reattach).await;
@@ -17,11 +17,11 @@ pub async fn run(suite: &mut Suite) {
 
 async fn reattach(case: &Case) {
     let connector = Client::connector().with_session_timeout(SESSION_TIMEOUT).with_detached();
-    let first = connector.connect(&case.stage.server).await.unwrap();
+    let first = connector.connect(&case.fixture.server).await.unwrap();
     first.create(&case.path("e"), b"mine", &EPHEMERAL).await.unwrap();
     let session = first.into_session();
     let id = session.id();
-    let second = Client::connector().with_session(session).connect(&case.stage.server).await.unwrap();
+    let second = Client::connector().with_session(session).connect(&case.fixture.server).await.unwrap();
     assert_eq!(id, second.session_id());
     assert_eq!(b"mine", second.get_data(&case.path("e")).await.unwrap().0.as_slice());
 }
@@ -35,7 +35,7 @@ async fn reconnect(case: &Case) {
     let (_, _, data) = client.get_and_watch_data(&changed).await.unwrap();
     let (_, children) = client.list_and_watch_children(&parent).await.unwrap();
     let (_, exists) = client.check_and_watch_stat(&created).await.unwrap();
-    // Not a persistent watch: this version of the client does not set those again.
+    // Not a persistent watch, because this version of the client does not set it again.
     let (_, _, quiet) = client.get_and_watch_data(&same).await.unwrap();
     case.command("block").await;
     await_state(&mut states, SessionState::Disconnected).await;
@@ -57,7 +57,7 @@ async fn reconnect_authenticates(case: &Case) {
     let path = case.path("a");
     client.create(&path, b"x", &CreateMode::Persistent.with_acls(Acls::creator_all())).await.unwrap();
     case.command("drop").await;
-    await_answer(&client).await;
+    await_reply(&client).await;
     client.get_data(&path).await.unwrap();
 }
 
@@ -87,7 +87,7 @@ async fn server_restart(case: &Case) {
     let path = case.node("a", "before").await;
     let (_, _, changed) = client.get_and_watch_data(&path).await.unwrap();
     case.command("restart").await;
-    await_answer(&client).await;
+    await_reply(&client).await;
     let stat = client.check_stat(&case.path("e")).await.unwrap().unwrap();
     assert_eq!(client.session_id().0, stat.ephemeral_owner);
     client.set_data(&path, b"after", Some(0)).await.unwrap();

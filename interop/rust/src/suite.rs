@@ -1,4 +1,4 @@
-//! Runs cases one after the other and prints a line for each.
+//! Runs cases one after the other and prints one line per case.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -19,19 +19,19 @@ pub const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
 pub const OPEN: CreateOptions<'static> = CreateMode::Persistent.with_acls(Acls::anyone_all());
 pub const EPHEMERAL: CreateOptions<'static> = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
 
-/// The server under test, a proxy before it, and the port that disturbs both.
+/// The server under test, a proxy in front of it, and the control port that injects faults.
 #[derive(Clone)]
-pub struct Stage {
+pub struct Fixture {
     pub server: String,
     pub proxy: String,
     pub control: String,
 }
 
-/// Ends a case, by panic, that this server cannot run.
+/// The payload of a panic that ends a case which cannot run on this server.
 struct Skip(&'static str);
 
 pub struct Suite {
-    stage: Stage,
+    fixture: Fixture,
     filter: String,
     passed: usize,
     failed: usize,
@@ -39,24 +39,24 @@ pub struct Suite {
 }
 
 impl Suite {
-    pub fn new(stage: Stage, filter: String) -> Self {
+    pub fn new(fixture: Fixture, filter: String) -> Self {
         std::panic::set_hook(Box::new(|panic| {
             if panic.payload().downcast_ref::<Skip>().is_none() {
                 eprintln!("{panic}");
             }
         }));
-        Suite { stage, filter, passed: 0, failed: 0, skipped: 0 }
+        Suite { fixture, filter, passed: 0, failed: 0, skipped: 0 }
     }
 
-    /// Runs one case; it fails by panicking.
+    /// Runs a case, which fails by a panic.
     pub async fn test(&mut self, name: &str, body: impl AsyncFn(&Case) + 'static) {
         if !name.contains(&self.filter) {
             return;
         }
         let start = Instant::now();
-        let (stage, root) = (self.stage.clone(), format!("/rust-{}", name.replace(' ', "-")));
+        let (fixture, root) = (self.fixture.clone(), format!("/rust-{}", name.replace(' ', "-")));
         let mut task = tokio::task::spawn_local(async move {
-            let case = Case::begin(stage, root).await;
+            let case = Case::start(fixture, root).await;
             body(&case).await;
         });
         let failure = match timeout(CASE_TIMEOUT, &mut task).await {
@@ -72,23 +72,23 @@ impl Suite {
             },
             Err(_) => {
                 task.abort();
-                Some(format!("not done after {CASE_TIMEOUT:?}"))
+                Some(format!("did not finish within {CASE_TIMEOUT:?}"))
             }
         };
-        self.stage.command("open").await;
+        self.fixture.command("open").await;
         match failure {
             None => {
                 self.passed += 1;
                 println!("ok   {name} {}", start.elapsed().as_millis());
             }
-            Some(why) => {
+            Some(reason) => {
                 self.failed += 1;
-                println!("fail {name} {}", why.replace('\n', " "));
+                println!("fail {name} {}", reason.replace('\n', " "));
             }
         }
     }
 
-    /// Prints the closing line.
+    /// Prints the summary line and returns the exit code.
     pub fn finish(&self) -> ExitCode {
         println!("rust: {} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped);
         if self.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
@@ -103,43 +103,43 @@ fn message(panic: &(dyn std::any::Any + Send)) -> String {
     }
 }
 
-impl Stage {
-    /// Sends a control command and waits until it has taken effect.
-    pub async fn command(&self, word: &str) {
+impl Fixture {
+    /// Sends a control command and waits for its reply, which follows its effect.
+    pub async fn command(&self, command: &str) {
         let mut stream = TcpStream::connect(&self.control).await.unwrap();
-        stream.write_all(format!("{word}\n").as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        BufReader::new(stream).read_line(&mut answer).await.unwrap();
-        match answer.trim() {
+        stream.write_all(format!("{command}\n").as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        BufReader::new(stream).read_line(&mut reply).await.unwrap();
+        match reply.trim() {
             "ok" => (),
-            "error: not our server" => std::panic::panic_any(Skip("the server is not ours to restart")),
-            other => panic!("{word}: {other}"),
+            "error: not our server" => std::panic::panic_any(Skip("xtask did not start the server")),
+            other => panic!("{command}: {other}"),
         }
     }
 }
 
-/// One running case: a node of its own to work below.
+/// A running case with a separate root node.
 pub struct Case {
-    pub stage: Stage,
+    pub fixture: Fixture,
     pub root: String,
-    /// Straight to the server, allowed everything, for preparing and looking.
+    /// Without the proxy, authenticated as super, to prepare and inspect nodes.
     pub zk: Client,
 }
 
 impl Case {
-    async fn begin(stage: Stage, root: String) -> Case {
-        let zk = connect(&stage.server, SESSION_TIMEOUT).await;
+    async fn start(fixture: Fixture, root: String) -> Case {
+        let zk = connect(&fixture.server, SESSION_TIMEOUT).await;
         zk.auth("digest", b"super:test").await.unwrap();
         delete_tree(&zk, &root).await;
         zk.create(&root, b"", &OPEN).await.unwrap();
-        Case { stage, root, zk }
+        Case { fixture, root, zk }
     }
 
     pub fn path(&self, rest: &str) -> String {
         format!("{}/{rest}", self.root)
     }
 
-    /// Creates a persistent, open node and returns its path.
+    /// Creates a persistent node with an open ACL and returns its path.
     pub async fn node(&self, rest: &str, data: &str) -> String {
         let path = self.path(rest);
         self.zk.create(&path, data.as_bytes(), &OPEN).await.unwrap();
@@ -150,18 +150,18 @@ impl Case {
         self.zk.set_data(path, b"touched", None).await.unwrap();
     }
 
-    /// A client straight to the server.
+    /// A client that connects without the proxy.
     pub async fn connect(&self) -> Client {
-        connect(&self.stage.server, SESSION_TIMEOUT).await
+        connect(&self.fixture.server, SESSION_TIMEOUT).await
     }
 
-    /// A client whose connection the control port can cut.
+    /// A client that connects through the proxy.
     pub async fn connect_by_proxy(&self, session_timeout: Duration) -> Client {
-        connect(&self.stage.proxy, session_timeout).await
+        connect(&self.fixture.proxy, session_timeout).await
     }
 
-    pub async fn command(&self, word: &str) {
-        self.stage.command(word).await;
+    pub async fn command(&self, command: &str) {
+        self.fixture.command(command).await;
     }
 }
 
@@ -171,27 +171,27 @@ async fn connect(address: &str, session_timeout: Duration) -> Client {
 }
 
 async fn delete_tree(zk: &Client, root: &str) {
-    let mut found = vec![root.to_owned()];
+    let mut paths = vec![root.to_owned()];
     let mut next = 0;
-    while let Some(path) = found.get(next).cloned() {
+    while let Some(path) = paths.get(next).cloned() {
         match zk.list_children(&path).await {
-            Ok(names) => found.extend(names.iter().map(|name| format!("{path}/{name}"))),
+            Ok(names) => paths.extend(names.iter().map(|name| format!("{path}/{name}"))),
             Err(Error::NoNode) => return,
             Err(e) => panic!("{path}: {e}"),
         }
         next += 1;
     }
-    for path in found.iter().rev() {
+    for path in paths.iter().rev() {
         zk.delete(path, None).await.unwrap();
     }
 }
 
-/// Checks the event of a one-shot watch; returns its zxid.
+/// Checks the event of a one-shot watch and returns its zxid.
 pub async fn expect_once(watcher: OneshotWatcher, kind: EventType, path: &str) -> i64 {
     check(timeout(WAIT, watcher.changed()).await.expect("no event"), kind, path)
 }
 
-/// Checks the next event of a persistent watch; returns its zxid.
+/// Checks the next event of a persistent watch and returns its zxid.
 pub async fn expect(watcher: &mut PersistentWatcher, kind: EventType, path: &str) -> i64 {
     check(timeout(WAIT, watcher.changed()).await.expect("no event"), kind, path)
 }
@@ -201,27 +201,27 @@ fn check(event: WatchedEvent, kind: EventType, path: &str) -> i64 {
     event.zxid
 }
 
-/// Skips session states until this one. A state that has passed before anybody looked is never seen.
+/// Skips session states until the wanted one. A state that ended before this call is never seen.
 pub async fn await_state(states: &mut StateWatcher, wanted: SessionState) {
     timeout(WAIT, async { while states.changed().await != wanted {} }).await.expect("session state not reached");
 }
 
-/// Waits until a client whose connection was cut has another one.
-pub async fn await_answer(client: &Client) {
-    let answered = async {
+/// Waits until a client has reconnected after a lost connection.
+pub async fn await_reply(client: &Client) {
+    let replied = async {
         while client.check_stat("/").await == Err(Error::ConnectionLoss) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(WAIT, answered).await.expect("no connection");
+    timeout(WAIT, replied).await.expect("no connection");
 }
 
-/// Waits until a node is gone.
+/// Waits until a node does not exist.
 pub async fn await_absence(zk: &Client, path: &str) {
     let gone = async {
         while zk.check_stat(path).await.unwrap().is_some() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(WAIT, gone).await.expect("the node stays");
+    timeout(WAIT, gone).await.expect("the node is not deleted");
 }

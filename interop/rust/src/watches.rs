@@ -1,4 +1,4 @@
-//! Watches, with the zxids that servers since 3.9 send in notifications.
+//! Cases of watches, with the zxids that servers since 3.9 send in events.
 
 use zookeeper_client::{AddWatchMode, Error, EventType};
 
@@ -61,7 +61,7 @@ async fn recursive(case: &Case) {
     expect(&mut watcher, EventType::NodeDeleted, &child).await;
 }
 
-#[expect(deprecated, reason = "dropping a watcher gives no answer to check")]
+#[expect(deprecated, reason = "dropping a watcher returns no result to check")]
 async fn removed(case: &Case) {
     let path = case.node("a", "").await;
     let (_, _, data) = case.zk.get_and_watch_data(&path).await.unwrap();

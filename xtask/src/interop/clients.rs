@@ -1,4 +1,4 @@
-//! Runs client suites one after the other on one server and sums up.
+//! Runs client suites one after the other on one server and prints a summary.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
@@ -9,68 +9,67 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use super::peers::{SUPER_DIGEST, ServerSpec, Software};
+use super::fixture::ServerFixture;
 use super::report::Report;
-use super::stage::Stage;
+use super::servers::{SUPER_DIGEST, ServerSpec, Software};
 use super::suites::{self, Suite};
 use super::workspace::Workspace;
 use super::{Args, Target};
 
-/// The slowest suite takes less than a minute on a quiet machine.
+/// The slowest suite takes less than a minute on an idle machine.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 
-/// What became of one suite.
-struct Outcome {
+struct SuiteResult {
     name: &'static str,
     report: Report,
-    /// Why the suite did not run, or not to its end.
-    trouble: Option<String>,
-    took: Duration,
+    /// Why the suite did not run to its end.
+    error: Option<String>,
+    duration: Duration,
 }
 
-/// Runs the suites that `args` asks for; fails when any of them does.
+/// Runs the suites that `args` selects. An error if any of them fails.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let start = Instant::now();
-    let chosen: Vec<&Suite> = suites::ALL.iter().filter(|suite| args.subject.includes(suite)).collect();
-    let prepared = prepare(workspace, &chosen);
+    let selected: Vec<&Suite> = suites::ALL.iter().filter(|suite| args.subject.includes(suite)).collect();
+    let prepared = prepare(workspace, &selected);
     let home = tempfile::Builder::new().prefix("oxkeeper-interop-").tempdir()?;
-    let stage = match args.server {
+    let fixture = match args.server {
         Target::Start(software) => {
             eprintln!("starting {software}");
-            software.provide(workspace)?;
-            Stage::own(standard_spec(workspace, software).start_in(home.path())?)?
+            software.prepare(workspace)?;
+            ServerFixture::owned(standard_spec(workspace, software).start_in(home.path())?)?
         }
-        Target::Running(address) => Stage::external(address)?,
+        Target::Running(address) => ServerFixture::external(address)?,
     };
-    let outcomes: Vec<Outcome> = chosen
+    let results: Vec<SuiteResult> = selected
         .iter()
         .zip(prepared)
         .map(|(suite, prepared)| match prepared {
-            Ok(()) => run_suite(workspace, suite, &stage, args.verbose),
-            Err(e) => Outcome {
+            Ok(()) => run_suite(workspace, suite, &fixture, args.verbose),
+            Err(e) => SuiteResult {
                 name: suite.name,
                 report: Report::default(),
-                trouble: Some(format!("{e:#}")),
-                took: Duration::ZERO,
+                error: Some(format!("{e:#}")),
+                duration: Duration::ZERO,
             },
         })
         .collect();
-    let good = print_summary(&outcomes);
+    let all_passed = print_summary(&results);
     eprintln!("total {:.1} s", start.elapsed().as_secs_f64());
-    if !good {
+    if !all_passed {
         let files = match args.server {
-            Target::Start(_) => format!(", the server's files in {}", home.keep().display()),
+            Target::Start(_) => format!(", the files of the server are in {}", home.keep().display()),
             Target::Running(_) => String::new(),
         };
-        bail!("some suites failed\nhint: full output is in target/interop/{files}");
+        bail!("some suites failed\nhint: the full output is in target/interop/{files}");
     }
     Ok(())
 }
 
-/// The server that the suites expect; `interop/README.md` lists the same for servers started by hand.
+/// The settings that the suites need. `interop/README.md` lists the same settings for servers started by hand.
 pub(super) fn standard_spec(workspace: &Workspace, software: Software) -> ServerSpec {
     ServerSpec::new(workspace, software)
-        // Short ticks make session expiry quick to test.
+        // Short ticks let sessions expire soon.
         .setting("tickTime", 500)
         .setting("maxSessionTimeout", 60_000)
         .property("zookeeper.extendedTypesEnabled", true)
@@ -88,23 +87,29 @@ fn prepare(workspace: &Workspace, suites: &[&Suite]) -> Vec<Result<()>> {
         .collect()
 }
 
-fn run_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: bool) -> Outcome {
+fn run_suite(workspace: &Workspace, suite: &Suite, fixture: &ServerFixture, verbose: bool) -> SuiteResult {
     eprintln!("running {}", suite.name);
     let start = Instant::now();
     let mut report = Report::default();
-    let ended = watch_suite(workspace, suite, stage, verbose, &mut report);
-    let trouble = ended.and(stage.recover()).err().map(|e| format!("{e:#}"));
-    Outcome { name: suite.name, report, trouble, took: start.elapsed() }
+    let result = run_program(workspace, suite, fixture, verbose, &mut report);
+    let error = result.and(fixture.recover()).err().map(|e| format!("{e:#}"));
+    SuiteResult { name: suite.name, report, error, duration: start.elapsed() }
 }
 
-/// Runs the program of a suite, reading its lines into `report` and its log file.
-fn watch_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: bool, report: &mut Report) -> Result<()> {
+/// Runs the program of a suite and reads its lines into `report` and its log file.
+fn run_program(
+    workspace: &Workspace,
+    suite: &Suite,
+    fixture: &ServerFixture,
+    verbose: bool,
+    report: &mut Report,
+) -> Result<()> {
     let log_path = workspace.suite_log(suite.name);
-    std::fs::create_dir_all(log_path.parent().expect("the log lies in a folder"))?;
+    std::fs::create_dir_all(log_path.parent().expect("the log has a parent directory"))?;
     let mut log = File::create(&log_path).with_context(|| format!("create {}", log_path.display()))?;
     let mut child = suite
         .command(workspace)
-        .args(stage.arguments())
+        .args(fixture.arguments())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log.try_clone()?)
@@ -119,19 +124,19 @@ fn watch_suite(workspace: &Workspace, suite: &Suite, stage: &Stage, verbose: boo
                 if verbose || line.starts_with("fail ") {
                     eprintln!("  {line}");
                 }
-                report.take(suite.name, &line);
+                report.add_line(suite.name, &line);
             }
             Err(RecvTimeoutError::Disconnected) => break,
             Err(RecvTimeoutError::Timeout) => {
                 child.kill()?;
                 child.wait()?;
-                bail!("not done after {SUITE_TIMEOUT:?}");
+                bail!("did not finish within {SUITE_TIMEOUT:?}");
             }
         }
     }
     let status = child.wait()?;
-    if !report.closed || (!status.success() && report.failed.is_empty()) {
-        bail!("broke off with {status}, see {}", log_path.display());
+    if !report.is_complete || (!status.success() && report.failed.is_empty()) {
+        bail!("ended early with {status}, see {}", log_path.display());
     }
     Ok(())
 }
@@ -149,31 +154,31 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Prints the table; true when everything passed.
-fn print_summary(outcomes: &[Outcome]) -> bool {
-    println!("{:<10} {:>6} {:>6} {:>7} {:>7}  result", "suite", "passed", "failed", "skipped", "seconds");
-    for outcome in outcomes {
-        let Report { passed, failed, skipped, .. } = &outcome.report;
-        let seconds = outcome.took.as_secs_f64();
-        let result = if outcome.is_good() { "ok" } else { "FAILED" };
-        println!("{:<10} {passed:>6} {:>6} {:>7} {seconds:>7.1}  {result}", outcome.name, failed.len(), skipped.len());
+/// Prints the table of results. Returns whether all suites passed.
+fn print_summary(results: &[SuiteResult]) -> bool {
+    println!("{:<13} {:>6} {:>6} {:>7} {:>7}  result", "suite", "passed", "failed", "skipped", "seconds");
+    for result in results {
+        let Report { passed, failed, skipped, .. } = &result.report;
+        let (name, seconds) = (result.name, result.duration.as_secs_f64());
+        let outcome = if result.is_success() { "ok" } else { "FAILED" };
+        println!("{name:<13} {passed:>6} {:>6} {:>7} {seconds:>7.1}  {outcome}", failed.len(), skipped.len());
     }
-    for outcome in outcomes {
-        for case in &outcome.report.skipped {
-            println!("{}: skip {case}", outcome.name);
+    for result in results {
+        for case in &result.report.skipped {
+            println!("{}: skip {case}", result.name);
         }
-        for case in &outcome.report.failed {
-            println!("{}: fail {case}", outcome.name);
+        for case in &result.report.failed {
+            println!("{}: fail {case}", result.name);
         }
-        if let Some(trouble) = &outcome.trouble {
-            println!("{}: {trouble}", outcome.name);
+        if let Some(error) = &result.error {
+            println!("{}: {error}", result.name);
         }
     }
-    outcomes.iter().all(Outcome::is_good)
+    results.iter().all(SuiteResult::is_success)
 }
 
-impl Outcome {
-    fn is_good(&self) -> bool {
-        self.trouble.is_none() && self.report.is_good()
+impl SuiteResult {
+    fn is_success(&self) -> bool {
+        self.error.is_none() && self.report.is_success()
     }
 }

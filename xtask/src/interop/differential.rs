@@ -1,7 +1,7 @@
-//! The differential test: the same requests to Oxkeeper and to Apache, under each profile of settings; and what must
-//! never reach Apache, to Oxkeeper alone.
+//! The differential test: the same requests to Oxkeeper and to Apache, with each profile of settings. Scenarios that
+//! would harm Apache run on Oxkeeper only.
 
-use super::peers::{ServerSpec, ServerUnderTest, Software};
+use super::servers::{ServerSpec, ServerUnderTest, Software};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ox_diff::profile::{PROFILES, Profile, SettingPlace};
@@ -11,32 +11,32 @@ use ox_diff::suite::{self, ServerControl, SuitePlan};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// How much to compare.
+/// The extent of the comparison.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct Amount {
     /// First seed of the random sequences.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Seeds for each profile.
+    /// Number of seeds per profile.
     #[arg(long, default_value_t = 2)]
     seeds: u64,
-    /// Requests for each seed.
+    /// Number of requests per seed.
     #[arg(long, default_value_t = 3000)]
     steps: usize,
 }
 
-/// Two servers with the same settings.
-struct Both {
+/// An Oxkeeper and an Apache server with the same settings.
+struct RunningPair {
     ours: ServerUnderTest,
     apache: ServerUnderTest,
-    /// Goes after the servers that use it.
-    _dir: tempfile::TempDir,
+    /// Declared last: dropped after the servers that use it.
+    _directory: tempfile::TempDir,
 }
 
-/// Settings that Oxkeeper does not know yet: it refuses to start with them.
-const NOT_BUILT: &[&str] = &["enforced-auth"];
+/// Profiles with settings that Oxkeeper does not support yet: it refuses to start with them.
+const UNSUPPORTED: &[&str] = &["enforced-auth"];
 
-/// A server with a profile's settings.
+/// A server with the settings of a profile.
 fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> ServerSpec {
     let mut spec = ServerSpec::new(workspace, software);
     for setting in profile.settings(SettingPlace::Config) {
@@ -48,15 +48,19 @@ fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> ServerS
     spec
 }
 
-fn folder() -> Result<tempfile::TempDir> {
+fn temporary_directory() -> Result<tempfile::TempDir> {
     Ok(tempfile::Builder::new().prefix("oxkeeper-diff-").tempdir()?)
 }
 
-impl Both {
+impl RunningPair {
     fn start(workspace: &Workspace, profile: &Profile) -> Result<Self> {
-        let dir = folder()?;
-        let start = |software, name| spec(workspace, profile, software).start_in(&dir.path().join(name));
-        Ok(Self { ours: start(Software::Oxkeeper, "ours")?, apache: start(Software::Apache, "apache")?, _dir: dir })
+        let directory = temporary_directory()?;
+        let start = |software, name| spec(workspace, profile, software).start_in(&directory.path().join(name));
+        Ok(Self {
+            ours: start(Software::Oxkeeper, "ours")?,
+            apache: start(Software::Apache, "apache")?,
+            _directory: directory,
+        })
     }
 
     fn pair(&self) -> ServerPair {
@@ -69,32 +73,34 @@ impl Both {
     }
 }
 
-/// Plays what would harm Apache, or what it answers differently, on a server of ours; the scripts say what they expect.
-fn run_alone(workspace: &Workspace, profile: &Profile, talk: &mut dyn FnMut(&str)) -> Result<RunReport> {
-    let dir = folder()?;
-    let mut ours = spec(workspace, profile, Software::Oxkeeper).start_in(dir.path())?;
-    let verdict = suite::run_ours_only(&ours.address().to_string(), profile, talk)?;
-    ours.restart().context("start again on what the scripts left")?;
-    Ok(verdict)
+/// Runs the scenarios that harm Apache, or to which Apache replies differently, on Oxkeeper. These scripts contain the
+/// expected replies.
+fn run_ours_only(workspace: &Workspace, profile: &Profile, log: &mut dyn FnMut(&str)) -> Result<RunReport> {
+    let directory = temporary_directory()?;
+    let mut ours = spec(workspace, profile, Software::Oxkeeper).start_in(directory.path())?;
+    let report = suite::run_ours_only(&ours.address().to_string(), profile, log)?;
+    ours.restart().context("restart on the data that the scripts left")?;
+    Ok(report)
 }
 
-/// Compares under every profile. A difference that is not listed as intended is an error.
+/// Runs the comparison with every profile. An error if a difference is not listed as intended.
 pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
-    Software::Oxkeeper.provide(workspace)?;
-    Software::Apache.provide(workspace)?;
-    let mut talk = |text: &str| eprintln!("{text}");
+    Software::Oxkeeper.prepare(workspace)?;
+    Software::Apache.prepare(workspace)?;
+    let mut log = |text: &str| eprintln!("{text}");
     let mut differing = Vec::new();
-    for profile in PROFILES.iter().filter(|profile| !NOT_BUILT.contains(&profile.name)) {
-        let both = RefCell::new(Both::start(workspace, profile).with_context(|| format!("profile {}", profile.name))?);
+    for profile in PROFILES.iter().filter(|profile| !UNSUPPORTED.contains(&profile.name)) {
+        let running =
+            RefCell::new(RunningPair::start(workspace, profile).with_context(|| format!("profile {}", profile.name))?);
         let mut servers = ServerControl {
-            pair: both.borrow().pair(),
+            pair: running.borrow().pair(),
             fresh: Some(Box::new(|| {
-                both.replace(Both::start(workspace, profile)?);
-                Ok(both.borrow().pair())
+                running.replace(RunningPair::start(workspace, profile)?);
+                Ok(running.borrow().pair())
             })),
             restart: Some(Box::new(|| {
-                both.borrow_mut().restart()?;
-                Ok(both.borrow().pair())
+                running.borrow_mut().restart()?;
+                Ok(running.borrow().pair())
             })),
         };
         let seeds = if profile.random { amount.seeds } else { 0 };
@@ -108,12 +114,16 @@ pub(crate) fn run(workspace: &Workspace, amount: Amount) -> Result<()> {
             steps: amount.steps,
             shrink_for: Duration::from_secs(20),
         };
-        let mut verdict = suite::run(&plan, &mut servers, &mut talk)?;
-        verdict.merge(run_alone(workspace, profile, &mut talk).with_context(|| format!("profile {}", profile.name))?);
-        println!("{}: {verdict}", profile.name);
-        if !verdict.is_clean() {
+        let mut report = suite::run(&plan, &mut servers, &mut log)?;
+        report.merge(run_ours_only(workspace, profile, &mut log).with_context(|| format!("profile {}", profile.name))?);
+        println!("{}: {report}", profile.name);
+        if !report.is_clean() {
             differing.push(profile.name);
         }
     }
-    if differing.is_empty() { Ok(()) } else { bail!("answers differ from Apache's under: {}", differing.join(", ")) }
+    if differing.is_empty() {
+        Ok(())
+    } else {
+        bail!("replies differ from Apache's with these profiles: {}", differing.join(", "))
+    }
 }

@@ -1,18 +1,17 @@
-//! One software opens the data directory that another has written.
+//! Opens data directories of one implementation with the other.
 //!
 //! ```text
-//! writer starts empty -> all kinds of transactions -> walk -> stop
-//! reader opens it     -> session resumed -> same walk, same zxid -> more transactions -> walk -> stop
-//! writer opens it     -> session resumed -> same walk -> session closed: its ephemerals go
+//! writer starts empty   -> all kinds of transactions -> read the tree -> stop
+//! reader opens the data -> resume the session -> same tree, same zxid -> more transactions -> read the tree -> stop
+//! writer opens the data -> resume the session -> same tree -> close the session -> its ephemeral nodes are deleted
 //! ```
 //!
-//! A log that was damaged and recovered is opened, too (`recovered.rs`).
-//!
-//! Data, ACLs and every field of every stat must be equal, so a zxid or time lost on the way shows.
+//! The comparison includes data, ACLs and every field of every Stat. [`log_recovery`] does the same with a damaged log
+//! that `oxkeeper log recover` has repaired.
 
 mod content;
-mod directory;
-mod recovered;
+mod data_directory;
+mod log_recovery;
 
 use std::path::Path;
 use std::time::Instant;
@@ -20,30 +19,31 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
 
-use super::peers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
+use super::servers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
 use super::tree_walk::{Tree, differences, walk};
-use super::wire::{Ticket, WireClient};
+use super::wire::{SessionHandle, WireClient};
 use super::workspace::Workspace;
 use super::{Args, Target};
 
-/// Differences that go into an error message.
+/// Differences to quote in an error message.
 const DIFFERENCES_SHOWN: usize = 10;
 
-/// Transactions between snapshots, where there shall be many.
+/// Transactions between snapshots, for variants with frequent snapshots.
 const SNAP_COUNT: u32 = 50;
 
-/// One way to write and leave a directory.
+/// How a server writes its directory, and how it ends.
 struct Variant {
     name: &'static str,
     snapshots: Snapshots,
     stop: fn(&mut ServerUnderTest) -> Result<()>,
 }
 
-/// How snapshots are made.
+/// How often a server writes snapshots.
 enum Snapshots {
-    /// So seldom that all transactions are in the log.
+    /// Not at all: the next server replays the whole log.
     None,
-    /// Often; the value of Apache's compression property, or nothing. Only the newest one is left to the next server.
+    /// Often, with this value of Apache's compression property, or an empty text for none. The next server gets only
+    /// the newest snapshot.
     Often(&'static str),
 }
 
@@ -55,24 +55,24 @@ const VARIANTS: [Variant; 4] = [
 ];
 
 impl Variant {
-    /// Stops a server and leaves its directory as the variant wants it.
-    fn leave(&self, server: &mut ServerUnderTest) -> Result<()> {
+    /// Stops a server and prepares its directory for the next one.
+    fn stop(&self, server: &mut ServerUnderTest) -> Result<()> {
         (self.stop)(server)?;
         match self.snapshots {
             Snapshots::None => Ok(()),
-            Snapshots::Often("") => directory::keep_newest_snapshot(&server.data_dir(), ""),
-            Snapshots::Often(method) => directory::keep_newest_snapshot(&server.data_dir(), &format!(".{method}")),
+            Snapshots::Often("") => data_directory::keep_newest_snapshot(&server.data_dir(), ""),
+            Snapshots::Often(method) => data_directory::keep_newest_snapshot(&server.data_dir(), &format!(".{method}")),
         }
     }
 }
 
-/// What must survive a change of server.
-struct Left {
+/// The state that the next server must show.
+struct ExpectedState {
     tree: Tree,
-    ticket: Ticket,
+    session_handle: SessionHandle,
 }
 
-/// Runs all variants between the servers that `args` names: Apache and itself, or Oxkeeper and Apache both ways.
+/// Runs all variants: from Apache to Apache, or between Oxkeeper and Apache in both directions, as `args` selects.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let pairs: &[(Software, Software)] = match args.server {
         Target::Start(Software::Apache | Software::Apache38) => &[(Software::Apache, Software::Apache)],
@@ -81,11 +81,13 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             (Software::Oxkeeper, Software::Apache),
             (Software::Apache, Software::Oxkeeper),
         ],
-        Target::Running(_) => bail!("files belong to servers that xtask starts\nhint: --server oxkeeper or apache"),
+        Target::Running(_) => {
+            bail!("the files of a running server cannot be tested\nhint: use --server oxkeeper or apache")
+        }
     };
     for software in [Software::Apache, Software::Oxkeeper] {
         if pairs.iter().any(|(writer, reader)| [*writer, *reader].contains(&software)) {
-            software.provide(workspace)?;
+            software.prepare(workspace)?;
         }
     }
     let mut failures = 0;
@@ -107,7 +109,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if matches!(args.server, Target::Start(Software::Oxkeeper)) {
         for (writer, reader) in pairs {
             let start = Instant::now();
-            match recovered::recover(workspace, *writer, *reader) {
+            match log_recovery::recover(workspace, *writer, *reader) {
                 Ok(nodes) => {
                     let seconds = start.elapsed().as_secs_f64();
                     println!("ok   {writer} -> log recover -> {reader}: {nodes} nodes, {seconds:.1} s");
@@ -119,18 +121,18 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             }
         }
     }
-    ensure!(failures == 0, "{failures} ways to hand over a data directory failed");
+    ensure!(failures == 0, "{failures} tests of data directories failed");
     Ok(())
 }
 
-/// Returns the number of nodes that made the whole way.
+/// Returns the number of nodes in the tree.
 fn round_trip(workspace: &Workspace, writer: Software, reader: Software, variant: &Variant) -> Result<usize> {
     let home = tempfile::Builder::new().prefix("oxkeeper-files-").tempdir()?;
-    let done = hand_over(workspace, writer, reader, variant, home.path());
-    done.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
+    let result = run_servers(workspace, writer, reader, variant, home.path());
+    result.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
 }
 
-fn hand_over(
+fn run_servers(
     workspace: &Workspace,
     writer: Software,
     reader: Software,
@@ -138,7 +140,8 @@ fn hand_over(
     home: &Path,
 ) -> Result<usize> {
     let first = write_first(&spec(workspace, writer, variant), variant, home).context("first server")?;
-    let second = take_over(&spec(workspace, reader, variant), variant, home, &first).context("second server")?;
+    let second =
+        open_and_continue(&spec(workspace, reader, variant), variant, home, &first).context("second server")?;
     let server = spec(workspace, writer, variant).start_in(home).context("third server")?;
     let client = resume(&server, &second).context("third server")?;
     check_digests(&server)?;
@@ -146,35 +149,40 @@ fn hand_over(
     Ok(second.tree.len())
 }
 
-fn write_first(spec: &ServerSpec, variant: &Variant, home: &Path) -> Result<Left> {
+fn write_first(spec: &ServerSpec, variant: &Variant, home: &Path) -> Result<ExpectedState> {
     let mut server = spec.start_in(home)?;
     let mut client = WireClient::connect(server.address())?;
     content::authenticate(&mut client)?;
     content::write(&mut client, server.address())?;
-    let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
-    variant.leave(&mut server)?;
-    Ok(left)
+    let state = ExpectedState { tree: walk(&mut client)?, session_handle: client.session_handle() };
+    variant.stop(&mut server)?;
+    Ok(state)
 }
 
-fn take_over(spec: &ServerSpec, variant: &Variant, home: &Path, before: &Left) -> Result<Left> {
+fn open_and_continue(
+    spec: &ServerSpec,
+    variant: &Variant,
+    home: &Path,
+    before: &ExpectedState,
+) -> Result<ExpectedState> {
     let mut server = spec.start_in(home)?;
     let mut client = resume(&server, before)?;
     content::write_more(&mut client)?;
     check_digests(&server)?;
-    let left = Left { tree: walk(&mut client)?, ticket: client.ticket() };
-    variant.leave(&mut server)?;
-    Ok(left)
+    let state = ExpectedState { tree: walk(&mut client)?, session_handle: client.session_handle() };
+    variant.stop(&mut server)?;
+    Ok(state)
 }
 
-/// Resumes the session on a server that has opened the directory, and compares all there is.
-fn resume(server: &ServerUnderTest, before: &Left) -> Result<WireClient> {
-    let mut client = WireClient::resume(server.address(), &before.ticket).context("resume the session")?;
-    ensure!(client.ticket().session == before.ticket.session, "the session has another id");
+/// Resumes the session on a server that has opened the directory, and compares tree and last zxid.
+fn resume(server: &ServerUnderTest, before: &ExpectedState) -> Result<WireClient> {
+    let mut client = WireClient::resume(server.address(), &before.session_handle).context("resume the session")?;
+    ensure!(client.session_handle().session == before.session_handle.session, "the session id has changed");
     content::authenticate(&mut client)?;
     let tree = walk(&mut client)?;
     compare(&before.tree, &tree)?;
-    let (was, is): (Zxid, Zxid) = (before.ticket.last_zxid, client.ticket().last_zxid);
-    ensure!(was == is, "the last zxid was {was:?}, is {is:?}");
+    let (was, is): (Zxid, Zxid) = (before.session_handle.last_zxid, client.session_handle().last_zxid);
+    ensure!(was == is, "the last zxid was {was:?} and is {is:?}");
     Ok(client)
 }
 
@@ -187,9 +195,9 @@ fn compare(before: &Tree, after: &Tree) -> Result<()> {
     bail!("{} nodes differ\n{shown}", different.len())
 }
 
-/// The server has compared its tree with the digests in the files and found no difference.
+/// Checks that the digests in the files match the tree of the server.
 fn check_digests(server: &ServerUnderTest) -> Result<()> {
-    let metrics = server.four_letter_word("mntr")?;
+    let metrics = server.four_letter_command("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
     ensure!(mismatches == Some("0"), "digest mismatches: {mismatches:?}");
     Ok(())

@@ -1,19 +1,19 @@
-//! Interoperability: real clients on our server, and our files under Apache's server.
+//! `cargo xtask interop`: tests Oxkeeper with real ZooKeeper clients and with Apache servers.
 //!
-//! [`peers`] fetches and runs servers, [`clients`] runs the client programs of `interop/<language>` on one,
-//! [`files`] lets one software open what the other has written, [`ensembles`] lets both serve together, [`recipes`] lets our recipes and
-//! Curator's work together.
+//! [`servers`] downloads, builds and runs servers. [`clients`] runs the client programs of `interop/<language>` on a
+//! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes.
 
 mod clients;
 mod differential;
 mod ensembles;
 mod files;
-pub(crate) mod peers;
+mod fixture;
 mod proxy;
 mod recipes;
 mod report;
+pub(crate) mod servers;
 mod shells;
-mod stage;
 mod suites;
 pub(crate) mod tool;
 pub(crate) mod tree_walk;
@@ -25,65 +25,65 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use anyhow::Result;
 use clap::ValueEnum;
 
-use peers::Software;
+use servers::Software;
 use workspace::Workspace;
 
 /// Flags of `cargo xtask interop`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What to run.
+    /// Part of the tests to run.
     #[arg(value_enum, default_value_t = Subject::All)]
     subject: Subject,
 
-    /// Server to test: `oxkeeper` (built and started), `apache` (fetched and started), or HOST:PORT (running, set up
-    /// as interop/README.md says).
+    /// Server to test: `oxkeeper` (built and started), `apache` (downloaded and started), or HOST:PORT of a running
+    /// server with the settings in interop/README.md.
     #[arg(long, value_name = "SERVER", default_value = "oxkeeper", value_parser = parse_target)]
     server: Target,
 
     #[command(flatten)]
     amount: differential::Amount,
 
-    /// Run every mixed ensemble, not only a few, and longer contests of recipes.
+    /// Run all mixed ensembles instead of a selection, and recipes with more rounds.
     #[arg(long)]
     full: bool,
 
-    /// Run only mixed ensembles and recipes whose name contains this.
+    /// Run only mixed ensembles and recipes whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 
-    /// Print every line of the suites.
+    /// Print all lines of the client suites, not only failures.
     #[arg(long, short)]
     verbose: bool,
 }
 
-/// One part of the interop tests.
+/// A part of the interop tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Subject {
-    /// Everything below.
+    /// All parts below, one after the other.
     All,
-    /// All client suites.
+    /// All client suites: Java, kazoo, C, Go, Node and Rust.
     Clients,
-    /// The Java client and Curator.
+    /// Apache's Java client and Curator.
     Java,
-    /// kazoo, and the test suite kazoo comes with.
+    /// kazoo, and the test suite that kazoo contains.
     Kazoo,
-    /// The C client.
+    /// Apache's C client library and its shell.
     C,
-    /// go-zookeeper.
+    /// The Go client go-zookeeper.
     Go,
-    /// node-zookeeper-client.
+    /// The JavaScript client node-zookeeper-client.
     Node,
     /// The Rust crate zookeeper-client.
     Rust,
-    /// Data directories handed from one server software to the other.
+    /// Data directories that one implementation writes and the other opens.
     Files,
-    /// The same requests to Oxkeeper and Apache, compared.
+    /// The differential test: the same requests to Oxkeeper and Apache, with all replies compared.
     Differential,
-    /// Ensembles of Oxkeeper and Apache servers.
+    /// Mixed ensembles of Oxkeeper and Apache servers.
     Ensembles,
-    /// Our client and recipes on Apache's server, and together with Curator.
+    /// Our client and recipes on an Apache server, and together with Curator.
     Recipes,
-    /// The same commands to zkCli and to `oxkeeper cli`, compared.
+    /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
 }
 
@@ -102,14 +102,13 @@ impl Subject {
     }
 }
 
-/// The server a run is about.
+/// The server under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Target {
     Start(Software),
     Running(SocketAddr),
 }
 
-/// Runs the chosen subject.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
     match args.subject {

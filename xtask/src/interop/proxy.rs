@@ -1,7 +1,7 @@
-//! A TCP proxy in front of a server, so that any client can lose its connection on command.
+//! A TCP proxy in front of a server that closes or refuses connections on command.
 //!
-//! Bytes pass unchanged. [`Proxy::drop_all`] cuts every connection; [`Proxy::block`] also refuses new ones until
-//! [`Proxy::open`]: to the client the network is gone while the server, and the session on it, lives on.
+//! Bytes pass unchanged. [`Proxy::drop_all`] closes every connection; [`Proxy::block`] also refuses new ones until
+//! [`Proxy::open`]. For the client the network is down, while the server and its sessions continue.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -11,7 +11,7 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// A running proxy. Its threads live as long as the process.
+/// A running proxy. Its threads run until the process ends.
 #[derive(Clone, Debug)]
 pub(crate) struct Proxy {
     address: SocketAddr,
@@ -22,43 +22,43 @@ pub(crate) struct Proxy {
 struct State {
     blocked: bool,
     next_id: u64,
-    /// Client and server side of each open connection.
+    /// The sockets to client and server of each open connection.
     open: BTreeMap<u64, [TcpStream; 2]>,
 }
 
 impl Proxy {
-    /// Listens on a free port of 127.0.0.1 and passes connections on to `upstream`.
+    /// Listens on a free port of 127.0.0.1 and forwards connections to `upstream`.
     pub(crate) fn start(upstream: SocketAddr) -> Result<Proxy> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for the proxy")?;
         let proxy = Proxy { address: listener.local_addr()?, state: Arc::default() };
         let accepting = proxy.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                // A connection that cannot be set up is a connection refused, which is what its client sees.
+                // If the server cannot be reached, the client's connection is closed.
                 accepting.connect(client, upstream).ok();
             }
         });
         Ok(proxy)
     }
 
-    /// Where clients connect.
+    /// The address that clients connect to.
     pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Cuts all open connections.
+    /// Closes all open connections.
     pub(crate) fn drop_all(&self) {
-        self.lock().cut();
+        self.lock().close_all();
     }
 
-    /// Cuts all open connections and refuses new ones.
+    /// Closes all open connections and refuses new ones.
     pub(crate) fn block(&self) {
         let mut state = self.lock();
         state.blocked = true;
-        state.cut();
+        state.close_all();
     }
 
-    /// Lets connections pass again.
+    /// Accepts connections again after [`Self::block`].
     pub(crate) fn open(&self) {
         self.lock().blocked = false;
     }
@@ -70,21 +70,21 @@ impl Proxy {
         let server = TcpStream::connect(upstream)?;
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
-        let ends = [client.try_clone()?, server.try_clone()?];
+        let sockets = [client.try_clone()?, server.try_clone()?];
         let mut state = self.lock();
         if state.blocked {
             return Ok(());
         }
         let id = state.next_id;
         state.next_id += 1;
-        state.open.insert(id, ends);
+        state.open.insert(id, sockets);
         drop(state);
         self.pump(id, client.try_clone()?, server.try_clone()?);
         self.pump(id, server, client);
         Ok(())
     }
 
-    /// Copies one direction until either end closes, then closes both.
+    /// Copies one direction until either side closes, then closes both sockets.
     fn pump(&self, id: u64, mut from: TcpStream, mut to: TcpStream) {
         let proxy = self.clone();
         thread::spawn(move || {
@@ -94,8 +94,8 @@ impl Proxy {
                     break;
                 }
             }
-            if let Some(ends) = proxy.lock().open.remove(&id) {
-                shut(&ends);
+            if let Some(sockets) = proxy.lock().open.remove(&id) {
+                shut_down(&sockets);
             }
         });
     }
@@ -106,15 +106,15 @@ impl Proxy {
 }
 
 impl State {
-    fn cut(&mut self) {
-        std::mem::take(&mut self.open).values().for_each(shut);
+    fn close_all(&mut self) {
+        std::mem::take(&mut self.open).values().for_each(shut_down);
     }
 }
 
-fn shut(ends: &[TcpStream; 2]) {
-    for end in ends {
-        // An error means that the other side has closed it already.
-        end.shutdown(Shutdown::Both).ok();
+fn shut_down(sockets: &[TcpStream; 2]) {
+    for socket in sockets {
+        // An error means that the connection is closed already.
+        socket.shutdown(Shutdown::Both).ok();
     }
 }
 
@@ -122,7 +122,7 @@ fn shut(ends: &[TcpStream; 2]) {
 mod tests {
     use super::*;
 
-    /// A server that sends back what it gets.
+    /// A server that sends every byte back.
     fn echo() -> SocketAddr {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
@@ -139,31 +139,31 @@ mod tests {
         address
     }
 
-    /// Whether a byte sent on the stream comes back.
-    fn answers(stream: &mut TcpStream) -> bool {
+    /// Whether the server sends a byte back.
+    fn echoes(stream: &mut TcpStream) -> bool {
         let mut byte = [0];
         stream.write_all(b"x").is_ok() && stream.read_exact(&mut byte).is_ok()
     }
 
     #[test]
-    fn passes_bytes_until_cut() {
+    fn connection_forwards_bytes_until_it_is_dropped() {
         let proxy = Proxy::start(echo()).unwrap();
         let mut first = TcpStream::connect(proxy.address()).unwrap();
-        assert!(answers(&mut first));
+        assert!(echoes(&mut first));
         proxy.drop_all();
-        assert!(!answers(&mut first));
+        assert!(!echoes(&mut first));
         let mut second = TcpStream::connect(proxy.address()).unwrap();
-        assert!(answers(&mut second));
+        assert!(echoes(&mut second));
     }
 
     #[test]
-    fn refuses_while_blocked() {
+    fn blocked_proxy_refuses_connections() {
         let proxy = Proxy::start(echo()).unwrap();
         proxy.block();
         let mut refused = TcpStream::connect(proxy.address()).unwrap();
-        assert!(!answers(&mut refused));
+        assert!(!echoes(&mut refused));
         proxy.open();
         let mut accepted = TcpStream::connect(proxy.address()).unwrap();
-        assert!(answers(&mut accepted));
+        assert!(echoes(&mut accepted));
     }
 }

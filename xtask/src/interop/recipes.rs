@@ -1,15 +1,16 @@
-//! Our client and recipes with a server and with partners that are not ours.
+//! Tests `ox-client` and `ox-recipes` with Apache's server and with Curator.
 //!
-//! The test programs of `ox-client` and `ox-recipes` run on Apache's server. Then, on either server, Rust tasks and a Java program with Curator
-//! ([`partner`]) use the same locks, elections, counters, barriers and queues. What is promised is checked from what the server
-//! itself saw ([`book`]): never two owners, no addition lost, no item lost or taken twice.
+//! The tests of both crates run on an Apache server. Then, on either implementation, Rust tasks and a Java process with
+//! Curator ([`curator_worker`]) use the same locks, elections, counters, barriers and queues. The checks rely on nodes
+//! that both sides write ([`critical_section`]): a lock never has two owners, no increment is lost, and no queue item
+//! is lost or taken twice.
 
-mod book;
 mod case;
+mod coordination;
+mod crate_tests;
+mod critical_section;
+mod curator_worker;
 mod locks;
-mod meetings;
-mod own_tests;
-mod partner;
 mod queues;
 
 use std::net::SocketAddr;
@@ -18,18 +19,18 @@ use std::time::Instant;
 use anyhow::{Result, ensure};
 
 use super::clients::standard_spec;
-use super::peers::Software;
+use super::servers::Software;
 use super::workspace::Workspace;
 use super::{Args, Target, suites};
-use case::Stage;
+use case::RecipeRunner;
 
-/// The name of the first case.
-const OWN_TESTS: &str = "own tests";
+/// The name of the case that runs [`crate_tests`].
+const CRATE_TESTS: &str = "crate tests";
 
-/// Turns of every program in a contest: some, or many.
+/// Rounds of each client that competes for a lock: without and with `--full`.
 const ROUNDS: [usize; 2] = [12, 100];
 
-/// Runs everything on Apache and on Oxkeeper, or on a server that somebody else runs.
+/// Runs all cases on Apache and on Oxkeeper, or on a running server.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     suites::JAVA.prepare(workspace)?;
     let failed = match args.server {
@@ -37,7 +38,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Target::Start(_) => {
             let mut failed = 0;
             for software in [Software::Apache, Software::Oxkeeper] {
-                software.provide(workspace)?;
+                software.prepare(workspace)?;
                 let home = tempfile::Builder::new().prefix("oxkeeper-interop-").tempdir()?;
                 let server = standard_spec(workspace, software).start_in(home.path())?;
                 failed += run_on(workspace, args, &software.to_string(), server.address())?;
@@ -45,36 +46,36 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             failed
         }
     };
-    ensure!(failed == 0, "{failed} cases of recipes failed\nhint: what Curator says is in target/interop/partner.log");
+    ensure!(failed == 0, "{failed} recipe cases failed\nhint: Curator's log is in target/interop/curator.log");
     Ok(())
 }
 
-/// Runs everything on one server; how much has failed.
+/// Runs all cases on one server. Returns the number of failures.
 fn run_on(workspace: &Workspace, args: &Args, name: &str, server: SocketAddr) -> Result<usize> {
     let (start, only) = (Instant::now(), args.only.as_deref());
     let mut failed = 0;
-    // They have run on ours without any help.
-    if name != Software::Oxkeeper.to_string() && only.is_none_or(|only| OWN_TESTS.contains(only)) {
-        failed += usize::from(!told(OWN_TESTS, name, own_tests::run(workspace, server)));
+    // `cargo test` has run these tests on Oxkeeper.
+    if name != Software::Oxkeeper.to_string() && only.is_none_or(|only| CRATE_TESTS.contains(only)) {
+        failed += usize::from(!print_result(CRATE_TESTS, name, crate_tests::run(workspace, server)));
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     failed += runtime.block_on(async {
-        let mut stage = Stage::start(workspace, name, server, ROUNDS[usize::from(args.full)], only)?;
-        locks::run(&mut stage).await;
-        meetings::run(&mut stage).await;
-        queues::run(&mut stage).await;
-        locks::run_last(&mut stage).await;
-        anyhow::Ok(stage.failed())
+        let mut runner = RecipeRunner::start(workspace, name, server, ROUNDS[usize::from(args.full)], only)?;
+        locks::run(&mut runner).await;
+        coordination::run(&mut runner).await;
+        queues::run(&mut runner).await;
+        locks::run_last(&mut runner).await;
+        anyhow::Ok(runner.failed())
     })?;
     eprintln!("recipes on {name}: {:.1} s", start.elapsed().as_secs_f64());
     Ok(failed)
 }
 
-/// Prints what became of a case; true when it passed.
-fn told(case: &str, server: &str, done: Result<()>) -> bool {
-    match &done {
+/// Prints the result of a case. Returns whether it passed.
+fn print_result(case: &str, server: &str, result: Result<()>) -> bool {
+    match &result {
         Ok(()) => println!("recipes: ok   {case} on {server}"),
         Err(e) => println!("recipes: fail {case} on {server}: {e:#}"),
     }
-    done.is_ok()
+    result.is_ok()
 }

@@ -1,43 +1,42 @@
-//! What a suite says: one line per case and a closing line, in the same form for every language.
+//! The output of a suite: one line per case and a summary line, in the same form for every language.
 //!
 //! ```text
 //! ok   <case> <milliseconds>
-//! fail <case> <why, on one line>
-//! skip <case> <why>
+//! fail <case> <reason, on one line>
+//! skip <case> <reason>
 //! <suite>: <n> passed, <n> failed, <n> skipped
 //! ```
 //!
-//! Anything else is talk and only goes to the log. A suite without its closing line has crashed.
+//! Other lines are copied to the log of the suite and ignored. A suite without a summary line has crashed.
 
-/// The cases of one suite so far.
+/// The results of one suite so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Report {
-    /// Cases that passed.
     pub(crate) passed: usize,
-    /// `name why` of each case that failed.
+    /// Name and reason of each case that failed.
     pub(crate) failed: Vec<String>,
-    /// `name why` of each case that could not run.
+    /// Name and reason of each case that could not run.
     pub(crate) skipped: Vec<String>,
-    /// Whether the closing line was seen.
-    pub(crate) closed: bool,
+    /// Whether the summary line was received.
+    pub(crate) is_complete: bool,
 }
 
 impl Report {
-    /// Takes one line of output of the suite called `suite`.
-    pub(crate) fn take(&mut self, suite: &str, line: &str) {
+    /// Evaluates one line of output of the suite called `suite`.
+    pub(crate) fn add_line(&mut self, suite: &str, line: &str) {
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         let rest = rest.trim();
         match word {
             "ok" => self.passed += 1,
             "fail" => self.failed.push(rest.to_owned()),
             "skip" => self.skipped.push(rest.to_owned()),
-            _ => self.closed |= word.strip_suffix(':') == Some(suite) && rest.ends_with("skipped"),
+            _ => self.is_complete |= word.strip_suffix(':') == Some(suite) && rest.ends_with("skipped"),
         }
     }
 
-    /// Whether the suite ran to its end without a failure and did check something.
-    pub(crate) fn is_good(&self) -> bool {
-        self.closed && self.failed.is_empty() && 0 < self.passed
+    /// Whether the suite ran to its end, without a failure and with at least one passed case.
+    pub(crate) fn is_success(&self) -> bool {
+        self.is_complete && self.failed.is_empty() && 0 < self.passed
     }
 }
 
@@ -47,25 +46,25 @@ mod tests {
 
     fn check(output: &str, expected: Report) {
         let mut report = Report::default();
-        output.lines().for_each(|line| report.take("go", line));
+        output.lines().for_each(|line| report.add_line("go", line));
         assert_eq!(report, expected);
     }
 
     #[test]
-    fn reads_the_lines_of_a_suite() {
+    fn suite_output_is_counted_by_result() {
         check(
-            "ok   create 3\nsome talk\nfail delete no such node\nskip ttl off\ngo: 1 passed, 1 failed, 1 skipped\n",
+            "ok   create 3\nother output\nfail delete no such node\nskip ttl off\ngo: 1 passed, 1 failed, 1 skipped\n",
             Report {
                 passed: 1,
                 failed: vec!["delete no such node".to_owned()],
                 skipped: vec!["ttl off".to_owned()],
-                closed: true,
+                is_complete: true,
             },
         );
     }
 
     #[test]
-    fn a_crash_has_no_closing_line() {
+    fn suite_without_its_summary_line_is_incomplete() {
         check("ok create 3\njava: 1 passed, 0 failed, 0 skipped\n", Report { passed: 1, ..Report::default() });
     }
 }

@@ -1,7 +1,7 @@
-//! The same commands to Apache's `zkCli` and to `oxkeeper cli`, each with a fresh server of the same kind: what both write must be
-//! the same, line by line, but for what differs by nature.
+//! Runs the same commands with Apache's `zkCli` and with `oxkeeper cli`, each on an empty server, and compares their
+//! output line by line. Zxids and times are ignored.
 
-use super::peers::{ServerSpec, Software, apache};
+use super::servers::{ServerSpec, Software, apache};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -9,41 +9,41 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Nothing but what the shell itself prints.
-const SILENCE: &str = "<configuration><root level=\"OFF\"/></configuration>";
+/// Turns off zkCli's log, so that its output is only what the shell prints.
+const NO_LOGGING: &str = "<configuration><root level=\"OFF\"/></configuration>";
 
-/// Lines of a shell, as far as they can be compared.
+/// The comparable part of a shell's output.
 #[derive(Debug, PartialEq, Eq)]
-struct Written {
-    /// Without events, whose place among the lines is chance in zkCli: it prints them from another thread.
+struct ShellOutput {
+    /// Without events: zkCli prints those from another thread, so their position is random.
     out: Vec<String>,
     events: Vec<String>,
     err: Vec<String>,
     status: Option<i32>,
 }
 
-/// Runs both on servers of both kinds. A line that differs is an error.
+/// Runs both shells, first on Oxkeeper servers, then on Apache servers. An error at the first line that differs.
 pub(crate) fn run(workspace: &Workspace) -> Result<()> {
-    Software::Oxkeeper.provide(workspace)?;
-    Software::Apache.provide(workspace)?;
+    Software::Oxkeeper.prepare(workspace)?;
+    Software::Apache.prepare(workspace)?;
     let commands = workspace.source("shell").join("commands.txt");
     let commands = std::fs::read_to_string(&commands).with_context(|| format!("read {}", commands.display()))?;
     for software in [Software::Oxkeeper, Software::Apache] {
-        let theirs = play(workspace, software, &commands, theirs)?;
-        let ours = play(workspace, software, &commands, ours)?;
-        compare(&theirs, &ours).with_context(|| format!("on a server of {software:?}"))?;
-        println!("shells on {software:?}: {} commands, the same lines and exit codes", commands.lines().count());
+        let zkcli = run_shell(workspace, software, &commands, zkcli_command)?;
+        let ours = run_shell(workspace, software, &commands, our_command)?;
+        compare(&zkcli, &ours).with_context(|| format!("on {software}"))?;
+        println!("shells on {software}: {} commands, equal lines and exit codes", commands.lines().count());
     }
     Ok(())
 }
 
-/// Starts a server and feeds a shell.
-fn play(
+/// Starts an empty server and runs the commands in a shell.
+fn run_shell(
     workspace: &Workspace,
     software: Software,
     commands: &str,
     shell: fn(&Workspace, &Path) -> Result<Command>,
-) -> Result<Written> {
+) -> Result<ShellOutput> {
     let dir = tempfile::Builder::new().prefix("oxkeeper-shells-").tempdir()?;
     let spec = ServerSpec::new(workspace, software).property("zookeeper.extendedTypesEnabled", true);
     let server = spec.property("zookeeper.enforceQuota", true).start_in(&dir.path().join("server"))?;
@@ -54,40 +54,40 @@ fn play(
         .stderr(Stdio::piped())
         .spawn()
         .context("start the shell")?;
-    let mut input = child.stdin.take().context("its standard input")?;
+    let mut input = child.stdin.take().context("standard input is not piped")?;
     let text = commands.to_owned();
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = child.wait_with_output()?;
-    let _ = writer.join(); // a shell that ended early is found by its lines
-    Ok(written(&output, &server.address().to_string()))
+    let _ = writer.join(); // a shell that ended early shows in the comparison
+    Ok(comparable_output(&output, &server.address().to_string()))
 }
 
-fn theirs(workspace: &Workspace, dir: &Path) -> Result<Command> {
+fn zkcli_command(workspace: &Workspace, dir: &Path) -> Result<Command> {
     let classes = apache::class_path(workspace, dir)?;
-    std::fs::write(dir.join("conf").join("logback.xml"), SILENCE)?;
+    std::fs::write(dir.join("conf").join("logback.xml"), NO_LOGGING)?;
     let mut command = Command::new("java");
     command.arg(apache::ENCODING).arg("-cp").arg(classes).arg("org.apache.zookeeper.ZooKeeperMain");
     Ok(command)
 }
 
-fn ours(workspace: &Workspace, _: &Path) -> Result<Command> {
+fn our_command(workspace: &Workspace, _: &Path) -> Result<Command> {
     let mut command = Command::new(workspace.target().join("release/oxkeeper"));
     command.arg("cli");
     Ok(command)
 }
 
-fn written(output: &Output, address: &str) -> Written {
+fn comparable_output(output: &Output, address: &str) -> ShellOutput {
     let lines = |bytes: &[u8]| -> Vec<String> {
-        String::from_utf8_lossy(bytes).lines().map(|line| normal(&line.replace(address, "server"))).collect()
+        String::from_utf8_lossy(bytes).lines().map(|line| normalize(&line.replace(address, "server"))).collect()
     };
-    let around_events = |line: &String| line.is_empty() || line == "WATCHER::";
-    let out = lines(&output.stdout).into_iter().filter(|line| !around_events(line));
+    let is_event_frame = |line: &String| line.is_empty() || line == "WATCHER::";
+    let out = lines(&output.stdout).into_iter().filter(|line| !is_event_frame(line));
     let (events, out) = out.partition(|line| line.starts_with("WatchedEvent "));
-    Written { out, events, err: lines(&output.stderr), status: output.status.code() }
+    ShellOutput { out, events, err: lines(&output.stderr), status: output.status.code() }
 }
 
-/// A line without transactions, times and sessions.
-fn normal(line: &str) -> String {
+/// The line with zxids and times replaced by `*`.
+fn normalize(line: &str) -> String {
     let labels = ["cZxid = ", "ctime = ", "mZxid = ", "mtime = ", "pZxid = "];
     if let Some(label) = labels.iter().find(|label| line.starts_with(**label)) {
         return format!("{label}*");
@@ -98,26 +98,26 @@ fn normal(line: &str) -> String {
     }
 }
 
-fn compare(theirs: &Written, ours: &Written) -> Result<()> {
-    // Commands of ours stand in the list of all commands, too.
-    let known: BTreeSet<_> = theirs.err.iter().collect();
+fn compare(zkcli: &ShellOutput, ours: &ShellOutput) -> Result<()> {
+    // The list of commands that both print contains commands that only Oxkeeper has.
+    let known: BTreeSet<_> = zkcli.err.iter().collect();
     let err: Vec<_> = ours.err.iter().filter(|line| !line.starts_with('\t') || known.contains(line)).cloned().collect();
-    same("standard output", &theirs.out, &ours.out)?;
-    same("the list of events", &theirs.events, &ours.events)?;
-    same("standard error", &theirs.err, &err)?;
-    if theirs.status != ours.status {
-        bail!("zkCli exits with {:?}, oxkeeper cli with {:?}", theirs.status, ours.status);
+    compare_lines("standard output", &zkcli.out, &ours.out)?;
+    compare_lines("the list of events", &zkcli.events, &ours.events)?;
+    compare_lines("standard error", &zkcli.err, &err)?;
+    if zkcli.status != ours.status {
+        bail!("zkCli exits with {:?}, oxkeeper cli with {:?}", zkcli.status, ours.status);
     }
     Ok(())
 }
 
-fn same(stream: &str, theirs: &[String], ours: &[String]) -> Result<()> {
-    let longest = theirs.len().max(ours.len());
-    let Some(at) = (0..longest).find(|at| theirs.get(*at) != ours.get(*at)) else { return Ok(()) };
+fn compare_lines(stream: &str, zkcli: &[String], ours: &[String]) -> Result<()> {
+    let longest = zkcli.len().max(ours.len());
+    let Some(index) = (0..longest).find(|index| zkcli.get(*index) != ours.get(*index)) else { return Ok(()) };
     let around = |lines: &[String]| {
-        let from = at.saturating_sub(3);
+        let from = index.saturating_sub(3);
         let lines: Vec<_> = lines.iter().skip(from).take(8).map(|line| format!("    {line}")).collect();
         lines.join("\n")
     };
-    bail!("{stream} differs at line {}\n  zkCli:\n{}\n  oxkeeper cli:\n{}", at + 1, around(theirs), around(ours))
+    bail!("{stream} differs at line {}\n  zkCli:\n{}\n  oxkeeper cli:\n{}", index + 1, around(zkcli), around(ours))
 }

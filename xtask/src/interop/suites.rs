@@ -1,9 +1,10 @@
-//! The client suites: how each is prepared and started.
+//! The client suites: how to build and start each of them.
 //!
-//! A suite is a program under `interop/<name>` that takes three addresses (see [`super::stage`]) and prints the lines
-//! of [`super::report`].
+//! A suite is a program under `interop/<name>`. Its arguments are the three addresses of [`super::fixture`], its output
+//! are the lines of [`super::report`].
 
 mod c;
+mod c_packages;
 mod go;
 pub(crate) mod java;
 mod kazoo;
@@ -18,24 +19,24 @@ use super::tool;
 use super::workspace::Workspace;
 pub(crate) use java::SUITE as JAVA;
 
-/// One client program.
+/// A test program for one client library.
 pub(crate) struct Suite {
-    /// Name in command line, closing line and summary.
+    /// Its name on the command line, in the summary line and in the table of results.
     pub(crate) name: &'static str,
     /// Programs that must be on PATH.
     needs: &'static [&'static str],
-    /// Downloads and builds; cheap when there is nothing to do.
+    /// Downloads and builds. Returns soon if everything is in the cache.
     prepare: fn(&Workspace) -> Result<()>,
-    /// The program, without its arguments.
+    /// The command without the addresses.
     command: fn(&Workspace) -> Command,
 }
 
-/// All suites, the broadest first.
+/// All suites, the most extensive first.
 pub(crate) const ALL: [Suite; 7] =
-    [java::SUITE, kazoo::SUITE, kazoo::OWN_SUITE, c::SUITE, go::SUITE, node::SUITE, rust::SUITE];
+    [java::SUITE, kazoo::SUITE, kazoo::BUNDLED_SUITE, c::SUITE, go::SUITE, node::SUITE, rust::SUITE];
 
 impl Suite {
-    /// Makes the suite ready to run.
+    /// Checks that the required programs exist, then downloads and builds.
     pub(crate) fn prepare(&self, workspace: &Workspace) -> Result<()> {
         for program in self.needs {
             ensure!(tool::exists(program), "`{program}` is not on PATH\nhint: the {} suite needs it", self.name);
@@ -43,7 +44,7 @@ impl Suite {
         (self.prepare)(workspace)
     }
 
-    /// The command that runs it.
+    /// The command that runs the suite, without the addresses.
     pub(crate) fn command(&self, workspace: &Workspace) -> Command {
         (self.command)(workspace)
     }

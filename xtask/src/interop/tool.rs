@@ -1,11 +1,11 @@
-//! Running other programs: quiet when they succeed, complete when they fail.
+//! Runs other programs and shows their output only if they fail.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// Runs a command to its end; on failure the error carries all it printed.
+/// Runs a command to its end. If it fails, the error contains its complete output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = describe(command);
     let output = command
@@ -20,15 +20,14 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Whether `program` can be found on PATH.
+/// Whether a program of this name is on PATH.
 pub(crate) fn exists(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
-/// Runs `prepare` unless it has already run with the same `inputs`, remembered in the file `stamp`.
-///
-/// Inputs are the files whose content decides the result: manifests and sources.
+/// Runs `prepare`, unless the file `stamp` shows that it has run with the same `inputs`: the files, or directories of
+/// files, that determine the result, such as manifests and sources.
 pub(crate) fn once(stamp: &Path, inputs: &[&Path], prepare: impl FnOnce() -> Result<()>) -> Result<()> {
     let mut wanted = Vec::new();
     for input in inputs {
@@ -44,7 +43,7 @@ pub(crate) fn once(stamp: &Path, inputs: &[&Path], prepare: impl FnOnce() -> Res
     std::fs::write(stamp, wanted).with_context(|| format!("write {}", stamp.display()))
 }
 
-/// Appends the content of a file, or of all files below a folder in name order.
+/// Appends the content of a file, or of all files below a directory, sorted by name.
 fn collect(path: &Path, out: &mut Vec<u8>) -> Result<()> {
     if path.is_dir() {
         let mut entries = std::fs::read_dir(path)?.map(|e| Ok(e?.path())).collect::<Result<Vec<_>>>()?;

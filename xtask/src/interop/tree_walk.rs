@@ -1,4 +1,4 @@
-//! The whole tree as a client sees it, to compare two servers or two moments.
+//! Reads the whole tree through a client, to compare two servers or the states before and after a test.
 
 use std::collections::BTreeMap;
 
@@ -9,35 +9,34 @@ use ox_proto::{OpCode, Stat};
 
 use super::wire::WireClient;
 
-/// One node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
-    /// Null and empty are different.
+    /// `None` is null data, which differs from empty data.
     pub(crate) data: Option<Vec<u8>>,
-    /// The encoded list, in the server's order.
+    /// The encoded list, in the order of the server.
     pub(crate) acl: Vec<u8>,
-    /// All of it: times and zxids are part of the files.
+    /// Compared completely, because the files contain times and zxids, too.
     pub(crate) stat: Stat,
 }
 
-/// All nodes by path.
+/// All nodes, sorted by path.
 pub(crate) type Tree = BTreeMap<String, Node>;
 
-/// Reads everything; the client must be allowed to.
+/// Reads all nodes. The client needs permission to read each of them.
 pub(crate) fn walk(client: &mut WireClient) -> Result<Tree> {
     let mut tree = Tree::new();
-    let mut found = vec!["/".to_owned()];
-    while let Some(path) = found.pop() {
+    let mut unvisited = vec!["/".to_owned()];
+    while let Some(path) = unvisited.pop() {
         let children = children(client, &path).with_context(|| format!("list {path}"))?;
         let prefix = if path == "/" { "" } else { path.as_str() };
-        found.extend(children.iter().map(|name| format!("{prefix}/{name}")));
+        unvisited.extend(children.iter().map(|name| format!("{prefix}/{name}")));
         let node = node(client, &path).with_context(|| format!("read {path}"))?;
         tree.insert(path, node);
     }
     Ok(tree)
 }
 
-/// One line per difference.
+/// Describes each difference in one line.
 pub(crate) fn differences(left: &Tree, right: &Tree) -> Vec<String> {
     let missing = left.keys().filter(|path| !right.contains_key(*path)).map(|path| format!("{path} is missing"));
     let changed = right.iter().filter_map(|(path, now)| match left.get(path) {
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_differs() {
+    fn differences_name_missing_new_and_changed_nodes() {
         let before = tree(&[("/", ""), ("/gone", ""), ("/same", "x"), ("/set", "1")]);
         let after = tree(&[("/", ""), ("/new", ""), ("/same", "x"), ("/set", "2")]);
         let lines = differences(&before, &after);

@@ -1,8 +1,7 @@
-//! A blocking client of a few lines: one request, one reply, every byte known.
+//! A minimal blocking client: sends one request, waits for its reply, and shows all of it.
 //!
-//! Where a test wants to see headers, zxids and exact records, a full client library is in the way. This one leaves no
-//! watches and sends no pings, so the only frames it ever gets are replies, and its session lives [`SESSION_TIMEOUT_MS`]
-//! after the last request.
+//! A full client library hides headers, zxids and the exact records. This client sets no watches and sends no pings, so
+//! it receives nothing but replies, and its session expires [`SESSION_TIMEOUT_MS`] after the last request.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,52 +13,49 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::{AuthPacket, put_bare_request, put_request, xid};
 use ox_proto::{Jute, OpCode, Reader, SessionId, Zxid};
 
-/// Asked for at every handshake; servers grant it when their `maxSessionTimeout` allows.
+/// Requested in every handshake. The server must allow it in `maxSessionTimeout`.
 pub(crate) const SESSION_TIMEOUT_MS: i32 = 60_000;
-/// No reply takes longer.
+/// Longer than any reply takes.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What resumes a session on another connection or server.
+/// The data to open a session, or to resume it on another connection or server.
 #[derive(Clone, Debug)]
-pub(crate) struct Ticket {
-    /// The session.
+pub(crate) struct SessionHandle {
     pub(crate) session: SessionId,
     password: Vec<u8>,
-    /// Highest zxid the session has seen; a server behind it refuses the session.
+    /// The highest zxid that the session has seen. A server with a lower zxid refuses the session.
     pub(crate) last_zxid: Zxid,
-    /// Whether its client could do with reads.
+    /// Whether the client accepts a read-only server.
     read_only: bool,
 }
 
-impl Ticket {
-    /// The same for a client that could do with reads.
-    pub(crate) fn of_a_reader(self) -> Self {
-        Ticket { read_only: true, ..self }
+impl SessionHandle {
+    /// The same session, for a client that accepts a read-only server.
+    pub(crate) fn allow_read_only(self) -> Self {
+        SessionHandle { read_only: true, ..self }
     }
 
-    /// Asks for a new session.
+    /// The handle of a session that does not exist yet.
     pub(crate) fn new(read_only: bool) -> Self {
-        Ticket { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }
+        SessionHandle { session: SessionId::NONE, password: vec![0; 16], last_zxid: Zxid::ZERO, read_only }
     }
 }
 
-/// A reply frame.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// Its header.
     pub(crate) header: ReplyHeader,
     body: Vec<u8>,
 }
 
 impl Reply {
-    /// A reader over the body of a reply without an error.
+    /// A reader over the body. An error if the reply is one.
     pub(crate) fn body(&self) -> Result<Reader<'_>> {
         ensure!(self.header.err == 0, "error {}", self.header.err);
         Ok(Reader::new(&self.body))
     }
 }
 
-/// The server says that there is no such session.
+/// The server replied that the session does not exist.
 #[derive(Debug)]
 pub(crate) struct SessionRefused;
 
@@ -71,50 +67,49 @@ impl std::fmt::Display for SessionRefused {
 
 impl std::error::Error for SessionRefused {}
 
-/// An open session.
+/// A connection with an open session.
 #[derive(Debug)]
 pub(crate) struct WireClient {
     stream: TcpStream,
-    ticket: Ticket,
-    /// Whether the server only lets it read.
+    handle: SessionHandle,
+    /// Whether the server is read-only.
     pub(crate) is_read_only: bool,
     next_xid: i32,
 }
 
 impl WireClient {
-    /// Opens a new session.
     pub(crate) fn connect(address: SocketAddr) -> Result<WireClient> {
-        WireClient::resume(address, &Ticket::new(false))
+        WireClient::resume(address, &SessionHandle::new(false))
     }
 
-    /// Resumes a session; an error when the server refuses it.
-    pub(crate) fn resume(address: SocketAddr, ticket: &Ticket) -> Result<WireClient> {
+    /// Opens or resumes a session. Fails with [`SessionRefused`] if it does not exist.
+    pub(crate) fn resume(address: SocketAddr, handle: &SessionHandle) -> Result<WireClient> {
         let mut stream = TcpStream::connect(address).with_context(|| format!("connect to {address}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
         let mut frame = Vec::new();
         let request = ConnectRequest {
-            last_zxid_seen: ticket.last_zxid,
+            last_zxid_seen: handle.last_zxid,
             timeout_ms: SESSION_TIMEOUT_MS,
-            session: ticket.session,
-            password: Some(&ticket.password),
-            read_only: Some(ticket.read_only),
+            session: handle.session,
+            password: Some(&handle.password),
+            read_only: Some(handle.read_only),
         };
         request.put_frame(&mut frame);
         stream.write_all(&frame)?;
         let response = ConnectResponse::decode(&read_frame(&mut stream).context("handshake")?)?;
         ensure!(response.session != SessionId::NONE, SessionRefused);
         let password = response.password.to_vec();
-        let ticket = Ticket { session: response.session, password, ..*ticket };
-        Ok(WireClient { stream, ticket, is_read_only: response.read_only == Some(true), next_xid: 1 })
+        let handle = SessionHandle { session: response.session, password, ..*handle };
+        Ok(WireClient { stream, handle, is_read_only: response.read_only == Some(true), next_xid: 1 })
     }
 
-    /// What resumes this session elsewhere.
-    pub(crate) fn ticket(&self) -> Ticket {
-        self.ticket.clone()
+    /// The data to resume this session elsewhere.
+    pub(crate) fn session_handle(&self) -> SessionHandle {
+        self.handle.clone()
     }
 
-    /// Sends a request and reads its reply, which may be an error.
+    /// Sends a request and reads its reply. An error code in the reply is no `Err`.
     pub(crate) fn call<'a>(&mut self, op: OpCode, body: &impl Jute<'a>) -> Result<Reply> {
         let xid = self.next_xid;
         self.next_xid += 1;
@@ -123,7 +118,6 @@ impl WireClient {
         self.exchange(op, xid, &frame)
     }
 
-    /// Adds an identity.
     pub(crate) fn auth(&mut self, scheme: &str, credentials: &str) -> Result<()> {
         let packet = AuthPacket { kind: 0, scheme: Some(scheme.into()), auth: Some(credentials.as_bytes()) };
         let mut frame = Vec::new();
@@ -131,7 +125,7 @@ impl WireClient {
         self.exchange(OpCode::Auth, xid::AUTH, &frame)?.body().map(drop)
     }
 
-    /// Ends the session.
+    /// Closes the session, then the connection.
     pub(crate) fn close(mut self) -> Result<()> {
         let mut frame = Vec::new();
         put_bare_request(&mut frame, self.next_xid, OpCode::CloseSession.code());
@@ -144,7 +138,7 @@ impl WireClient {
         let mut reader = Reader::new(&payload);
         let header: ReplyHeader = reader.get()?;
         ensure!(header.xid == xid, "reply to {} has xid {}, not {xid}", op.name(), header.xid);
-        self.ticket.last_zxid = self.ticket.last_zxid.max(header.zxid);
+        self.handle.last_zxid = self.handle.last_zxid.max(header.zxid);
         Ok(Reply { header, body: reader.rest().to_vec() })
     }
 }

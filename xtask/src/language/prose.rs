@@ -1,11 +1,11 @@
-//! Splits a source file into the prose that the language rules read: comments and string literals.
+//! Splits a source file into the prose that the language rules check: comments and string literals.
 
-/// What a piece of prose is written in.
+/// Where a piece of prose occurs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// `///` or `//!`.
+    /// A doc comment: `///` or `//!` in Rust, `/**` in Java and JavaScript, a docstring in Python.
     Doc,
-    /// `//` or `/* */`.
+    /// A comment of any other form.
     Comment,
     /// The content of a string literal.
     Literal,
@@ -13,10 +13,9 @@ pub(crate) enum Kind {
     Markdown,
 }
 
-/// One comment line or one line of a literal, without its markers.
+/// One line of a comment or literal, without its markers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Line {
-    /// Counted from 1.
     pub(crate) number: usize,
     pub(crate) kind: Kind,
     pub(crate) text: String,
@@ -50,14 +49,47 @@ impl Block {
     }
 }
 
-/// The prose of a Rust file.
-pub(crate) fn of_rust(source: &str) -> Vec<Block> {
-    blocks(Scanner { rest: source, number: 1, lines: Vec::new() }.scan())
+/// The comment and string syntax of a programming language.
+#[derive(Clone, Copy, Debug)]
+struct Syntax {
+    line_comment: &'static str,
+    has_block_comments: bool,
+    /// Delimiters of string literals, the longest first.
+    quotes: &'static [&'static str],
+    is_rust: bool,
 }
 
-/// The prose of a Markdown file: everything but fenced code and what stands in backquotes. Blank lines, headings, list
-/// entries and table rows begin a new block.
-pub(crate) fn of_markdown(source: &str) -> Vec<Block> {
+const RUST: Syntax = Syntax { line_comment: "//", has_block_comments: true, quotes: &["\""], is_rust: true };
+const C: Syntax = Syntax { is_rust: false, ..RUST };
+const GO: Syntax = Syntax { quotes: &["\"", "`"], ..C };
+const JAVASCRIPT: Syntax = Syntax { quotes: &["\"", "'", "`"], ..C };
+const SHELL: Syntax = Syntax { line_comment: "#", has_block_comments: false, quotes: &["\"", "'"], is_rust: false };
+const PYTHON: Syntax = Syntax { quotes: &[DOCSTRING, "\"", "'"], ..SHELL };
+const DOCSTRING: &str = "\"\"\"";
+
+/// The prose of a file. `None` if the language of its file name extension is unknown.
+pub(crate) fn of_file(path: &str, text: &str) -> Option<Vec<Block>> {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let syntax = match name.rsplit_once('.').map_or(name, |(_, extension)| extension) {
+        "md" => return Some(of_markdown(text)),
+        "rs" => RUST,
+        "java" | "c" | "h" => C,
+        "go" => GO,
+        "js" => JAVASCRIPT,
+        "py" => PYTHON,
+        "sh" | "toml" | "run" => SHELL,
+        _ => return None,
+    };
+    Some(of_source(text, syntax))
+}
+
+fn of_source(text: &str, syntax: Syntax) -> Vec<Block> {
+    blocks(Scanner { rest: text, last: '\n', number: 1, lines: Vec::new(), syntax }.scan())
+}
+
+/// The prose of a Markdown file: everything but fenced code. Blank lines, headings, list entries and table rows begin a
+/// new block.
+fn of_markdown(source: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let (mut is_code, mut is_open) = (false, false);
     for (number, line) in (1..).zip(source.lines()) {
@@ -78,7 +110,7 @@ pub(crate) fn of_markdown(source: &str) -> Vec<Block> {
     blocks
 }
 
-/// Joins lines that follow each other; an empty comment line ends a paragraph.
+/// Joins consecutive comment lines of one kind.
 fn blocks(lines: Vec<Line>) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for line in lines {
@@ -95,23 +127,30 @@ fn blocks(lines: Vec<Line>) -> Vec<Block> {
 
 struct Scanner<'a> {
     rest: &'a str,
+    /// The character before `rest`.
+    last: char,
     number: usize,
     lines: Vec<Line>,
+    syntax: Syntax,
 }
 
 impl Scanner<'_> {
     fn scan(mut self) -> Vec<Line> {
         while let Some(next) = self.rest.chars().next() {
-            let is_line_start = self.lines.last().is_none_or(|line| line.number != self.number);
-            if self.rest.starts_with("//") {
-                self.line_comment(is_line_start);
-            } else if self.rest.starts_with("/*") {
+            // `$#` and `${name#prefix}` of shell scripts are no comments.
+            let may_comment = self.syntax.line_comment != "#" || self.last.is_whitespace();
+            if may_comment && self.rest.starts_with(self.syntax.line_comment) {
+                self.line_comment();
+            } else if self.syntax.has_block_comments && self.rest.starts_with("/*") {
                 let end = self.rest.find("*/").map_or(self.rest.len(), |at| at + 2);
-                self.push(Kind::Comment, end, 2, 2);
-            } else if next == '"' {
-                let end = closing_quote(self.rest);
-                self.push(Kind::Literal, end, 1, 1);
-            } else if let Some(hashes) = raw_string(self.rest) {
+                let is_doc = !self.syntax.is_rust && self.rest.starts_with("/**");
+                let (kind, before) = if is_doc { (Kind::Doc, 3) } else { (Kind::Comment, 2) };
+                self.push(kind, end, before, 2);
+            } else if let Some(quote) = self.syntax.quotes.iter().find(|quote| self.rest.starts_with(**quote)) {
+                let end = closing_quote(self.rest, quote, self.syntax.is_rust);
+                let kind = if *quote == DOCSTRING { Kind::Doc } else { Kind::Literal };
+                self.push(kind, end, quote.len(), quote.len());
+            } else if let Some(hashes) = raw_string(self.rest).filter(|_| self.syntax.is_rust) {
                 let mark = format!("\"{}", "#".repeat(hashes));
                 let start = hashes + 2;
                 let end = self.rest[start..].find(&mark).map_or(self.rest.len(), |at| start + at + mark.len());
@@ -128,38 +167,50 @@ impl Scanner<'_> {
         self.lines
     }
 
-    fn line_comment(&mut self, is_line_start: bool) {
+    fn line_comment(&mut self) {
         let end = self.rest.find('\n').unwrap_or(self.rest.len());
         let text = &self.rest[..end];
-        let is_doc = is_line_start && (text.starts_with("///") || text.starts_with("//!")) && !text.starts_with("////");
-        let kind = if is_doc { Kind::Doc } else { Kind::Comment };
-        self.push(kind, end, if is_doc { 3 } else { 2 }, 0);
+        let is_line_start = self.lines.last().is_none_or(|line| line.number != self.number);
+        let is_doc = (text.starts_with("///") || text.starts_with("//!")) && !text.starts_with("////");
+        if self.syntax.is_rust && is_line_start && is_doc {
+            self.push(Kind::Doc, end, 3, 0);
+        } else {
+            self.push(Kind::Comment, end, self.syntax.line_comment.len(), 0);
+        }
     }
 
     /// Takes the next `end` bytes as prose, without `before` and `after` bytes of markers.
     fn push(&mut self, kind: Kind, end: usize, before: usize, after: usize) {
         let inner = self.rest.get(before..end.saturating_sub(after)).unwrap_or_default();
         for (number, line) in (self.number..).zip(inner.split('\n')) {
-            let text = line.trim().trim_end_matches('\\').trim_end().to_owned();
-            self.lines.push(Line { number, kind, text });
+            let mut text = line.trim().trim_end_matches('\\').trim_end();
+            if self.rest.starts_with("/*") {
+                text = text.strip_prefix("* ").unwrap_or(text);
+            }
+            self.lines.push(Line { number, kind, text: text.to_owned() });
         }
         self.advance(end);
     }
 
     fn advance(&mut self, bytes: usize) {
-        self.number += self.rest[..bytes].matches('\n').count();
-        self.rest = &self.rest[bytes..];
+        let (skipped, rest) = self.rest.split_at(bytes);
+        self.number += skipped.matches('\n').count();
+        self.last = skipped.chars().next_back().unwrap_or(self.last);
+        self.rest = rest;
     }
 }
 
-/// Bytes up to and with the quote that ends a string literal.
-fn closing_quote(text: &str) -> usize {
+/// Bytes up to and including the quote that ends a string literal. Outside of Rust, `"` and `'` do not span lines, so
+/// that a quote in a regular expression does not swallow the rest of the file.
+fn closing_quote(text: &str, quote: &str, is_rust: bool) -> usize {
+    let spans_lines = is_rust || !["\"", "'"].contains(&quote);
     let mut is_escaped = false;
-    for (at, letter) in text.char_indices().skip(1) {
+    for (at, letter) in text.char_indices().skip_while(|(at, _)| *at < quote.len()) {
         match letter {
             _ if is_escaped => is_escaped = false,
-            '\\' => is_escaped = true,
-            '"' => return at + 1,
+            '\\' => is_escaped = quote != "`", // Go's raw strings have no escapes
+            '\n' if !spans_lines => return at,
+            _ if text[at..].starts_with(quote) => return at + quote.len(),
             _ => {}
         }
     }
@@ -185,7 +236,7 @@ fn char_literal(text: &str) -> usize {
     }
 }
 
-/// Bytes of an identifier, so that a letter `r` at its end is not taken for a raw string.
+/// Bytes of an identifier, so that a letter `r` at its end does not begin a raw string.
 fn word(text: &str) -> usize {
     text.find(|letter: char| !letter.is_alphanumeric() && letter != '_').unwrap_or(text.len())
 }
@@ -194,15 +245,16 @@ fn word(text: &str) -> usize {
 mod tests {
     use super::*;
 
-    fn rust(source: &str) -> Vec<(usize, Kind, String)> {
-        of_rust(source).into_iter().map(|block| (block.first, block.kind, block.text())).collect()
+    fn prose(path: &str, source: &str) -> Vec<(usize, Kind, String)> {
+        let blocks = of_file(path, source).unwrap();
+        blocks.into_iter().map(|block| (block.first, block.kind, block.text())).collect()
     }
 
     #[test]
-    fn comments_and_literals_are_separated_from_code() {
+    fn rust_comments_and_literals_are_separated_from_code() {
         let source = "//! Page\n//! two.\nfn f<'a>(c: &'a str) { g('\"', '\\'', \"a \\\" b\"); } // end\n/// Doc.\nlet r = r#\"raw \"x\" y\"#;";
         assert_eq!(
-            rust(source),
+            prose("a.rs", source),
             [
                 (1, Kind::Doc, "Page two.".to_owned()),
                 (3, Kind::Literal, "a \\\" b".to_owned()),
@@ -214,8 +266,45 @@ mod tests {
     }
 
     #[test]
+    fn java_and_go_comments_and_literals_are_separated_from_code() {
+        let java = "/**\n * Doc\n * two.\n */\nint f() { return '\"'; } // \"end\"\n\n/* plain */ String s = \"text\";";
+        assert_eq!(
+            prose("a.java", java),
+            [
+                (1, Kind::Doc, " Doc two. ".to_owned()),
+                (5, Kind::Comment, "\"end\"".to_owned()),
+                (7, Kind::Comment, "plain".to_owned()),
+                (7, Kind::Literal, "text".to_owned()),
+            ]
+        );
+        assert_eq!(prose("a.go", "s := `raw \\`\n// after")[1], (2, Kind::Comment, "after".to_owned()));
+    }
+
+    #[test]
+    fn python_docstrings_are_docs_and_hashes_are_comments() {
+        let python = "\"\"\"Doc\ntwo.\"\"\"\nx = 'a # b' # end\ny = \"c\"\n";
+        assert_eq!(
+            prose("a.py", python),
+            [
+                (1, Kind::Doc, "Doc two.".to_owned()),
+                (3, Kind::Literal, "a # b".to_owned()),
+                (3, Kind::Comment, "end".to_owned()),
+                (4, Kind::Literal, "c".to_owned()),
+            ]
+        );
+    }
+
+    #[test]
+    fn unclosed_quote_outside_of_rust_ends_with_its_line() {
+        let script = "echo ${x#y} don't\n# comment\n";
+        assert_eq!(prose("ci/run", script).last().unwrap(), &(2, Kind::Comment, "comment".to_owned()));
+        let javascript = "const quote = /'/;\n// comment\n";
+        assert_eq!(prose("a.js", javascript).last().unwrap(), &(2, Kind::Comment, "comment".to_owned()));
+    }
+
+    #[test]
     fn lines_of_a_block_keep_their_numbers() {
-        let block = &of_rust("\n// one\n// two three\n")[0];
+        let block = &of_source("\n// one\n// two three\n", RUST)[0];
         let text = block.text();
         assert_eq!(block.line_at(text.find("one").unwrap()), 2);
         assert_eq!(block.line_at(text.find("three").unwrap()), 3);

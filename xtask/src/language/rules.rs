@@ -1,11 +1,14 @@
-//! The language rules of the project: words that are banned outright, doc comments that carry nothing, bare numbers of
-//! known cases, and public types that share a name.
+//! The language rules: banned words, doc comments that carry nothing, numbers of known cases without a statement, and
+//! public types that share a name.
 
 use std::collections::BTreeMap;
 
 use super::prose::{Block, Kind};
 
-/// Words and phrases that no comment, page or literal contains. `GLOSSARY.md` has the words to use instead.
+/// Pronouns without a referent, the first of [`BANNED`].
+pub(crate) const PRONOUNS: &[&str] = BANNED.split_at(4).0;
+
+/// Words and phrases that no comment, page or literal may contain. `GLOSSARY.md` has the words to use instead.
 pub(crate) const BANNED: [&str; 22] = [
     "somebody",
     "nobody",
@@ -31,10 +34,10 @@ pub(crate) const BANNED: [&str; 22] = [
     "says nothing",
 ];
 
-/// A doc comment with fewer words adds nothing to the name.
+/// A doc comment with fewer words can hardly add anything to the name.
 const DOC_WORDS_MIN: usize = 4;
 
-/// The places of a phrase in lower-case text, as whole words.
+/// Byte offsets of a phrase in lower-case text, whole words only.
 pub(crate) fn places<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item = usize> + 'a {
     let is_part = |letter: Option<char>| letter.is_some_and(|letter| letter.is_alphanumeric() || letter == '_');
     text.match_indices(phrase).map(|(at, _)| at).filter(move |at| {
@@ -42,7 +45,7 @@ pub(crate) fn places<'a>(text: &'a str, phrase: &'a str) -> impl Iterator<Item =
     })
 }
 
-/// Banned words of a block, with their lines.
+/// Line number and phrase of each banned word in a block.
 pub(crate) fn banned(block: &Block) -> Vec<(usize, &'static str)> {
     let text = block.text().to_lowercase();
     let mut found = Vec::new();
@@ -52,12 +55,12 @@ pub(crate) fn banned(block: &Block) -> Vec<(usize, &'static str)> {
     found
 }
 
-/// Whether a doc comment has too few words to carry anything.
+/// Whether a block is a doc comment of fewer than [`DOC_WORDS_MIN`] words.
 pub(crate) fn is_filler(block: &Block) -> bool {
     block.kind == Kind::Doc && words(&block.text()) < DOC_WORDS_MIN && !block.text().contains("```")
 }
 
-/// Whether a comment is a number of a known case without a statement.
+/// Whether a comment consists of case numbers without a statement.
 pub(crate) fn is_bare_number(block: &Block) -> bool {
     let text = block.text();
     let numbers = text.split(|letter: char| !letter.is_alphanumeric()).filter(|word| is_case_number(word)).count();
@@ -65,7 +68,7 @@ pub(crate) fn is_bare_number(block: &Block) -> bool {
     is_comment && 0 < numbers && words(&text) < numbers + DOC_WORDS_MIN - 1
 }
 
-/// `P12`, `K057`: a letter of a table and up to three digits.
+/// `P12`, `K057`: the letter of a table in `docs/reference/requirements.md`, and up to three digits.
 fn is_case_number(word: &str) -> bool {
     let Some((letter, digits)) = word.split_at_checked(1) else { return false };
     "PRKSFO".contains(letter) && (1..=3).contains(&digits.len()) && digits.bytes().all(|digit| digit.is_ascii_digit())
@@ -75,13 +78,16 @@ fn words(text: &str) -> usize {
     text.split_whitespace().filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
-/// Names of public types, and where each is declared.
+/// Names of public types, with path and line of each declaration.
 #[derive(Default)]
 pub(crate) struct PublicTypes(BTreeMap<String, Vec<(String, usize)>>);
 
 impl PublicTypes {
-    /// Adds the declarations of a file.
+    /// Adds the declarations of a Rust file of a crate; ignores tests and other files.
     pub(crate) fn add(&mut self, path: &str, source: &str) {
+        if !path.starts_with("crates/") || !path.contains("/src/") || !path.ends_with(".rs") {
+            return;
+        }
         for (number, line) in (1..).zip(source.lines()) {
             let Some(rest) = line.trim_start().strip_prefix("pub ") else { continue };
             let keywords = ["struct ", "enum ", "trait ", "union ", "type "];
@@ -94,7 +100,7 @@ impl PublicTypes {
         }
     }
 
-    /// Names with more than one declaration.
+    /// Names that are declared more than once.
     pub(crate) fn repeated(&self) -> impl Iterator<Item = (&str, &[(String, usize)])> {
         self.0.iter().filter(|(_, at)| 1 < at.len()).map(|(name, at)| (&**name, &**at))
     }
@@ -103,10 +109,10 @@ impl PublicTypes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::language::prose::of_rust;
+    use crate::language::prose::of_file;
 
     fn block(source: &str) -> Block {
-        of_rust(source).remove(0)
+        of_file("a.rs", source).unwrap().remove(0)
     }
 
     #[test]
@@ -132,8 +138,9 @@ mod tests {
     #[test]
     fn public_types_of_one_name_are_found_in_any_two_files() {
         let mut types = PublicTypes::default();
-        types.add("a.rs", "pub struct Link<T>;\npub(crate) struct Own;\n    pub type Item = u8;\n");
-        types.add("b.rs", "pub enum Link {}\npub struct Own;\n");
+        types.add("crates/a/src/a.rs", "pub struct Link<T>;\npub(crate) struct Own;\n    pub type Item = u8;\n");
+        types.add("crates/b/src/b.rs", "pub enum Link {}\npub struct Own;\n");
+        types.add("crates/c/tests/it/c.rs", "pub struct Own;\n");
         let repeated: Vec<_> = types.repeated().map(|(name, at)| (name, at.len())).collect();
         assert_eq!(repeated, [("Link", 2)]);
     }

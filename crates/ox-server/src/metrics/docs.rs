@@ -1,4 +1,4 @@
-//! The page `docs/metrics.md`, written from the table.
+//! The page `docs/reference/metrics.md`, written from the table.
 
 use super::{IDLE, Kind, TABLE};
 use std::fmt::Write as _;

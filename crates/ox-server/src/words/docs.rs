@@ -1,4 +1,4 @@
-//! The page `docs/commands.md`, written from the table.
+//! The page `docs/reference/commands.md`, written from the table.
 
 use super::COMMANDS;
 use std::fmt::Write as _;

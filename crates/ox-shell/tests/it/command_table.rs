@@ -6,7 +6,7 @@ const END: &str = "<!-- end -->\n";
 
 #[test]
 fn shell_page_matches_the_command_table() {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/shell.md");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/develop/shell.md");
     let page = std::fs::read_to_string(file).unwrap();
     let (head, rest) = page.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
@@ -15,5 +15,5 @@ fn shell_page_matches_the_command_table() {
         std::fs::write(file, fresh).unwrap();
         return;
     }
-    assert!(page == fresh, "docs/shell.md is stale; run UPDATE_DOCS=1 cargo test -p ox-shell");
+    assert!(page == fresh, "docs/develop/shell.md is stale; run UPDATE_DOCS=1 cargo test -p ox-shell");
 }

@@ -1,4 +1,4 @@
-//! Mixed ensembles whose network fails, and whose disks are full.
+//! Mixed ensembles with network faults and full disks.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -6,21 +6,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 
 use super::cases::Case;
+use super::lifecycle::finish;
 use super::load::Load;
-use super::mixed::Mixed;
-use super::plays::finish;
-use super::ways::Ways;
+use super::mixed_ensemble::MixedEnsemble;
+use super::network::Network;
 use crate::interop::workspace::Workspace;
 
 /// Longer than any election takes.
-const PATIENCE: Duration = Duration::from_secs(60);
-const PAUSE: Duration = Duration::from_millis(50);
-/// Acknowledged before, during and after each fault.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const POLL: Duration = Duration::from_millis(50);
+/// Writes to wait for before, during and after each fault.
 const WRITES: usize = 30;
-/// Between two writes of a client.
+/// Pause between the writes of a client.
 const PACE: Duration = Duration::from_millis(20);
 
-/// Letters are servers, as in the other cases; the last voter leads.
 pub(super) fn add_all(cases: &mut Vec<Case>) {
     let mut add = |name: String, is_short, run| cases.push(Case { name, is_short, run });
     for (letters, is_short) in [
@@ -35,94 +34,99 @@ pub(super) fn add_all(cases: &mut Vec<Case>) {
         ("aoaO", false),
         ("oaoA", false),
     ] {
-        let run = move |workspace: &_, home: &_| is_cut_off(workspace, home, letters);
-        add(format!("{letters}: each is cut off"), is_short, Box::new(run));
-        let run = move |workspace: &_, home: &_| falls_silent(workspace, home, letters);
-        add(format!("{letters}: ways fall silent"), false, Box::new(run));
+        let run = move |workspace: &_, home: &_| isolates_members(workspace, home, letters);
+        add(format!("{letters}: members are isolated"), is_short, Box::new(run));
+        let run = move |workspace: &_, home: &_| blocks_directions(workspace, home, letters);
+        add(format!("{letters}: directions of links are blocked"), false, Box::new(run));
     }
     for (letters, is_short) in [("aao", true), ("ooa", true), ("oaa", false), ("aoo", false), ("ooe", false)] {
-        let run = move |workspace: &_, home: &_| is_full(workspace, home, letters);
-        add(format!("{letters}: disks are full"), is_short, Box::new(run));
+        let run = move |workspace: &_, home: &_| fills_disks(workspace, home, letters);
+        add(format!("{letters}: disks fill up"), is_short, Box::new(run));
     }
 }
 
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Result<()> {
-    let until = Instant::now() + PATIENCE;
-    while !is_so() {
-        ensure!(Instant::now() < until, "not within {PATIENCE:?}: {what}");
-        std::thread::sleep(PAUSE);
+fn wait_until(expectation: &str, mut condition: impl FnMut() -> bool) -> Result<()> {
+    let until = Instant::now() + TIMEOUT;
+    while !condition() {
+        ensure!(Instant::now() < until, "not within {TIMEOUT:?}: {expectation}");
+        std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-fn serves(mixed: &Mixed, at: usize) -> bool {
-    mixed.mode(at).is_some()
+fn serves(ensemble: &MixedEnsemble, index: usize) -> bool {
+    ensemble.mode(index).is_some()
 }
 
-/// A member that nobody hears does not serve, and is back when it is heard.
-fn cut_off(mixed: &Mixed, ways: &Ways, load: &Load, at: usize) -> Result<()> {
+/// Isolates a member until it stops serving, and heals the network until it serves again.
+fn isolate_member(ensemble: &MixedEnsemble, network: &Network, load: &Load, index: usize) -> Result<()> {
     load.wait_for_more(WRITES)?;
-    ways.isolate(at);
-    wait_until(&format!("server {} is cut off and notices", at + 1), || !serves(mixed, at))?;
+    network.isolate(index);
+    wait_until(&format!("isolated server {} stops serving", index + 1), || !serves(ensemble, index))?;
     load.wait_for_more(WRITES)?;
-    ways.heal();
-    wait_until(&format!("server {} is back", at + 1), || serves(mixed, at))
+    network.heal();
+    wait_until(&format!("server {} serves again", index + 1), || serves(ensemble, index))
 }
 
-/// A follower and the leader are cut off under load, then everybody from everybody.
-fn is_cut_off(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let (mixed, ways) = Mixed::start_with_ways(workspace, home, letters)?;
-    let load = Load::start_at_a_pace(&mixed.addresses(), "parts", PACE);
-    cut_off(&mixed, &ways, &load, 0)?;
-    cut_off(&mixed, &ways, &load, mixed.leader()?)?;
-    (0..mixed.len()).for_each(|at| ways.isolate(at));
-    wait_until("nobody serves", || !(0..mixed.len()).any(|at| serves(&mixed, at)))?;
-    ways.heal();
+/// Isolates a follower, then the leader, then all members from each other, under load.
+fn isolates_members(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let (ensemble, network) = MixedEnsemble::start_with_network(workspace, home, letters)?;
+    let load = Load::start_paced(&ensemble.addresses(), "isolated", PACE);
+    isolate_member(&ensemble, &network, &load, 0)?;
+    isolate_member(&ensemble, &network, &load, ensemble.leader()?)?;
+    (0..ensemble.len()).for_each(|index| network.isolate(index));
+    wait_until("all servers stop serving", || !(0..ensemble.len()).any(|index| serves(&ensemble, index)))?;
+    network.heal();
     load.wait_for_more(WRITES)?;
-    finish(&mixed, load)
+    finish(&ensemble, load)
 }
 
-/// Ways between some members are cut under load, in both directions or in one.
-fn falls_silent(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let (mixed, ways) = Mixed::start_with_ways(workspace, home, letters)?;
-    let load = Load::start_at_a_pace(&mixed.addresses(), "ways", PACE);
+/// Blocks one or both directions between the leader and other members, under load.
+fn blocks_directions(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let (ensemble, network) = MixedEnsemble::start_with_network(workspace, home, letters)?;
+    let load = Load::start_paced(&ensemble.addresses(), "blocked", PACE);
     let voters = letters.chars().filter(char::is_ascii_lowercase).count();
-    for number in 0..5 {
+    for fault in 0..5 {
         load.wait_for_more(WRITES)?;
-        let leader = mixed.leader()?;
+        let leader = ensemble.leader()?;
         let other = (leader + 1) % voters;
-        match number {
-            0 => ways.silence(leader, other),
-            1 => ways.silence(other, leader),
-            2 => [(leader, other), (other, leader)].iter().for_each(|(from, to)| ways.silence(*from, *to)),
-            3 => ways.mute(leader),
-            _ => ways.deafen(leader),
+        match fault {
+            0 => network.block(leader, other),
+            1 => network.block(other, leader),
+            2 => [(leader, other), (other, leader)].iter().for_each(|(from, to)| network.block(*from, *to)),
+            3 => network.mute(leader),
+            _ => network.deafen(leader),
         }
-        let victim = if number < 3 { other } else { leader };
-        wait_until(&format!("server {} notices fault {number}", victim + 1), || !serves(&mixed, victim))?;
-        load.wait_for_more(WRITES).with_context(|| format!("fault {number}"))?;
-        ways.heal();
-        for at in 0..mixed.len() {
-            wait_until(&format!("server {} serves after fault {number}", at + 1), || serves(&mixed, at))?;
+        let victim = if fault < 3 { other } else { leader };
+        wait_until(&format!("server {} stops serving during fault {fault}", victim + 1), || {
+            !serves(&ensemble, victim)
+        })?;
+        load.wait_for_more(WRITES).with_context(|| format!("fault {fault}"))?;
+        network.heal();
+        for index in 0..ensemble.len() {
+            wait_until(&format!("server {} serves after fault {fault}", index + 1), || serves(&ensemble, index))?;
         }
     }
-    finish(&mixed, load)
+    finish(&ensemble, load)
 }
 
-/// The first one's disk is full under load, then the leader's: others go on. With space they are back, ours by itself.
-fn is_full(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let Some(mut mixed) = Mixed::start_on_small_disks(workspace, home, letters)? else {
-        return Ok("SKIPPED, mounting a file system is not permitted here".to_owned());
+/// Fills the disk of the first server, then of the leader, under load. The others continue to serve. With free space
+/// the server serves again; Apache has to be restarted, Oxkeeper has not.
+fn fills_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let Some(mut ensemble) = MixedEnsemble::start_on_small_disks(workspace, home, letters)? else {
+        return Ok("SKIPPED, mounting a file system is not permitted".to_owned());
     };
-    let load = Load::start_at_a_pace(&mixed.addresses(), "full", PACE);
-    for at in [0, mixed.leader()?] {
+    let load = Load::start_paced(&ensemble.addresses(), "full", PACE);
+    for index in [0, ensemble.leader()?] {
         load.wait_for_more(WRITES)?;
-        mixed.disk(at)?.fill_up()?;
-        wait_until(&format!("server {} does not lead", at + 1), || mixed.mode(at).as_deref() != Some("leader"))?;
+        ensemble.disk(index)?.fill_up()?;
+        wait_until(&format!("server {} is no longer the leader", index + 1), || {
+            ensemble.mode(index).as_deref() != Some("leader")
+        })?;
         load.wait_for_more(4 * WRITES)?;
-        mixed.disk(at)?.empty()?;
-        mixed.bring_back(at)?;
+        ensemble.disk(index)?.empty()?;
+        ensemble.wait_until_back(index)?;
     }
     load.wait_for_more(WRITES)?;
-    finish(&mixed, load)
+    finish(&ensemble, load)
 }

@@ -1,4 +1,4 @@
-//! Clients that write while servers come and go.
+//! Clients that write while servers fail and restart.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use ox_proto::SessionId;
 
-use super::client::Roamer;
+use super::failover_client::FailoverClient;
 use crate::interop::tree_walk::Tree;
 
 const WRITERS: usize = 3;
-/// Longer than any pause in the service.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any interruption of service.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often a session says that it is there.
+/// Interval between requests that keep an idle session alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
-/// What a writer has to show for.
-struct Written {
+/// The writes of one client, and its session.
+struct WriterResult {
     session: SessionId,
-    client: Roamer,
+    client: FailoverClient,
     paths: Vec<String>,
     longest_pause: Duration,
 }
@@ -31,55 +31,55 @@ struct Written {
 pub(super) struct Load {
     stop: Arc<AtomicBool>,
     acknowledged: Arc<AtomicUsize>,
-    writers: Vec<JoinHandle<Result<Written>>>,
+    writers: Vec<JoinHandle<Result<WriterResult>>>,
 }
 
 impl Load {
-    /// Starts writers, each with an ephemeral node `/e-<name>-<writer>`; they write below `/n`, as fast as they can.
+    /// Starts writers, each with an ephemeral node `/e-<name>-<writer>`. They create nodes below `/n` without a pause.
     pub(super) fn start(addresses: &[SocketAddr], name: &str) -> Self {
-        Self::start_at_a_pace(addresses, name, Duration::ZERO)
+        Self::start_paced(addresses, name, Duration::ZERO)
     }
 
-    /// The same with time between a writer's writes, where a play takes seconds and all that is written is read again.
-    pub(super) fn start_at_a_pace(addresses: &[SocketAddr], name: &str, pace: Duration) -> Self {
+    /// The same with a pause between writes, for cases that take long, because the final checks read every node.
+    pub(super) fn start_paced(addresses: &[SocketAddr], name: &str, pace: Duration) -> Self {
         let (stop, acknowledged): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
         let writers = (0..WRITERS).map(|writer| {
             let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
             let mut addresses = addresses.to_vec();
-            let turn = writer % addresses.len();
-            addresses.rotate_left(turn);
+            let first = writer % addresses.len();
+            addresses.rotate_left(first);
             let name = format!("{name}-{writer}");
             std::thread::spawn(move || write(addresses, &name, pace, &stop, &acknowledged))
         });
         Self { writers: writers.collect(), stop, acknowledged }
     }
 
-    /// Waits until so many more writes are acknowledged.
+    /// Waits until `count` more writes are acknowledged.
     pub(super) fn wait_for_more(&self, count: usize) -> Result<()> {
-        let (goal, until) = (self.acknowledged.load(Ordering::Relaxed) + count, Instant::now() + PATIENCE);
+        let (goal, until) = (self.acknowledged.load(Ordering::Relaxed) + count, Instant::now() + TIMEOUT);
         while self.acknowledged.load(Ordering::Relaxed) < goal && !self.writers.iter().any(JoinHandle::is_finished) {
-            ensure!(Instant::now() < until, "no {count} writes within {PATIENCE:?}");
+            ensure!(Instant::now() < until, "fewer than {count} writes within {TIMEOUT:?}");
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
     }
 
-    /// Ends the load: everything acknowledged is in the tree that `walk` finds, with the sessions' own nodes. Returns
-    /// how many writes there were, and the longest time without one.
+    /// Stops the writers and checks that the tree of `walk` contains all acknowledged writes and the ephemeral node of
+    /// each session. Returns the number of writes and the longest time that one took.
     pub(super) fn check(self, walk: impl FnOnce() -> Result<Tree>) -> Result<(usize, Duration)> {
         self.stop.store(true, Ordering::Relaxed);
         let mut all = Vec::new();
         for writer in self.writers {
-            all.push(writer.join().map_err(|_| anyhow!("a writer has failed"))?.context("a writer")?);
+            all.push(writer.join().map_err(|_| anyhow!("a writer panicked"))?.context("a writer failed")?);
         }
         let tree = keep_alive(&mut all, walk)?;
         let (mut count, mut pause) = (0, Duration::ZERO);
-        for Written { session, client, paths, longest_pause } in all {
-            ensure!(client.session() == session, "a session has another number");
+        for WriterResult { session, client, paths, longest_pause } in all {
+            ensure!(client.session() == session, "the id of a session has changed");
             let missing: Vec<_> = paths.iter().filter(|path| !tree.contains_key(*path)).collect();
-            ensure!(missing.is_empty(), "acknowledged and lost: {missing:?}");
-            let own = tree.values().filter(|node| node.stat.ephemeral_owner == session.0).count();
-            ensure!(own == 1, "session {session} has {own} ephemeral nodes");
+            ensure!(missing.is_empty(), "acknowledged writes are lost: {missing:?}");
+            let ephemerals = tree.values().filter(|node| node.stat.ephemeral_owner == session.0).count();
+            ensure!(ephemerals == 1, "session {session} has {ephemerals} ephemeral nodes instead of 1");
             client.close()?;
             (count, pause) = (count + paths.len(), pause.max(longest_pause));
         }
@@ -87,8 +87,8 @@ impl Load {
     }
 }
 
-/// Does something that may take longer than sessions live.
-fn keep_alive<T>(writers: &mut [Written], work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Runs `work`, which may take longer than the session timeout, while another thread touches the sessions.
+fn keep_alive<T>(writers: &mut [WriterResult], work: impl FnOnce() -> Result<T>) -> Result<T> {
     let (end, ended) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
         let keeper = scope.spawn(move || -> Result<()> {
@@ -97,10 +97,10 @@ fn keep_alive<T>(writers: &mut [Written], work: impl FnOnce() -> Result<T>) -> R
             }
             Ok(())
         });
-        let done = work();
+        let result = work();
         drop(end);
-        keeper.join().map_err(|_| anyhow!("a session was not kept alive"))??;
-        done
+        keeper.join().map_err(|_| anyhow!("the thread that touches sessions panicked"))??;
+        result
     })
 }
 
@@ -110,22 +110,22 @@ fn write(
     pace: Duration,
     stop: &AtomicBool,
     acknowledged: &AtomicUsize,
-) -> Result<Written> {
-    let mut client = Roamer::new(addresses)?;
+) -> Result<WriterResult> {
+    let mut client = FailoverClient::new(addresses)?;
     let session = client.session();
     client.create(&format!("/e-{name}"), 1)?;
     let (mut paths, mut longest_pause) = (Vec::new(), Duration::ZERO);
     while !stop.load(Ordering::Relaxed) {
         let path = format!("/n/{name}-{}", paths.len());
-        let asked = Instant::now();
+        let sent = Instant::now();
         client.create(&path, 0)?;
-        longest_pause = longest_pause.max(asked.elapsed());
+        longest_pause = longest_pause.max(sent.elapsed());
         paths.push(path);
         acknowledged.fetch_add(1, Ordering::Relaxed);
         if 50_000 < paths.len() {
-            bail!("the case does not end");
+            bail!("too many writes: the case does not end");
         }
         std::thread::sleep(pace);
     }
-    Ok(Written { session, client, paths, longest_pause })
+    Ok(WriterResult { session, client, paths, longest_pause })
 }

@@ -1,4 +1,4 @@
-//! Mixed ensembles with local sessions, with readers of a server that is cut off, and with observers of followers.
+//! Mixed ensembles with local sessions, read-only servers and observer masters.
 
 use std::path::Path;
 
@@ -8,32 +8,31 @@ use ox_proto::request::{CreateRequest, PathRequest, PathWatch};
 use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, RawAcls, Reader};
 
 use super::cases::Case;
-use super::client::Roamer;
-use super::mixed::Mixed;
-use crate::interop::peers::free_port;
-use crate::interop::wire::{SessionRefused, Ticket, WireClient};
+use super::failover_client::FailoverClient;
+use super::mixed_ensemble::MixedEnsemble;
+use crate::interop::servers::free_port;
+use crate::interop::wire::{SessionHandle, SessionRefused, WireClient};
 use crate::interop::workspace::Workspace;
 
 const EPHEMERAL: i32 = 1;
 
-/// Letters are servers, as in the other cases.
 pub(super) fn add_all(cases: &mut Vec<Case>) {
     let mut add = |name: String, is_short, run| cases.push(Case { name, is_short, run });
     for (letters, is_short) in [("aao", false), ("ooa", false), ("ooaA", true), ("aaoO", true)] {
-        let run = move |workspace: &_, home: &_| becomes_global(workspace, home, letters);
-        add(format!("{letters}: local sessions become global"), is_short, Box::new(run));
+        let run = move |workspace: &_, home: &_| upgrades_local_sessions(workspace, home, letters);
+        add(format!("{letters}: local sessions are upgraded"), is_short, Box::new(run));
     }
     for letters in ["oaoA", "aoaO"] {
-        let run = move |workspace: &_, home: &_| stays_local(workspace, home, letters);
+        let run = move |workspace: &_, home: &_| refuses_upgrade(workspace, home, letters);
         add(format!("{letters}: local sessions stay local"), true, Box::new(run));
     }
     for (letters, is_short) in [("aaaO", false), ("oaaO", true), ("ooaA", true), ("oooA", true), ("oaoO", false)] {
-        let run = move |workspace: &_, home: &_| observes_followers(workspace, home, letters);
-        add(format!("{letters}: observers of followers"), is_short, Box::new(run));
+        let run = move |workspace: &_, home: &_| uses_observer_masters(workspace, home, letters);
+        add(format!("{letters}: followers are observer masters"), is_short, Box::new(run));
     }
     for letters in ["oao", "aoa"] {
-        let run = move |workspace: &_, home: &_| reads_alone(workspace, home, letters);
-        add(format!("{letters}: the first is cut off and read"), true, Box::new(run));
+        let run = move |workspace: &_, home: &_| serves_read_only(workspace, home, letters);
+        add(format!("{letters}: first server is read-only without a quorum"), true, Box::new(run));
     }
 }
 
@@ -42,7 +41,7 @@ fn create(client: &mut WireClient, path: &str, flags: i32) -> Result<i32> {
     Ok(client.call(OpCode::Create, &body)?.header.err)
 }
 
-/// A multi of one create.
+/// A multi that creates one ephemeral node.
 struct OneCreate<'a>(&'a str);
 
 impl<'a> Jute<'a> for OneCreate<'a> {
@@ -53,11 +52,11 @@ impl<'a> Jute<'a> for OneCreate<'a> {
     }
 
     fn get(_: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        Err(DecodeError::Null) // it is only sent
+        Err(DecodeError::Null) // never received
     }
 }
 
-/// Creates an ephemeral node in a multi, and tells what became of it.
+/// Creates an ephemeral node in a multi and returns the error code, 0 for success.
 fn create_in_multi(client: &mut WireClient, path: &str) -> Result<i32> {
     let reply = client.call(OpCode::Multi, &OneCreate(path))?;
     let mut body = reply.body()?;
@@ -65,131 +64,143 @@ fn create_in_multi(client: &mut WireClient, path: &str) -> Result<i32> {
     Ok(if header.op == OpCode::Error.code() { body.get()? } else { 0 })
 }
 
-/// Every server has sessions that nobody else knows, until they own something.
-fn becomes_global(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+/// Each server has local sessions, unknown to the others, until they create an ephemeral node.
+fn upgrades_local_sessions(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
-    let mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
-    for at in 0..mixed.len() {
-        let (here, next) = (mixed.address(at), mixed.address((at + 1) % mixed.len()));
-        let what = || format!("server {}", at + 1);
-        let mut client = WireClient::connect(here).with_context(what)?;
-        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "{}: a plain node is refused", what());
-        mixed.wait_for_figure(at, "local_sessions", "1")?;
-        mixed.wait_for_figure(at, "global_sessions", "0")?;
-        mixed.wait_until_level()?; // who is behind closes without a word
-        let refused = WireClient::resume(next, &client.ticket()).is_err_and(|e| e.is::<SessionRefused>());
-        ensure!(refused, "{}: its session is known elsewhere", what());
-        let mut client = WireClient::resume(here, &client.ticket()).with_context(what)?;
-        let path = format!("/e-{at}");
+    let ensemble = MixedEnsemble::start_with(workspace, home, letters, &settings, &[])?;
+    for index in 0..ensemble.len() {
+        let (here, next) = (ensemble.address(index), ensemble.address((index + 1) % ensemble.len()));
+        let server_name = || format!("server {}", index + 1);
+        let mut client = WireClient::connect(here).with_context(server_name)?;
+        ensure!(create(&mut client, &format!("/n/{index}"), 0)? == 0, "{}: a plain node is refused", server_name());
+        ensemble.wait_for_metric(index, "local_sessions", "1")?;
+        ensemble.wait_for_metric(index, "global_sessions", "0")?;
+        ensemble.wait_until_in_sync()?; // a server with a lower zxid closes without a reply
+        let refused = WireClient::resume(next, &client.session_handle()).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(refused, "{}: another server knows its local session", server_name());
+        let mut client = WireClient::resume(here, &client.session_handle()).with_context(server_name)?;
+        let path = format!("/e-{index}");
         let err =
-            if at % 2 == 0 { create(&mut client, &path, EPHEMERAL)? } else { create_in_multi(&mut client, &path)? };
-        ensure!(err == 0, "{}: error {err}", what());
-        mixed.wait_for_figure(at, "local_sessions", "0")?;
-        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "global_sessions", "1"))?;
-        let mut moved = WireClient::resume(next, &client.ticket()).with_context(what)?;
+            if index % 2 == 0 { create(&mut client, &path, EPHEMERAL)? } else { create_in_multi(&mut client, &path)? };
+        ensure!(err == 0, "{}: error {err}", server_name());
+        ensemble.wait_for_metric(index, "local_sessions", "0")?;
+        (0..ensemble.len()).try_for_each(|other| ensemble.wait_for_metric(other, "global_sessions", "1"))?;
+        let mut moved = WireClient::resume(next, &client.session_handle()).with_context(server_name)?;
         moved.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
         moved.call(OpCode::Exists, &PathWatch { path: Some(path.into()), watch: false })?.body()?;
         moved.close()?;
-        (0..mixed.len()).try_for_each(|other| mixed.wait_for_figure(other, "ephemerals_count", "0"))?;
+        (0..ensemble.len()).try_for_each(|other| ensemble.wait_for_metric(other, "ephemerals_count", "0"))?;
     }
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
-/// Every server says the same about what such a session may not do.
-fn stays_local(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let mixed = Mixed::start_with(workspace, home, letters, &[("localSessionsEnabled", "true")], &[])?;
-    let leader = mixed.leader()?;
-    for at in 0..mixed.len() {
-        let mut client = WireClient::connect(mixed.address(at))?;
-        let alone = create(&mut client, "/e", EPHEMERAL)?;
+/// Without upgrading, all servers refuse ephemeral nodes of local sessions with the same errors as Apache.
+fn refuses_upgrade(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+    let ensemble = MixedEnsemble::start_with(workspace, home, letters, &[("localSessionsEnabled", "true")], &[])?;
+    let leader = ensemble.leader()?;
+    for index in 0..ensemble.len() {
+        let mut client = WireClient::connect(ensemble.address(index))?;
+        let single = create(&mut client, "/e", EPHEMERAL)?;
         let in_multi = create_in_multi(&mut client, "/e")?;
-        let expected = if at == leader { ErrorCode::EphemeralOnLocalSession } else { ErrorCode::SessionExpired };
-        let what = format!("server {} answers {alone} and {in_multi}", at + 1);
-        ensure!((alone, in_multi) == (ErrorCode::EphemeralOnLocalSession.code(), expected.code()), what);
-        ensure!(create(&mut client, &format!("/n/{at}"), 0)? == 0, "a plain node is refused");
-        let ticket = client.ticket();
+        let expected = if index == leader { ErrorCode::EphemeralOnLocalSession } else { ErrorCode::SessionExpired };
+        let message = format!("server {} replies {single} and {in_multi}", index + 1);
+        ensure!((single, in_multi) == (ErrorCode::EphemeralOnLocalSession.code(), expected.code()), message);
+        ensure!(create(&mut client, &format!("/n/{index}"), 0)? == 0, "a plain node is refused");
+        let session_handle = client.session_handle();
         client.close()?;
-        let is_over = WireClient::resume(mixed.address(at), &ticket).is_err_and(|e| e.is::<SessionRefused>());
-        ensure!(is_over, "server {} keeps a closed session", at + 1);
+        let is_closed =
+            WireClient::resume(ensemble.address(index), &session_handle).is_err_and(|e| e.is::<SessionRefused>());
+        ensure!(is_closed, "server {} keeps a closed session", index + 1);
     }
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
-/// One server is left alone: it shows what it has to those who ask for no more, until another one is back.
-fn reads_alone(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+/// A server without a quorum serves reads to clients that accept a read-only server, until a quorum is back.
+fn serves_read_only(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let settings = [("localSessionsEnabled", "true"), ("localSessionsUpgradingEnabled", "true")];
-    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[("readonlymode.enabled", "true")])?;
-    let here = mixed.address(0);
+    let mut ensemble =
+        MixedEnsemble::start_with(workspace, home, letters, &settings, &[("readonlymode.enabled", "true")])?;
+    let here = ensemble.address(0);
     let mut owner = WireClient::connect(here)?;
     ensure!(create(&mut owner, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
-    mixed.wait_until_level()?;
-    mixed.wait_for_word(0, "isro", "rw")?;
-    mixed.kill(1)?;
-    mixed.kill(2)?;
-    mixed.wait_for_word(0, "isro", "ro")?;
-    ensure!(mixed.mode(0).as_deref() == Some("read-only"), "its mode is {:?}", mixed.mode(0));
-    ensure!(WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()), "a writer is let in");
-    let global = owner.ticket().of_a_reader();
-    ensure!(WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()), "a global session is let in");
-    let mut reader = WireClient::resume(here, &Ticket::new(true)).context("a reader")?;
-    ensure!(reader.is_read_only, "the reader is not told");
+    ensemble.wait_until_in_sync()?;
+    ensemble.wait_for_reply(0, "isro", "rw")?;
+    ensemble.kill(1)?;
+    ensemble.kill(2)?;
+    ensemble.wait_for_reply(0, "isro", "ro")?;
+    ensure!(
+        ensemble.mode(0).as_deref() == Some("read-only"),
+        "the mode is {:?} instead of read-only",
+        ensemble.mode(0)
+    );
+    ensure!(
+        WireClient::connect(here).is_err_and(|e| !e.is::<SessionRefused>()),
+        "a client that needs writes is accepted"
+    );
+    let global = owner.session_handle().allow_read_only();
+    ensure!(
+        WireClient::resume(here, &global).is_err_and(|e| !e.is::<SessionRefused>()),
+        "a global session is accepted"
+    );
+    let mut reader = WireClient::resume(here, &SessionHandle::new(true)).context("connect a read-only client")?;
+    ensure!(reader.is_read_only, "the handshake does not report a read-only server");
     let exists = |path: &'static str| PathWatch { path: Some(path.into()), watch: false };
     reader.call(OpCode::Exists, &exists("/e"))?.body()?;
     let err = create(&mut reader, "/x", 0)?;
-    ensure!(err == ErrorCode::NotReadOnly.code(), "a write is answered with {err}");
+    ensure!(err == ErrorCode::NotReadOnly.code(), "the reply to a write is {err}");
     let err = reader.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.header.err;
-    ensure!(err == ErrorCode::NotReadOnly.code(), "sync is answered with {err}");
-    mixed.launch_all(&[1])?;
-    mixed.wait_for_word(0, "isro", "rw")?;
-    ensure!(reader.call(OpCode::Exists, &exists("/e")).is_err(), "the reader's connection survives");
-    mixed.launch_all(&[2])?;
-    let mut owner = WireClient::resume(here, &owner.ticket()).context("the session that everybody knows")?;
+    ensure!(err == ErrorCode::NotReadOnly.code(), "the reply to sync is {err}");
+    ensemble.start_members(&[1])?;
+    ensemble.wait_for_reply(0, "isro", "rw")?;
+    ensure!(reader.call(OpCode::Exists, &exists("/e")).is_err(), "the connection of the read-only client stays open");
+    ensemble.start_members(&[2])?;
+    let mut owner = WireClient::resume(here, &owner.session_handle()).context("resume the global session")?;
     owner.call(OpCode::Exists, &exists("/e"))?.body()?;
     owner.close()?;
-    Ok(format!("{} nodes", mixed.check_equal()?.len()))
+    Ok(format!("{} nodes", ensemble.check_trees_equal()?.len()))
 }
 
-/// Observers are served by followers, whoever leads: `letters` says who is who.
-fn observes_followers(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
+/// A follower serves the observer, which is the last of `letters`, as its observer master.
+fn uses_observer_masters(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let port = free_port()?;
-    let text = port.to_string();
-    let settings = [("observerMasterPort", text.as_str())];
-    let mut mixed = Mixed::start_with(workspace, home, letters, &settings, &[])?;
-    let (leader, observer) = (mixed.leader()?, mixed.len() - 1);
-    let master: usize = mixed.figure(observer, "observer_master_id")?.parse()?;
-    ensure!(master != leader + 1, "the leader serves the observer");
-    mixed.wait_for_figure(master - 1, "synced_observers", "1")?;
-    mixed.wait_for_figure(leader, "synced_observers", "0")?;
-    let mut client = WireClient::connect(mixed.address(observer))?;
+    let port_text = port.to_string();
+    let settings = [("observerMasterPort", port_text.as_str())];
+    let mut ensemble = MixedEnsemble::start_with(workspace, home, letters, &settings, &[])?;
+    let (leader, observer) = (ensemble.leader()?, ensemble.len() - 1);
+    let observer_master: usize = ensemble.metric(observer, "observer_master_id")?.parse()?;
+    ensure!(observer_master != leader + 1, "the leader serves the observer");
+    ensemble.wait_for_metric(observer_master - 1, "synced_observers", "1")?;
+    ensemble.wait_for_metric(leader, "synced_observers", "0")?;
+    let mut client = WireClient::connect(ensemble.address(observer))?;
     ensure!(create(&mut client, "/e", EPHEMERAL)? == 0, "an ephemeral node is refused");
-    for number in 0..100 {
-        ensure!(create(&mut client, &format!("/n/o{number}"), 0)? == 0, "a node is refused");
+    for i in 0..100 {
+        ensure!(create(&mut client, &format!("/n/o{i}"), 0)? == 0, "a node is refused");
         client.call(OpCode::Sync, &PathRequest { path: Some("/".into()) })?.body()?;
     }
-    // The session lives by what the follower tells of it, and moves there and back.
-    for at in [master - 1, observer, leader, observer] {
-        client =
-            WireClient::resume(mixed.address(at), &client.ticket()).with_context(|| format!("server {}", at + 1))?;
+    // The observer master reports touches of the session, and the session can move to any server and back.
+    for index in [observer_master - 1, observer, leader, observer] {
+        client = WireClient::resume(ensemble.address(index), &client.session_handle())
+            .with_context(|| format!("server {}", index + 1))?;
         client.call(OpCode::Exists, &PathWatch { path: Some("/e".into()), watch: false })?.body()?;
     }
-    // It comes back, and gets what it has missed from a follower.
-    mixed.kill(observer)?;
-    let mut other = WireClient::connect(mixed.address(leader))?;
-    for number in 0..50 {
-        ensure!(create(&mut other, &format!("/n/l{number}"), 0)? == 0, "a node is refused");
+    // The observer restarts and is synchronised by a follower, by DIFF and, without data, by SNAP.
+    ensemble.kill(observer)?;
+    let mut other = WireClient::connect(ensemble.address(leader))?;
+    for i in 0..50 {
+        ensure!(create(&mut other, &format!("/n/l{i}"), 0)? == 0, "a node is refused");
     }
-    mixed.launch_all(&[observer])?;
-    mixed.check_equal()?;
-    mixed.kill(observer)?;
-    mixed.wipe(observer)?;
-    mixed.launch_all(&[observer])?;
-    mixed.check_equal()?;
-    // Its follower goes; another one takes over.
-    mixed.kill(master - 1)?;
-    let mut client = Roamer::new(vec![mixed.address(observer)])?;
+    ensemble.start_members(&[observer])?;
+    ensemble.check_trees_equal()?;
+    ensemble.kill(observer)?;
+    ensemble.wipe(observer)?;
+    ensemble.start_members(&[observer])?;
+    ensemble.check_trees_equal()?;
+    // The observer master is killed; the observer finds another one.
+    ensemble.kill(observer_master - 1)?;
+    let mut client = FailoverClient::new(vec![ensemble.address(observer)])?;
     client.create("/n/after", 0)?;
     client.close()?;
-    mixed.launch_all(&[master - 1])?;
-    let tree = mixed.check_equal()?;
-    Ok(format!("{} served, {} nodes", mixed.software(master - 1), tree.len()))
+    ensemble.start_members(&[observer_master - 1])?;
+    let tree = ensemble.check_trees_equal()?;
+    Ok(format!("observer master {}, {} nodes", ensemble.software(observer_master - 1), tree.len()))
 }

@@ -1,4 +1,4 @@
-//! A disk of a member that can be filled: a small file system in memory, where it may be mounted.
+//! A small tmpfs as the disk of a member, so that a test can fill it. Needs the permission to mount.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -7,23 +7,23 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// What keeps the space from others.
+/// The file that takes up the free space.
 const FILLER: &str = "filler";
-/// Room for what the plays write, and soon full.
+/// Sufficient for the writes of a test, and soon full.
 const SIZE: &str = "size=64m";
 
-/// A file system of its own, taken down when it goes out of scope.
+/// A mounted file system, which is unmounted on drop.
 #[derive(Debug)]
 pub(super) struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    /// None where mounting is not permitted.
-    pub(super) fn mount(at: &Path) -> Result<Option<Self>> {
-        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(at).output()?;
-        Ok(mounted.status.success().then(|| Self(at.to_path_buf())))
+    /// Mounts the file system. `None` if mounting is not permitted.
+    pub(super) fn mount(index: &Path) -> Result<Option<Self>> {
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", SIZE, "tmpfs"]).arg(index).output()?;
+        Ok(mounted.status.success().then(|| Self(index.to_path_buf())))
     }
 
-    /// Takes everything that is left.
+    /// Writes a file until no space is left.
     pub(super) fn fill_up(&self) -> Result<()> {
         let mut file = File::options().create(true).append(true).open(self.0.join(FILLER)).context("fill the disk")?;
         while file.write_all(&[1; 4096]).is_ok() {}
@@ -37,7 +37,7 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // Nothing is left to tell if this fails: the folder stays mounted until somebody else takes it down.
+        // If this fails, the file system stays mounted; a drop cannot report it.
         Command::new("umount").arg(&self.0).status().ok();
     }
 }

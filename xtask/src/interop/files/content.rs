@@ -1,4 +1,4 @@
-//! What the first server is filled with: every kind of node and transaction that a file can hold.
+//! The content of the test directories: every kind of node and transaction that the files can contain.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader, Stat};
 
 use crate::interop::wire::{Reply, WireClient};
 
-/// Create modes.
+/// Values of `CreateRequest::flags`, as in Apache's `CreateMode`.
 mod mode {
     pub(super) const PERSISTENT: i32 = 0;
     pub(super) const EPHEMERAL: i32 = 1;
@@ -19,31 +19,31 @@ mod mode {
     pub(super) const TTL: i32 = 5;
 }
 
-/// Nodes in the widest folder: enough for several snapshots.
+/// Children of the node with the most children: enough for several snapshots.
 const MANY: usize = 300;
 /// Longer than any test.
 const TTL_MS: i64 = 3_600_000;
 
-/// The identities that may read and write all of it.
+/// Adds the identities that may read and write all nodes.
 pub(super) fn authenticate(client: &mut WireClient) -> Result<()> {
     client.auth("digest", "super:test")?;
     client.auth("digest", "bob:pw")
 }
 
-/// Fills an empty server.
+/// Writes all kinds of transactions to an empty server.
 pub(super) fn write(client: &mut WireClient, server: SocketAddr) -> Result<()> {
     write_many(client)?;
     write_kinds(client)?;
     write_acls(client)?;
     write_multi(client)?;
     write_quota(client)?;
-    // A second session, closed with its ephemerals before the end.
+    // A second session that is closed, so that its ephemeral nodes are deleted.
     let mut other = WireClient::connect(server)?;
     create(&mut other, "/kinds/of-other", Some(b""), mode::EPHEMERAL)?;
     other.close()
 }
 
-/// Writes on after a change of server; numbering continues where it was.
+/// Continues to write on the second server. Sequential nodes must continue the numbering of the first.
 pub(super) fn write_more(client: &mut WireClient) -> Result<()> {
     let path = create(client, "/kinds/s-", Some(b"after"), mode::SEQUENTIAL)?;
     ensure!(path == "/kinds/s-0000000009", "the next sequential node is {path}");
@@ -53,18 +53,18 @@ pub(super) fn write_more(client: &mut WireClient) -> Result<()> {
     (0..MANY / 3).try_for_each(|i| create(client, &format!("/many/after-{i}"), Some(b""), mode::PERSISTENT).map(drop))
 }
 
-/// What the names of nodes that a damage takes begin with.
-pub(super) const DOOMED: &str = "/doomed-";
+/// Prefix of the nodes whose records are lost by the damage.
+pub(super) const LOST: &str = "/lost-";
 
-/// Writes what shall be lost.
-pub(super) fn write_doomed(client: &mut WireClient) -> Result<()> {
-    (0..5).try_for_each(|i| create(client, &format!("{DOOMED}{i}"), Some(b"soon gone"), mode::PERSISTENT).map(drop))
+/// Writes the nodes that the damage of the log will remove.
+pub(super) fn write_lost(client: &mut WireClient) -> Result<()> {
+    (0..5).try_for_each(|i| create(client, &format!("{LOST}{i}"), Some(b"damaged"), mode::PERSISTENT).map(drop))
 }
 
-/// Checks that the session owns its ephemeral nodes and that they go with it.
+/// Checks that the session owns its ephemeral nodes, and that closing it deletes them.
 pub(super) fn check_ephemerals(mut client: WireClient, server: SocketAddr) -> Result<()> {
     let paths = ["/kinds/ephemeral", "/kinds/second-ephemeral"];
-    let session = client.ticket().session;
+    let session = client.session_handle().session;
     for path in paths {
         let stat: Stat = exists(&mut client, path)?.body().with_context(|| path.to_owned())?.get()?;
         ensure!(stat.ephemeral_owner == session.0, "{path} is not owned by its session");
@@ -85,7 +85,7 @@ fn write_many(client: &mut WireClient) -> Result<()> {
     for i in (0..MANY).step_by(10) {
         delete(client, &format!("/many/n{i}"))?;
     }
-    // Deleted and there again: another czxid, another count of children.
+    // A node that was deleted and created again has a new czxid.
     create(client, "/many/n10", Some(b"again"), mode::PERSISTENT).map(drop)
 }
 
@@ -107,7 +107,7 @@ fn write_kinds(client: &mut WireClient) -> Result<()> {
         ttl_ms: TTL_MS,
     };
     client.call(OpCode::CreateTtl, &ttl)?.body().context("create /kinds/ttl")?;
-    // Refused writes are transactions too.
+    // Refused writes are logged as error transactions.
     expect_error(&create_reply(client, "/kinds/empty", None, mode::PERSISTENT)?, ErrorCode::NodeExists)?;
     expect_error(&delete_reply(client, "/kinds")?, ErrorCode::NotEmpty)
 }
@@ -143,7 +143,7 @@ fn write_multi(client: &mut WireClient) -> Result<()> {
     let set_op = |path: &'static str, version| {
         MultiOp::SetData(SetDataRequest { path: Some(path.into()), data: Some(b"set"), version })
     };
-    let done = Multi(vec![
+    let successful = Multi(vec![
         create_op("/multi/a", mode::PERSISTENT),
         create_op("/multi/s-", mode::SEQUENTIAL),
         create_op("/multi/gone", mode::PERSISTENT),
@@ -151,9 +151,9 @@ fn write_multi(client: &mut WireClient) -> Result<()> {
         MultiOp::Check(PathVersion { path: Some("/multi/a".into()), version: 1 }),
         MultiOp::Delete(PathVersion { path: Some("/multi/gone".into()), version: -1 }),
     ]);
-    ensure!(client.call(OpCode::Multi, &done)?.body()?.get::<MultiHeader>()?.err == 0, "the multi failed");
+    ensure!(client.call(OpCode::Multi, &successful)?.body()?.get::<MultiHeader>()?.err == 0, "the multi failed");
     let failed = Multi(vec![create_op("/multi/b", mode::PERSISTENT), set_op("/multi/a", 7)]);
-    // Its elements are all errors, the first with code 0.
+    // All results of a failed multi are errors, those before the failed operation with code 0.
     ensure!(client.call(OpCode::Multi, &failed)?.body()?.get::<MultiHeader>()?.op == -1, "the multi did not fail");
     Ok(())
 }
@@ -166,7 +166,7 @@ fn write_quota(client: &mut WireClient) -> Result<()> {
     create(client, "/many/counted", Some(b"12345"), mode::PERSISTENT).map(drop)
 }
 
-/// A multi request as a record. Only sent, never read.
+/// The operations of a multi request, which are only encoded.
 struct Multi(Vec<MultiOp<'static>>);
 
 impl<'a> Jute<'a> for Multi {
@@ -180,11 +180,11 @@ impl<'a> Jute<'a> for Multi {
     }
 }
 
-/// Creates a node and returns its final path.
+/// Creates a node and returns its path with the sequence number.
 fn create(client: &mut WireClient, path: &str, data: Option<&[u8]>, flags: i32) -> Result<String> {
     let reply = create_reply(client, path, data, flags)?;
     let created: Text<'_> = reply.body().with_context(|| format!("create {path}"))?.get()?;
-    Ok(created.context("a path")?.into_owned())
+    Ok(created.context("the reply has no path")?.into_owned())
 }
 
 fn create_reply(client: &mut WireClient, path: &str, data: Option<&[u8]>, flags: i32) -> Result<Reply> {

@@ -1,4 +1,4 @@
-//! One case: a part of the tree, our clients, and the partner.
+//! Runs recipe cases, each with its own nodes, our clients and Curator's.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -7,37 +7,37 @@ use anyhow::{Context, Result};
 use ox_client::{Client, CreateMode};
 use tokio::time::{sleep, timeout};
 
-use super::book::Book;
-use super::partner::Partner;
-use super::told;
+use super::critical_section::CriticalSection;
+use super::curator_worker::CuratorWorker;
+use super::print_result;
 use crate::interop::proxy::Proxy;
 use crate::interop::workspace::Workspace;
 
 /// Longer than any case takes on a slow machine.
-const PATIENCE: Duration = Duration::from_secs(180);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Longer than a connection is away in any case.
-const SESSION: Duration = Duration::from_secs(20);
+/// Longer than any interruption of a connection.
+const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A session whose end is waited for.
-pub(super) const SHORT_SESSION: Duration = Duration::from_secs(2);
+/// For sessions whose expiry a case waits for.
+pub(super) const SHORT_SESSION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How often connections are cut in a case, and the time between. Curator takes up to a second to come back.
-const CUTS: usize = 3;
-const BETWEEN_CUTS: Duration = Duration::from_millis(900);
+/// How often a case closes all connections, and the interval. Curator needs up to a second to reconnect.
+const DROPS: usize = 3;
+const DROP_INTERVAL: Duration = Duration::from_millis(900);
 
-/// A server, a proxy before it, and a partner.
-pub(super) struct Stage {
+/// A server, a proxy in front of it, and a process with Curator.
+pub(super) struct RecipeRunner {
     name: String,
     server: String,
     proxy: Proxy,
-    pub(super) partner: Partner,
+    pub(super) worker: CuratorWorker,
     pub(super) rounds: usize,
     only: Option<String>,
     failed: usize,
 }
 
-impl Stage {
+impl RecipeRunner {
     pub(super) fn start(
         workspace: &Workspace,
         name: &str,
@@ -45,27 +45,28 @@ impl Stage {
         rounds: usize,
         only: Option<&str>,
     ) -> Result<Self> {
-        let (proxy, partner) = (Proxy::start(server)?, Partner::start(workspace)?);
+        let (proxy, worker) = (Proxy::start(server)?, CuratorWorker::start(workspace)?);
         let (name, server, only) = (name.to_owned(), server.to_string(), only.map(str::to_owned));
-        Ok(Self { name, server, proxy, partner, rounds, only, failed: 0 })
+        Ok(Self { name, server, proxy, worker, rounds, only, failed: 0 })
     }
 
-    /// Runs one case.
+    /// Runs a case and prints its result.
     pub(super) async fn case(&mut self, name: &str, body: impl AsyncFn(&Case<'_>) -> Result<()>) {
         if self.only.as_ref().is_some_and(|only| !name.contains(only)) {
             return;
         }
         let root = format!("/{}", name.replace(' ', "-"));
-        let done = async {
-            let client = connect(&self.server, SESSION).await?;
+        let result = async {
+            let client = connect(&self.server, SESSION_TIMEOUT).await?;
             client.create(&root, b"", CreateMode::Persistent).await?;
-            let case = Case { stage: self, root, client };
-            let done = timeout(PATIENCE, body(&case)).await.with_context(|| format!("not done after {PATIENCE:?}"))?;
+            let case = Case { runner: self, root, client };
+            let result = timeout(TIMEOUT, body(&case)).await;
+            let result = result.with_context(|| format!("did not finish within {TIMEOUT:?}"))?;
             case.client.close().await?;
-            done
+            result
         };
-        let done = done.await;
-        self.failed += usize::from(!told(name, &self.name, done));
+        let result = result.await;
+        self.failed += usize::from(!print_result(name, &self.name, result));
     }
 
     pub(super) fn failed(&self) -> usize {
@@ -73,94 +74,101 @@ impl Stage {
     }
 }
 
-async fn connect(server: &str, session: Duration) -> Result<Client> {
-    Ok(Client::builder().servers(server)?.session_timeout(session).connect().await?)
+async fn connect(server: &str, session_timeout: Duration) -> Result<Client> {
+    Ok(Client::builder().servers(server)?.session_timeout(session_timeout).connect().await?)
 }
 
-/// One running case.
 pub(super) struct Case<'a> {
-    pub(super) stage: &'a Stage,
+    pub(super) runner: &'a RecipeRunner,
     pub(super) root: String,
-    /// Straight to the server, for preparing and looking.
+    /// Connected without the proxy, to prepare and inspect nodes.
     pub(super) client: Client,
 }
 
 impl Case<'_> {
-    /// A path below the case's own node.
+    /// A path below the node of the case.
     pub(super) fn path(&self, rest: &str) -> String {
         format!("{}/{rest}", self.root)
     }
 
-    /// Creates a persistent node.
+    /// Creates a persistent node below the node of the case.
     pub(super) async fn node(&self, rest: &str, data: &str) -> Result<()> {
         self.client.create(&self.path(rest), data, CreateMode::Persistent).await?;
         Ok(())
     }
 
-    /// Another client, with a session of its own.
-    pub(super) async fn connect(&self, session: Duration) -> Result<Client> {
-        connect(&self.stage.server, session).await
+    /// Connects another client, without the proxy.
+    pub(super) async fn connect(&self, session_timeout: Duration) -> Result<Client> {
+        connect(&self.runner.server, session_timeout).await
     }
 
-    /// Has Curator do something, straight on the server.
-    pub(super) async fn ask(&self, task: &str, arguments: &str) -> Result<String> {
-        self.ask_with(&self.stage.server, SESSION, task, arguments).await
+    /// Runs a task with Curator, without the proxy.
+    pub(super) async fn curator(&self, task: &str, arguments: &str) -> Result<String> {
+        self.run_curator(&self.runner.server, SESSION_TIMEOUT, task, arguments).await
     }
 
-    /// The same with a session that ends soon after its client.
-    pub(super) async fn ask_briefly(&self, task: &str) -> Result<String> {
-        self.ask_with(&self.stage.server, SHORT_SESSION, task, "").await
+    /// The same with a session that expires soon after its client has died.
+    pub(super) async fn curator_with_short_session(&self, task: &str) -> Result<String> {
+        self.run_curator(&self.runner.server, SHORT_SESSION_TIMEOUT, task, "").await
     }
 
-    async fn ask_with(&self, server: &str, session: Duration, task: &str, arguments: &str) -> Result<String> {
+    async fn run_curator(
+        &self,
+        server: &str,
+        session_timeout: Duration,
+        task: &str,
+        arguments: &str,
+    ) -> Result<String> {
         let line = format!("{task} {} {arguments}", self.root);
-        self.stage.partner.ask(server, session, line.trim_end()).await
+        self.runner.worker.run(server, session_timeout, line.trim_end()).await
     }
 
-    /// Two of ours and two of Curator's do something in turns, each so often, while connections are cut now and then, if that
-    /// is wanted.
+    /// Two of our clients and two of Curator's compete for a recipe, each for the configured number of rounds. With
+    /// `drops_connections` the proxy closes all connections several times.
     pub(super) async fn contend(
         &self,
         task: &str,
-        most: &str,
-        is_cut: bool,
+        limit: &str,
+        drops_connections: bool,
         work: impl AsyncFn(&Client, usize) -> Result<()>,
     ) -> Result<()> {
-        let server = if is_cut { self.stage.proxy.address().to_string() } else { self.stage.server.clone() };
-        let arguments = format!("{} {most}", self.stage.rounds);
-        let curator = || self.ask_with(&server, SESSION, task, &arguments);
-        let own = async || {
-            let client = connect(&server, SESSION).await?;
-            for round in 0..self.stage.rounds {
+        let server =
+            if drops_connections { self.runner.proxy.address().to_string() } else { self.runner.server.clone() };
+        let arguments = format!("{} {limit}", self.runner.rounds);
+        let curator = || self.run_curator(&server, SESSION_TIMEOUT, task, &arguments);
+        let ours = async || {
+            let client = connect(&server, SESSION_TIMEOUT).await?;
+            for round in 0..self.runner.rounds {
                 work(&client, round).await?;
             }
             client.close().await?;
             anyhow::Ok(())
         };
-        let all = async { tokio::try_join!(curator(), curator(), own(), own()) };
-        let cuts = async {
-            for _ in 0..if is_cut { CUTS } else { 0 } {
-                sleep(BETWEEN_CUTS).await;
-                self.stage.proxy.drop_all();
+        let all = async { tokio::try_join!(curator(), curator(), ours(), ours()) };
+        let drops = async {
+            for _ in 0..if drops_connections { DROPS } else { 0 } {
+                sleep(DROP_INTERVAL).await;
+                self.runner.proxy.drop_all();
             }
             std::future::pending::<()>().await;
         };
         tokio::select! {
-            done = all => drop(done?),
-            () = cuts => (),
+            result = all => drop(result?),
+            () = drops => (),
         }
         Ok(())
     }
 
-    /// The same where all are alone inside: all are counted, and later owners have larger tokens.
-    pub(super) async fn contend_alone(
+    /// The same for recipes with one owner: checks that all entries are counted, and that later owners have larger
+    /// tokens.
+    pub(super) async fn contend_exclusively(
         &self,
         task: &str,
-        is_cut: bool,
-        work: impl AsyncFn(&Client, &Book) -> Result<()>,
+        drops_connections: bool,
+        work: impl AsyncFn(&Client, &CriticalSection) -> Result<()>,
     ) -> Result<()> {
-        let book = Book::open(self).await?;
-        self.contend(task, "", is_cut, async |client, _| work(client, &book).await).await?;
-        book.check(4 * self.stage.rounds).await
+        let section = CriticalSection::open(self).await?;
+        self.contend(task, "", drops_connections, async |client, _| work(client, &section).await).await?;
+        section.check(4 * self.runner.rounds).await
     }
 }

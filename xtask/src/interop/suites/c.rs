@@ -1,4 +1,4 @@
-//! The C client library of the system's packages, and its shell.
+//! Apache's C client library and its shell, from Debian's packages.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,14 +6,14 @@ use std::process::Command;
 use anyhow::{Context, Result};
 
 use super::Suite;
-use crate::interop::peers::packages;
+use crate::interop::suites::c_packages;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
 pub(super) const SUITE: Suite = Suite { name: "c", needs: &["gcc"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
-    packages::install_c_client()?;
+    c_packages::install_c_client()?;
     let source = workspace.source("c");
     let stamp = workspace.cache("c").join("stamp");
     std::fs::create_dir_all(workspace.cache("c"))?;
@@ -38,7 +38,7 @@ fn prepare(workspace: &Workspace) -> Result<()> {
                 .arg(program(workspace))
                 .args(&files)
                 .args(["-lzookeeper_mt", "-lpthread"])
-                // Short names in failure messages.
+                // Failure messages then contain the file names without directories.
                 .current_dir(&source),
         )
         .context("build the C suite")
@@ -47,7 +47,7 @@ fn prepare(workspace: &Workspace) -> Result<()> {
 
 fn command(workspace: &Workspace) -> Command {
     let mut command = Command::new(program(workspace));
-    command.env("CLI_MT", packages::CLI_MT);
+    command.env("CLI_MT", c_packages::CLI_MT);
     command
 }
 

@@ -1,4 +1,4 @@
-//! go-zookeeper.
+//! The suite of the Go client go-zookeeper.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,7 +16,7 @@ fn prepare(workspace: &Workspace) -> Result<()> {
     tool::once(&workspace.cache("go").join("stamp"), &[&source], || {
         tool::run(
             Command::new("go")
-                // Modules are read-only by default, which makes the cache hard to delete.
+                // By default the module cache is read-only, so that `rm -r` fails.
                 .args(["build", "-modcacherw", "-o"])
                 .arg(program(workspace))
                 .arg(".")

@@ -1,4 +1,4 @@
-//! Apache's Java client and Curator: a Maven project, compiled once, then run without Maven.
+//! The suite of Apache's Java client and Curator. Maven compiles it once; later runs do not need Maven.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,11 +32,11 @@ fn prepare(workspace: &Workspace) -> Result<()> {
 }
 
 fn command(workspace: &Workspace) -> Command {
-    command_of(workspace, "oxkeeper.interop.Main")
+    java_command(workspace, "oxkeeper.interop.Main")
 }
 
-/// The command that runs one of its programs.
-pub(crate) fn command_of(workspace: &Workspace, main: &str) -> Command {
+/// The command that runs a main class of the project.
+pub(crate) fn java_command(workspace: &Workspace, main: &str) -> Command {
     let classes = workspace.cache("java").join("build/classes");
     let mut command = Command::new("java");
     command.args(["-Xmx512m", "-cp"]).arg(format!("{}:{}/*", classes.display(), lib(workspace).display())).arg(main);

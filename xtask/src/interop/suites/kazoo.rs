@@ -1,4 +1,4 @@
-//! kazoo: our own program, and the test suite that kazoo installs with itself, pointed at our server.
+//! kazoo: our suite, and the tests that are bundled with kazoo.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,13 +10,14 @@ use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
 pub(super) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
-pub(super) const OWN_SUITE: Suite = Suite { name: "kazoo-own", needs: &["python3"], prepare, command: own_command };
+pub(super) const BUNDLED_SUITE: Suite =
+    Suite { name: "kazoo-bundled", needs: &["python3"], prepare, command: bundled_command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     let requirements = workspace.source("kazoo").join("requirements.txt");
     let venv = workspace.cache("kazoo").join("venv");
     tool::once(&workspace.cache("kazoo").join("stamp"), &[&requirements], || {
-        tool::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).context("make a venv")?;
+        tool::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).context("create a venv")?;
         tool::run(
             Command::new(python(workspace))
                 .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
@@ -30,13 +31,13 @@ fn command(workspace: &Workspace) -> Command {
     program(workspace, "main.py")
 }
 
-fn own_command(workspace: &Workspace) -> Command {
-    program(workspace, "own_tests.py")
+fn bundled_command(workspace: &Workspace) -> Command {
+    program(workspace, "bundled_tests.py")
 }
 
 fn program(workspace: &Workspace, file: &str) -> Command {
     let mut command = Command::new(python(workspace));
-    // -B: no byte code among the sources; -u: lines arrive as they are printed.
+    // -B: no byte code in the source directory; -u: unbuffered output.
     command.args(["-B", "-u"]).arg(workspace.source("kazoo").join(file));
     command
 }

@@ -1,4 +1,4 @@
-//! node-zookeeper-client.
+//! The suite of the JavaScript client node-zookeeper-client.
 
 use std::process::Command;
 
@@ -10,7 +10,7 @@ use crate::interop::workspace::Workspace;
 
 pub(super) const SUITE: Suite = Suite { name: "node", needs: &["node", "npm"], prepare, command };
 
-/// npm installs next to the manifest, so the manifest goes into the cache.
+/// Copies the manifest into the cache, because npm installs into the directory of the manifest.
 fn prepare(workspace: &Workspace) -> Result<()> {
     let source = workspace.source("node");
     let cache = workspace.cache("node");

@@ -1,4 +1,4 @@
-//! The crate zookeeper-client, in a cargo workspace of its own.
+//! The suite of the Rust crate zookeeper-client, in a separate cargo workspace.
 
 use std::process::Command;
 

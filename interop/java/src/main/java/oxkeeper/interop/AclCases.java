@@ -17,7 +17,7 @@ import org.apache.zookeeper.data.Id;
 import org.apache.zookeeper.data.Stat;
 import org.apache.zookeeper.server.auth.DigestAuthenticationProvider;
 
-/** Access control and identities. */
+/** Cases of access control and identities. */
 final class AclCases {
     private AclCases() {}
 
@@ -37,7 +37,7 @@ final class AclCases {
         return only(new ACL(perms, new Id(scheme, id)));
     }
 
-    /** The client looks for null in the list, which the lists of {@code List.of} answer with an exception. */
+    /** Not {@code List.of}: the client calls {@code contains(null)}, for which these lists throw an exception. */
     private static List<ACL> only(ACL acl) {
         return Arrays.asList(acl);
     }
@@ -55,11 +55,11 @@ final class AclCases {
         bob.create(path, "secret".getBytes(), only(Perms.ALL, "digest", id), CreateMode.PERSISTENT);
         Check.bytes("secret", bob.getData(path, false, null));
         Check.equal(only(Perms.ALL, "digest", id), bob.getACL(path, new Stat()));
-        ZooKeeper nobody = test.connect(new Events());
-        Check.fails(Code.NOAUTH, () -> nobody.getData(path, false, null));
-        Check.fails(Code.NOAUTH, () -> nobody.exists(path, false));
-        Check.fails(Code.NOAUTH, () -> nobody.setData(path, null, -1));
-        Check.fails(Code.NOAUTH, () -> nobody.getACL(path, null));
+        ZooKeeper anonymous = test.connect(new Events());
+        Check.fails(Code.NOAUTH, () -> anonymous.getData(path, false, null));
+        Check.fails(Code.NOAUTH, () -> anonymous.exists(path, false));
+        Check.fails(Code.NOAUTH, () -> anonymous.setData(path, null, -1));
+        Check.fails(Code.NOAUTH, () -> anonymous.getACL(path, null));
         ZooKeeper mallory = connectAs(test, "bob:guess");
         Check.fails(Code.NOAUTH, () -> mallory.getData(path, false, null));
         mallory.addAuthInfo("digest", "bob:pw".getBytes());
@@ -67,8 +67,8 @@ final class AclCases {
         List<ACL> readable = new ArrayList<>(only(Perms.ALL, "digest", id));
         readable.addAll(Ids.READ_ACL_UNSAFE);
         bob.setACL(path, readable, 0);
-        // Without ADMIN the hash is hidden.
-        Check.equal("bob:x", nobody.getACL(path, null).get(0).getId().getId());
+        // A client without ADMIN permission does not see the hash.
+        Check.equal("bob:x", anonymous.getACL(path, null).get(0).getId().getId());
     }
 
     private static void auth(Case test) throws Exception {
@@ -81,9 +81,9 @@ final class AclCases {
         Check.equal(2, carol.getACL(path, null).size());
         ZooKeeper dave = connectAs(test, "dave:2");
         dave.setData(path, null, -1);
-        ZooKeeper nobody = test.connect(new Events());
+        ZooKeeper anonymous = test.connect(new Events());
         Check.fails(Code.INVALIDACL,
-                () -> nobody.create(test.path("b"), null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT));
+                () -> anonymous.create(test.path("b"), null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT));
     }
 
     private static void ipAndWorld(Case test) throws Exception {
@@ -106,7 +106,7 @@ final class AclCases {
         zk.create(test.path("no-delete"), null, only(Perms.ALL & ~Perms.DELETE, "world", "anyone"), CreateMode.PERSISTENT);
         zk.create(test.path("no-delete/x"), null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
         Check.fails(Code.NOAUTH, () -> zk.delete(test.path("no-delete/x"), -1));
-        // The permission to delete is the parent's: the node's own ACL does not matter.
+        // DELETE is checked on the parent; the ACL of the node itself is irrelevant.
         zk.delete(test.path("no-create"), -1);
         zk.create(test.path("no-admin"), null, only(Perms.READ | Perms.WRITE, "world", "anyone"), CreateMode.PERSISTENT);
         zk.setData(test.path("no-admin"), null, -1);
@@ -125,7 +125,7 @@ final class AclCases {
         Check.equal(0, zk.exists(path, false).getVersion());
         Check.fails(Code.NONODE, () -> zk.setACL(test.path("missing"), Ids.OPEN_ACL_UNSAFE, -1));
         for (ACL bad : List.of(
-                new ACL(Perms.ALL, new Id("world", "somebody")),
+                new ACL(Perms.ALL, new Id("world", "someone")),
                 new ACL(Perms.ALL, new Id("digest", "no-colon")),
                 new ACL(Perms.ALL, new Id("ip", "300.1.1.1")),
                 new ACL(Perms.ALL, new Id("nonsense", "x")),
@@ -145,9 +145,9 @@ final class AclCases {
 
     private static void hidesEvents(Case test) throws Exception {
         ZooKeeper bob = connectAs(test, "bob:pw");
-        ZooKeeper nobody = test.connect(new Events());
+        ZooKeeper anonymous = test.connect(new Events());
         Events events = new Events();
-        nobody.addWatch(test.root, events, AddWatchMode.PERSISTENT_RECURSIVE);
+        anonymous.addWatch(test.root, events, AddWatchMode.PERSISTENT_RECURSIVE);
         bob.create(test.path("hidden"), null, Ids.CREATOR_ALL_ACL, CreateMode.PERSISTENT);
         bob.setData(test.path("hidden"), null, -1);
         test.node("open", "");

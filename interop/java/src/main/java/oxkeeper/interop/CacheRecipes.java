@@ -22,7 +22,7 @@ import org.apache.zookeeper.CreateMode;
 import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher.Event.EventType;
 
-/** Curator's caches, lasting nodes, groups and service discovery. */
+/** Cases of Curator's caches, persistent nodes, groups and service discovery. */
 final class CacheRecipes {
     private CacheRecipes() {}
 
@@ -50,7 +50,7 @@ final class CacheRecipes {
                 .forDeletes(node -> events.add("delete " + node.getPath()))
                 .build());
         cache.start();
-        Check.yes(ready.await(10, TimeUnit.SECONDS), "the cache fills");
+        Check.isTrue(ready.await(10, TimeUnit.SECONDS), "the cache fills");
         Check.equal(3, cache.size());
         test.node("a/c", "3");
         test.zk.setData(test.path("a"), "9".getBytes(), -1);
@@ -58,7 +58,7 @@ final class CacheRecipes {
         Check.eventually("all events", () -> events.containsAll(List.of(
                 "create " + test.path("a/c"), "change 19", "delete " + test.path("a/b"))));
         Check.bytes("9", cache.get(test.path("a")).map(ChildData::getData).orElse(null));
-        Check.yes(cache.get(test.path("a/b")).isEmpty(), "the deleted node is gone");
+        Check.isTrue(cache.get(test.path("a/b")).isEmpty(), "the deleted node is gone");
     }
 
     private static void cacheReconnects(Case test) throws Exception {
@@ -99,7 +99,7 @@ final class CacheRecipes {
         watcher.getResetListenable().addListener(set::countDown);
         watcher.getListenable().addListener((WatchedEvent event) -> events.process(event));
         watcher.start();
-        Check.yes(set.await(10, TimeUnit.SECONDS), "the watch is set");
+        Check.isTrue(set.await(10, TimeUnit.SECONDS), "the watch is set");
         test.node("a", "");
         events.expect(EventType.NodeCreated, test.path("a"));
         test.command("drop");
@@ -118,14 +118,14 @@ final class CacheRecipes {
         PersistentNode node = test.closeLater(new PersistentNode(
                 test.curatorByProxy(Case.SHORT_TIMEOUT_MS), CreateMode.EPHEMERAL, false, test.path("node"), "x".getBytes()));
         node.start();
-        Check.yes(node.waitForInitialCreate(10, TimeUnit.SECONDS), "the node is created");
+        Check.isTrue(node.waitForInitialCreate(10, TimeUnit.SECONDS), "the node is created");
         test.zk.delete(test.path("node"), -1);
-        Check.eventually("it comes back when deleted", () -> test.zk.exists(test.path("node"), false) != null);
+        Check.eventually("it is created again after a delete", () -> test.zk.exists(test.path("node"), false) != null);
         long owner = test.zk.exists(test.path("node"), false).getEphemeralOwner();
         test.command("block");
-        Check.eventually("it goes with its session", () -> test.zk.exists(test.path("node"), false) == null);
+        Check.eventually("it is deleted with its session", () -> test.zk.exists(test.path("node"), false) == null);
         test.command("open");
-        Check.eventually("it comes back with a new session", () -> {
+        Check.eventually("it is created again by a new session", () -> {
             var stat = test.zk.exists(test.path("node"), false);
             return stat != null && stat.getEphemeralOwner() != owner;
         });
@@ -134,11 +134,11 @@ final class CacheRecipes {
     private static void persistentTtlNode(Case test) throws Exception {
         PersistentTtlNode node = new PersistentTtlNode(test.curator(), test.path("node"), 600, "x".getBytes());
         node.start();
-        Check.yes(node.waitForInitialCreate(10, TimeUnit.SECONDS), "the node is created");
+        Check.isTrue(node.waitForInitialCreate(10, TimeUnit.SECONDS), "the node is created");
         Thread.sleep(1500);
-        Check.yes(test.zk.exists(test.path("node"), false) != null, "it is touched in time");
+        Check.isTrue(test.zk.exists(test.path("node"), false) != null, "it is touched within its TTL");
         node.close();
-        Check.eventually("it ends after its time", () -> test.zk.exists(test.path("node"), false) == null);
+        Check.eventually("it is deleted after its TTL", () -> test.zk.exists(test.path("node"), false) == null);
     }
 
     private static void groupMember(Case test) throws Exception {
@@ -148,7 +148,7 @@ final class CacheRecipes {
         second.start();
         Check.eventually("both are members", () -> first.getCurrentMembers().keySet().equals(Set.of("one", "two")));
         second.close();
-        Check.eventually("one has left", () -> first.getCurrentMembers().keySet().equals(Set.of("one")));
+        Check.eventually("one member has left", () -> first.getCurrentMembers().keySet().equals(Set.of("one")));
     }
 
     private static void serviceDiscovery(Case test) throws Exception {
@@ -164,11 +164,11 @@ final class CacheRecipes {
         Check.eventually("the instance is found", () -> provider.getInstance() != null);
         Check.equal("10.0.0.1", provider.getInstance().getAddress());
         discovery.registerService(second);
-        Check.eventually("both are found", () -> cache.getInstances().size() == 2);
+        Check.eventually("both instances are found", () -> cache.getInstances().size() == 2);
         Check.equal(2, other.queryForInstances("web").size());
         Check.equal(List.of("web"), List.copyOf(other.queryForNames()));
         discovery.unregisterService(instance);
-        Check.eventually("one is left", () -> cache.getInstances().size() == 1);
+        Check.eventually("one instance is left", () -> cache.getInstances().size() == 1);
     }
 
     private static ServiceDiscovery<Void> discovery(Case test) throws Exception {

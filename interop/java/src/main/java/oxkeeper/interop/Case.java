@@ -12,64 +12,64 @@ import org.apache.zookeeper.ZKUtil;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
-/** One running case: a node of its own to work below, and clients that are closed when it ends. */
+/** A running case with a separate root node, and with clients that are closed at its end. */
 final class Case implements AutoCloseable {
     static final int TIMEOUT_MS = 10_000;
-    /** Short enough to wait for its expiry, long enough for a busy machine. */
+    /** For sessions whose expiry a case waits for; long enough for a busy machine. */
     static final int SHORT_TIMEOUT_MS = 2_000;
 
-    final Stage stage;
+    final Fixture fixture;
     final String root;
-    /** A client straight to the server, authenticated as super, for preparing and looking; shared by the cases. */
+    /** A client without the proxy, authenticated as super, to prepare and inspect nodes. Shared by the cases. */
     final ZooKeeper zk;
     private final Deque<AutoCloseable> open = new ArrayDeque<>();
 
-    Case(Stage stage, ZooKeeper zk, String name) throws Exception {
-        this.stage = stage;
+    Case(Fixture fixture, ZooKeeper zk, String name) throws Exception {
+        this.fixture = fixture;
         this.zk = zk;
         this.root = "/java-" + name.replace(' ', '-');
-        // The node may be left from an earlier run on the same server.
+        // An earlier run on the same server may have left the node.
         if (zk.exists(root, false) != null) {
             ZKUtil.deleteRecursive(zk, root);
         }
         zk.create(root, new byte[0], Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
     }
 
-    /** A path below the case's own node. */
+    /** A path below the root node of the case. */
     String path(String rest) {
         return root + "/" + rest;
     }
 
-    /** Creates a persistent node below the case's own one and returns its path. */
+    /** Creates a persistent node below the root node and returns its path. */
     String node(String rest, String data) throws KeeperException, InterruptedException {
         return zk.create(path(rest), data.getBytes(), Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
     }
 
-    /** A connected client straight to the server. */
+    /** A connected client without the proxy. */
     ZooKeeper connect(Events events) throws Exception {
-        return connected(new ZooKeeper(stage.server(), TIMEOUT_MS, events), events);
+        return connected(new ZooKeeper(fixture.server(), TIMEOUT_MS, events), events);
     }
 
-    /** A connected client whose connection the control port can cut. */
+    /** A connected client whose connection goes through the proxy. */
     ZooKeeper connectByProxy(int timeoutMs, Events events) throws Exception {
-        return connected(new ZooKeeper(stage.proxy(), timeoutMs, events), events);
+        return connected(new ZooKeeper(fixture.proxy(), timeoutMs, events), events);
     }
 
-    /** Waits for the connection of a new client and closes it with the case. */
+    /** Waits until a new client is connected. The case closes it. */
     ZooKeeper connected(ZooKeeper client, Events events) throws InterruptedException {
         closeLater(client);
         events.awaitConnected();
         return client;
     }
 
-    /** A started Curator client straight to the server. */
+    /** A started Curator client without the proxy. */
     CuratorFramework curator() throws InterruptedException {
-        return started(curatorTo(stage.server(), TIMEOUT_MS));
+        return started(curatorTo(fixture.server(), TIMEOUT_MS));
     }
 
-    /** A started Curator client whose connection the control port can cut. */
+    /** A started Curator client whose connection goes through the proxy. */
     CuratorFramework curatorByProxy(int timeoutMs) throws InterruptedException {
-        return started(curatorTo(stage.proxy(), timeoutMs));
+        return started(curatorTo(fixture.proxy(), timeoutMs));
     }
 
     private static CuratorFramework curatorTo(String address, int timeoutMs) {
@@ -84,21 +84,21 @@ final class Case implements AutoCloseable {
     private CuratorFramework started(CuratorFramework curator) throws InterruptedException {
         closeLater(curator);
         curator.start();
-        Check.yes(curator.blockUntilConnected(10, TimeUnit.SECONDS), "Curator connects");
+        Check.isTrue(curator.blockUntilConnected(10, TimeUnit.SECONDS), "Curator connects");
         return curator;
     }
 
-    /** Closes something when the case ends, the youngest first. */
+    /** Closes a resource at the end of the case, the newest first. */
     <T extends AutoCloseable> T closeLater(T resource) {
         open.push(resource);
         return resource;
     }
 
-    /** Control commands, undone at the end of the case. */
+    /** Sends a control command. The end of the case undoes {@code block}. */
     void command(String command) throws Exception {
-        stage.command(command);
+        fixture.command(command);
         if (command.equals("block")) {
-            closeLater(() -> stage.command("open"));
+            closeLater(() -> fixture.command("open"));
         }
     }
 

@@ -9,11 +9,11 @@ import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.KeeperException.Code;
 
-/** Assertions. */
+/** Assertions with messages for the line of a failed case. */
 final class Check {
     private Check() {}
 
-    static void yes(boolean condition, String what) {
+    static void isTrue(boolean condition, String what) {
         if (!condition) {
             throw new AssertionError("expected: " + what);
         }
@@ -35,13 +35,13 @@ final class Check {
         }
     }
 
-    /** Same elements, whatever the order. */
+    /** The same elements, in any order. */
     static void sameSet(Collection<String> expected, Collection<String> actual) {
         equal(expected.size(), actual.size());
         equal(new TreeSet<>(expected), new TreeSet<>(actual));
     }
 
-    /** Something that may fail with a code of ZooKeeper's. */
+    /** An action that may throw a KeeperException. */
     interface Action {
         void run() throws Exception;
     }
@@ -56,7 +56,7 @@ final class Check {
         throw new AssertionError("expected " + code + ", got success");
     }
 
-    /** Waits until a condition holds. */
+    /** Waits up to 10 s until a condition holds. */
     static void eventually(String what, Callable<Boolean> condition) throws Exception {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(10);
         while (!condition.call()) {

@@ -6,9 +6,9 @@ import java.util.concurrent.TimeUnit;
 import org.apache.zookeeper.WatchedEvent;
 import org.apache.zookeeper.Watcher;
 
-/** A watcher that keeps what it sees, node events and session events apart. */
+/** A watcher that queues node events and session events separately. */
 final class Events implements Watcher {
-    /** How long "nothing comes" is worth waiting for where a later event cannot show it. */
+    /** Time to wait for an event that must not arrive. */
     private static final int QUIET_MS = 150;
     private static final int WAIT_S = 10;
 
@@ -24,7 +24,7 @@ final class Events implements Watcher {
         }
     }
 
-    /** The next node event is this one. */
+    /** Checks the type and path of the next node event. */
     void expect(Event.EventType type, String path) throws InterruptedException {
         WatchedEvent event = nodes.poll(WAIT_S, TimeUnit.SECONDS);
         if (event == null) {
@@ -33,7 +33,7 @@ final class Events implements Watcher {
         Check.equal(type + " " + path, event.getType() + " " + event.getPath());
     }
 
-    /** No node event is there, nor comes soon. */
+    /** Checks that no node event arrives within a short time. */
     void expectNone() throws InterruptedException {
         WatchedEvent event = nodes.poll(QUIET_MS, TimeUnit.MILLISECONDS);
         if (event != null) {
@@ -45,7 +45,7 @@ final class Events implements Watcher {
         awaitState(Event.KeeperState.SyncConnected);
     }
 
-    /** Skips session events until this one. */
+    /** Skips session events until the wanted state. */
     void awaitState(Event.KeeperState wanted) throws InterruptedException {
         while (true) {
             Event.KeeperState state = states.poll(WAIT_S, TimeUnit.SECONDS);

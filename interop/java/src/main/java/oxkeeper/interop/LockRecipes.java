@@ -21,7 +21,7 @@ import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreV2;
 import org.apache.curator.framework.recipes.locks.Lease;
 
-/** Curator's locks, elections and barriers. */
+/** Cases of Curator's locks, elections and barriers. */
 final class LockRecipes {
     private LockRecipes() {}
 
@@ -44,7 +44,7 @@ final class LockRecipes {
         together(4, index -> {
             InterProcessMutex mutex = new InterProcessMutex(clients.get(index % 2), test.path("lock"));
             for (int i = 0; i < 10; i++) {
-                Check.yes(mutex.acquire(10, TimeUnit.SECONDS), "the lock is acquired");
+                Check.isTrue(mutex.acquire(10, TimeUnit.SECONDS), "the lock is acquired");
                 Check.equal(1, inside.incrementAndGet());
                 mutex.acquire();
                 Thread.sleep(1);
@@ -57,7 +57,7 @@ final class LockRecipes {
         Check.equal(40, rounds.get());
         InterProcessMutex held = new InterProcessMutex(clients.get(0), test.path("lock"));
         held.acquire();
-        Check.yes(!new InterProcessMutex(clients.get(1), test.path("lock")).acquire(200, TimeUnit.MILLISECONDS),
+        Check.isTrue(!new InterProcessMutex(clients.get(1), test.path("lock")).acquire(200, TimeUnit.MILLISECONDS),
                 "a held lock is not acquired");
         Check.equal(1, held.getParticipantNodes().size());
         held.release();
@@ -68,7 +68,7 @@ final class LockRecipes {
         lost.acquire();
         InterProcessMutex next = new InterProcessMutex(test.curator(), test.path("lock"));
         test.command("block");
-        Check.yes(next.acquire(10, TimeUnit.SECONDS), "the lock of an expired session is free");
+        Check.isTrue(next.acquire(10, TimeUnit.SECONDS), "the lock of an expired session is free");
         next.release();
     }
 
@@ -76,16 +76,16 @@ final class LockRecipes {
         InterProcessReadWriteLock first = new InterProcessReadWriteLock(test.curator(), test.path("lock"));
         InterProcessReadWriteLock second = new InterProcessReadWriteLock(test.curator(), test.path("lock"));
         first.readLock().acquire();
-        Check.yes(second.readLock().acquire(5, TimeUnit.SECONDS), "two readers share");
-        Check.yes(!second.writeLock().acquire(200, TimeUnit.MILLISECONDS), "no writer beside readers");
+        Check.isTrue(second.readLock().acquire(5, TimeUnit.SECONDS), "two readers share");
+        Check.isTrue(!second.writeLock().acquire(200, TimeUnit.MILLISECONDS), "a writer waits for readers");
         second.readLock().release();
         first.readLock().release();
-        Check.yes(second.writeLock().acquire(5, TimeUnit.SECONDS), "a writer alone");
-        Check.yes(!first.readLock().acquire(200, TimeUnit.MILLISECONDS), "no reader beside a writer");
-        Check.yes(second.readLock().acquire(5, TimeUnit.SECONDS), "a writer may read");
+        Check.isTrue(second.writeLock().acquire(5, TimeUnit.SECONDS), "a writer acquires the free lock");
+        Check.isTrue(!first.readLock().acquire(200, TimeUnit.MILLISECONDS), "a reader waits for a writer");
+        Check.isTrue(second.readLock().acquire(5, TimeUnit.SECONDS), "a writer may read");
         second.readLock().release();
         second.writeLock().release();
-        Check.yes(first.readLock().acquire(5, TimeUnit.SECONDS), "free again");
+        Check.isTrue(first.readLock().acquire(5, TimeUnit.SECONDS), "a reader acquires the released lock");
         first.readLock().release();
     }
 
@@ -94,11 +94,11 @@ final class LockRecipes {
         InterProcessSemaphoreV2 second = new InterProcessSemaphoreV2(test.curator(), test.path("semaphore"), 2);
         Lease one = first.acquire();
         Lease two = second.acquire(5, TimeUnit.SECONDS);
-        Check.yes(two != null, "the second lease is given");
+        Check.isTrue(two != null, "the second lease is granted");
         Check.equal(null, first.acquire(200, TimeUnit.MILLISECONDS));
         second.returnLease(two);
         Lease three = first.acquire(5, TimeUnit.SECONDS);
-        Check.yes(three != null, "a returned lease is given again");
+        Check.isTrue(three != null, "a returned lease is granted again");
         first.returnAll(List.of(one, three));
         Check.equal(0, first.getParticipantNodes().size());
     }
@@ -108,28 +108,28 @@ final class LockRecipes {
         InterProcessMultiLock both = new InterProcessMultiLock(curator, List.of(test.path("a"), test.path("b")));
         both.acquire();
         InterProcessMutex single = new InterProcessMutex(test.curator(), test.path("b"));
-        Check.yes(!single.acquire(200, TimeUnit.MILLISECONDS), "both locks are held");
+        Check.isTrue(!single.acquire(200, TimeUnit.MILLISECONDS), "both locks are held");
         both.release();
-        Check.yes(single.acquire(5, TimeUnit.SECONDS), "both locks are free");
+        Check.isTrue(single.acquire(5, TimeUnit.SECONDS), "both locks are free");
         single.release();
     }
 
     private static void leaderLatch(Case test) throws Exception {
         LeaderLatch first = new LeaderLatch(test.curatorByProxy(Case.SHORT_TIMEOUT_MS), test.path("latch"), "first");
         first.start();
-        Check.yes(first.await(10, TimeUnit.SECONDS), "the first one leads");
+        Check.isTrue(first.await(10, TimeUnit.SECONDS), "the first client leads");
         LeaderLatch second = new LeaderLatch(test.curator(), test.path("latch"), "second");
         second.start();
         Check.eventually("two participants", () -> second.getParticipants().size() == 2);
         Check.equal("first", second.getLeader().getId());
-        Check.yes(!second.hasLeadership(), "only one leads");
+        Check.isTrue(!second.hasLeadership(), "only one client leads");
         test.command("block");
-        Check.yes(second.await(10, TimeUnit.SECONDS), "the other one leads when the first is cut off");
-        Check.eventually("the first one knows it", () -> !first.hasLeadership());
+        Check.isTrue(second.await(10, TimeUnit.SECONDS), "the second client leads after the first has lost its connection");
+        Check.eventually("the first client knows that it no longer leads", () -> !first.hasLeadership());
         test.command("open");
-        Check.eventually("the first one is back in line", () -> second.getParticipants().size() == 2);
+        Check.eventually("the first client is a participant again", () -> second.getParticipants().size() == 2);
         second.close();
-        Check.yes(first.await(10, TimeUnit.SECONDS), "the first one leads again");
+        Check.isTrue(first.await(10, TimeUnit.SECONDS), "the first client leads again");
         first.close();
     }
 
@@ -151,16 +151,16 @@ final class LockRecipes {
             selector.start();
             test.closeLater(selector);
         }
-        Check.yes(turns.await(20, TimeUnit.SECONDS), "leadership goes round");
+        Check.isTrue(turns.await(20, TimeUnit.SECONDS), "leadership changes between the clients");
     }
 
     private static void barrier(Case test) throws Exception {
         DistributedBarrier barrier = new DistributedBarrier(test.curator(), test.path("barrier"));
         barrier.setBarrier();
         DistributedBarrier waiting = new DistributedBarrier(test.curator(), test.path("barrier"));
-        Check.yes(!waiting.waitOnBarrier(200, TimeUnit.MILLISECONDS), "a set barrier holds");
+        Check.isTrue(!waiting.waitOnBarrier(200, TimeUnit.MILLISECONDS), "a set barrier blocks");
         barrier.removeBarrier();
-        Check.yes(waiting.waitOnBarrier(5, TimeUnit.SECONDS), "a removed barrier lets pass");
+        Check.isTrue(waiting.waitOnBarrier(5, TimeUnit.SECONDS), "a removed barrier does not block");
     }
 
     private static void doubleBarrier(Case test) throws Exception {
@@ -169,18 +169,18 @@ final class LockRecipes {
         together(3, index -> {
             DistributedDoubleBarrier barrier = new DistributedDoubleBarrier(curator, test.path("barrier"), 3);
             entered.incrementAndGet();
-            Check.yes(barrier.enter(10, TimeUnit.SECONDS), "all enter");
+            Check.isTrue(barrier.enter(10, TimeUnit.SECONDS), "all enter");
             Check.equal(3, entered.get());
-            Check.yes(barrier.leave(10, TimeUnit.SECONDS), "all leave");
+            Check.isTrue(barrier.leave(10, TimeUnit.SECONDS), "all leave");
         });
     }
 
-    /** What each of several threads does. */
+    /** The code of one of several threads. */
     interface Task {
         void run(int index) throws Exception;
     }
 
-    /** Runs a task on several threads at once and waits for all. */
+    /** Runs a task in several threads and waits for all of them. */
     static void together(int threads, Task task) throws Exception {
         ExecutorService pool = Executors.newFixedThreadPool(threads);
         try {

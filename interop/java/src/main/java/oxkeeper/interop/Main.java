@@ -1,6 +1,6 @@
 package oxkeeper.interop;
 
-/** Runs all cases on one server: {@code Main server proxy control [name part]}. */
+/** Runs all cases on one server: {@code Main server proxy control [part of a case name]}. */
 public final class Main {
     private Main() {}
 
@@ -9,8 +9,8 @@ public final class Main {
             System.err.println("usage: Main server proxy control [part of a case name]");
             System.exit(2);
         }
-        Stage stage = new Stage(args[0], args[1], args[2]);
-        Suite suite = new Suite(stage, 3 < args.length ? args[3] : "");
+        Fixture fixture = new Fixture(args[0], args[1], args[2]);
+        Suite suite = new Suite(fixture, 3 < args.length ? args[3] : "");
         NodeCases.addTo(suite);
         MultiCases.addTo(suite);
         WatchCases.addTo(suite);
@@ -20,7 +20,7 @@ public final class Main {
         QueueRecipes.addTo(suite);
         CacheRecipes.addTo(suite);
         CuratorCases.addTo(suite);
-        // Client threads that a failed case left behind must not keep the program alive.
+        // Exit even if client threads of a failed case are still running.
         System.exit(suite.finish());
     }
 }

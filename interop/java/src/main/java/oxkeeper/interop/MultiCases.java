@@ -10,7 +10,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Transactions. */
+/** Cases of multi and of the transaction builder. */
 final class MultiCases {
     private MultiCases() {}
 
@@ -37,23 +37,23 @@ final class MultiCases {
                 Op.setData(test.path("a"), "data".getBytes(), 0),
                 Op.delete(test.path("old"), 0)));
         Check.equal(5, results.size());
-        Check.yes(results.get(0) instanceof OpResult.CheckResult, "first result is of a check");
+        Check.isTrue(results.get(0) instanceof OpResult.CheckResult, "first result is of a check");
         Check.equal(test.path("a"), ((OpResult.CreateResult) results.get(1)).getPath());
         Check.equal(test.path("a/s-0000000000"), ((OpResult.CreateResult) results.get(2)).getPath());
         Check.equal(1, ((OpResult.SetDataResult) results.get(3)).getStat().getVersion());
-        Check.yes(results.get(4) instanceof OpResult.DeleteResult, "last result is of a delete");
+        Check.isTrue(results.get(4) instanceof OpResult.DeleteResult, "last result is of a delete");
         Check.equal(null, zk.exists(test.path("old"), false));
-        // One transaction, one zxid.
+        // All operations of a multi share one zxid.
         Check.equal(zk.exists(test.path("a"), false).getCzxid(), zk.exists(test.path("a/s-0000000000"), false).getCzxid());
         Check.equal(List.of(), zk.multi(List.of()));
     }
 
     private static void failing(Case test) throws Exception {
-        test.node("there", "");
+        test.node("existing", "");
         try {
             test.zk.multi(List.of(
                     create(test.path("a"), CreateMode.PERSISTENT),
-                    create(test.path("there"), CreateMode.PERSISTENT),
+                    create(test.path("existing"), CreateMode.PERSISTENT),
                     Op.delete(test.path("missing"), -1)));
             throw new AssertionError("expected the transaction to fail");
         } catch (KeeperException e) {
@@ -65,7 +65,7 @@ final class MultiCases {
             Check.equal(Code.RUNTIMEINCONSISTENCY.intValue(), ((OpResult.ErrorResult) results.get(2)).getErr());
         }
         Check.equal(null, test.zk.exists(test.path("a"), false));
-        Check.fails(Code.BADVERSION, () -> test.zk.multi(List.of(Op.check(test.path("there"), 4))));
+        Check.fails(Code.BADVERSION, () -> test.zk.multi(List.of(Op.check(test.path("existing"), 4))));
         Check.fails(Code.NONODE, () -> test.zk.multi(List.of(Op.check(test.path("missing"), -1))));
     }
 
@@ -81,7 +81,7 @@ final class MultiCases {
         Check.equal(test.path("c"), ((OpResult.CreateResult) results.get(2)).getPath());
         Check.equal(test.path("ts-0000000004"), ((OpResult.CreateResult) results.get(4)).getPath());
         Check.equal(zk.getSessionId(), test.zk.exists(test.path("e"), false).getEphemeralOwner());
-        Check.yes(((OpResult.CreateResult) results.get(3)).getStat() != null, "TTL results carry a stat");
+        Check.isTrue(((OpResult.CreateResult) results.get(3)).getStat() != null, "TTL results carry a stat");
         zk.close();
         Check.sameSet(List.of("c", "t", "ts-0000000004"), test.zk.getChildren(test.root, false));
     }

@@ -19,7 +19,7 @@ import org.apache.zookeeper.cli.DelQuotaCommand;
 import org.apache.zookeeper.cli.SetQuotaCommand;
 import org.apache.zookeeper.data.Stat;
 
-/** Nodes of all kinds: create, read, change, delete. */
+/** Cases that create, read, change and delete nodes of all kinds. */
 final class NodeCases {
     private NodeCases() {}
 
@@ -52,12 +52,12 @@ final class NodeCases {
         Check.equal(created.getCzxid(), created.getPzxid());
         Check.equal(created.getCtime(), created.getMtime());
         Check.equal(3, created.getDataLength());
-        Check.yes(Math.abs(System.currentTimeMillis() - created.getCtime()) < 60_000, "ctime is about now");
+        Check.isTrue(Math.abs(System.currentTimeMillis() - created.getCtime()) < 60_000, "ctime is about now");
 
         Stat changed = zk.setData(path, "three".getBytes(), 0);
         Check.equal(1, changed.getVersion());
         Check.equal(created.getCzxid(), changed.getCzxid());
-        Check.yes(created.getMzxid() < changed.getMzxid(), "mzxid grows");
+        Check.isTrue(created.getMzxid() < changed.getMzxid(), "mzxid grows");
 
         String child = test.node("a/b", "");
         Stat parent = new Stat();
@@ -71,7 +71,7 @@ final class NodeCases {
         Stat after = zk.exists(path, false);
         Check.equal(2, after.getCversion());
         Check.equal(0, after.getNumChildren());
-        Check.yes(parent.getPzxid() < after.getPzxid(), "pzxid grows on delete");
+        Check.isTrue(parent.getPzxid() < after.getPzxid(), "pzxid grows on delete");
         zk.delete(path, -1);
         Check.equal(null, zk.exists(path, false));
     }
@@ -154,7 +154,7 @@ final class NodeCases {
         Check.equal(test.path("s-0000000002"), sequential);
         Check.eventually("nodes past their TTL are removed",
                 () -> zk.exists(path, false) == null && zk.exists(sequential, false) == null);
-        Check.yes(zk.exists(kept, false) != null, "a node within its TTL stays");
+        Check.isTrue(zk.exists(kept, false) != null, "a node within its TTL stays");
     }
 
     private static void childrenWithStat(Case test) throws Exception {
@@ -199,7 +199,7 @@ final class NodeCases {
         new Random(2).nextBytes(data);
         zk.setData(path, data, 0);
         Check.bytes(data, zk.getData(path, false, null));
-        // Above jute.maxbuffer the server drops the connection; the session goes on.
+        // For a request above jute.maxbuffer the server closes the connection; the session continues.
         long session = zk.getSessionId();
         Check.fails(Code.CONNECTIONLOSS, () -> zk.setData(path, new byte[1_048_576], -1));
         events.awaitConnected();
@@ -215,12 +215,12 @@ final class NodeCases {
             test.zk.create(test.path(name + i), null, Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT,
                     (code, path, context, created) -> done.countDown(), null);
         }
-        Check.yes(done.await(20, TimeUnit.SECONDS), "all creates are answered");
+        Check.isTrue(done.await(20, TimeUnit.SECONDS), "all creates have a reply");
         Check.equal(count, test.zk.getChildren(test.root, false).size());
         Check.equal(count, test.zk.exists(test.root, false).getCversion());
     }
 
-    /** Replies come in the order of the requests, and a read sees the write sent just before it. */
+    /** Replies arrive in the order of the requests, and a read sees the write sent just before it. */
     private static void asyncInOrder(Case test) throws Exception {
         String path = test.node("a", "start");
         int rounds = 500;
@@ -253,7 +253,7 @@ final class NodeCases {
 
     private static void chroot(Case test) throws Exception {
         Events events = new Events();
-        ZooKeeper zk = test.connected(new ZooKeeper(test.stage.server() + test.root, Case.TIMEOUT_MS, events), events);
+        ZooKeeper zk = test.connected(new ZooKeeper(test.fixture.server() + test.root, Case.TIMEOUT_MS, events), events);
         Check.equal("/a", zk.create("/a", "x".getBytes(), Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT));
         Check.bytes("x", test.zk.getData(test.path("a"), false, null));
         Events watcher = new Events();
@@ -270,7 +270,7 @@ final class NodeCases {
         StatsTrack limits = new StatsTrack();
         limits.setCount(10);
         limits.setBytes(1000);
-        Check.yes(SetQuotaCommand.createQuota(zk, path, limits), "quota is set");
+        Check.isTrue(SetQuotaCommand.createQuota(zk, path, limits), "quota is set");
         test.node("q/two", "1234567890");
         StatsTrack usage = new StatsTrack(zk.getData(Quotas.statPath(path), false, null));
         Check.equal(3L, usage.getCount());
@@ -285,9 +285,9 @@ final class NodeCases {
         StatsTrack both = new StatsTrack();
         both.setCount(1);
         both.setBytes(1);
-        Check.yes(DelQuotaCommand.delQuota(zk, path, both), "limits are taken back");
+        Check.isTrue(DelQuotaCommand.delQuota(zk, path, both), "limits are taken back");
         Check.equal(-1L, new StatsTrack(zk.getData(Quotas.limitPath(path), false, null)).getCount());
-        Check.yes(DelQuotaCommand.delQuota(zk, path, null), "quota is deleted");
+        Check.isTrue(DelQuotaCommand.delQuota(zk, path, null), "quota is deleted");
         Check.equal(null, zk.exists(Quotas.limitPath(path), false));
     }
 
@@ -296,7 +296,7 @@ final class NodeCases {
         test.zk.getConfig(false, stat);
         Check.equal(0, stat.getNumChildren());
         Events events = new Events();
-        ZooKeeperAdmin admin = new ZooKeeperAdmin(test.stage.server(), Case.TIMEOUT_MS, events);
+        ZooKeeperAdmin admin = new ZooKeeperAdmin(test.fixture.server(), Case.TIMEOUT_MS, events);
         test.connected(admin, events);
         Check.fails(Code.RECONFIGDISABLED, () -> admin.reconfigure("server.9=localhost:1:2", null, null, -1, null));
     }

@@ -21,7 +21,7 @@ import org.apache.curator.framework.recipes.shared.SharedCountReader;
 import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.RetryNTimes;
 
-/** Curator's queues and counters. */
+/** Cases of Curator's queues and counters. */
 final class QueueRecipes {
     private QueueRecipes() {}
 
@@ -67,7 +67,7 @@ final class QueueRecipes {
         for (int i = 0; i < 20; i++) {
             received.expect("item " + i);
         }
-        Check.yes(producer.flushPuts(5, TimeUnit.SECONDS), "all is put");
+        Check.isTrue(producer.flushPuts(5, TimeUnit.SECONDS), "all items are put");
     }
 
     private static void lockedQueue(Case test) throws Exception {
@@ -94,7 +94,7 @@ final class QueueRecipes {
         filler.put("low", 9);
         filler.put("high", 1);
         filler.put("middle", 5);
-        Check.yes(filler.flushPuts(5, TimeUnit.SECONDS), "all is put");
+        Check.isTrue(filler.flushPuts(5, TimeUnit.SECONDS), "all items are put");
         Received received = new Received();
         DistributedPriorityQueue<String> reader =
                 test.closeLater(builder(curator, received, test.path("priority")).buildPriorityQueue(0));
@@ -112,7 +112,7 @@ final class QueueRecipes {
         delay.put("sooner", now + 200);
         delayed.expect("sooner");
         delayed.expect("later");
-        Check.yes(now + 600 <= System.currentTimeMillis(), "not before its time");
+        Check.isTrue(now + 600 <= System.currentTimeMillis(), "the item is not taken before its time");
     }
 
     private static void sharedCount(Case test) throws Exception {
@@ -133,8 +133,8 @@ final class QueueRecipes {
         Check.equal(7, first.getCount());
         first.setCount(8);
         Check.equal(8, seen.poll(10, TimeUnit.SECONDS));
-        Check.yes(second.trySetCount(second.getVersionedValue(), 9), "a fresh version is accepted");
-        Check.eventually("the first one sees it", () -> first.getCount() == 9);
+        Check.isTrue(second.trySetCount(second.getVersionedValue(), 9), "a fresh version is accepted");
+        Check.eventually("the first client sees the new count", () -> first.getCount() == 9);
     }
 
     private static void atomicLong(Case test) throws Exception {
@@ -143,14 +143,14 @@ final class QueueRecipes {
             DistributedAtomicLong value = new DistributedAtomicLong(curator, test.path("long"), new RetryNTimes(200, 2));
             for (int i = 0; i < 20; i++) {
                 AtomicValue<Long> result = value.increment();
-                Check.yes(result.succeeded(), "the increment succeeds");
+                Check.isTrue(result.succeeded(), "the increment succeeds");
                 Check.equal(result.preValue() + 1, result.postValue());
             }
         });
         DistributedAtomicLong value = new DistributedAtomicLong(curator, test.path("long"), new RetryNTimes(10, 10));
         Check.equal(60L, value.get().postValue());
-        Check.yes(value.compareAndSet(60L, 1L).succeeded(), "compare and set");
-        Check.yes(!value.compareAndSet(60L, 2L).succeeded(), "compare and set of an old value");
+        Check.isTrue(value.compareAndSet(60L, 1L).succeeded(), "compare and set");
+        Check.isTrue(!value.compareAndSet(60L, 2L).succeeded(), "compare and set of an old value");
     }
 
     private static QueueBuilder<String> builder(CuratorFramework curator, QueueConsumer<String> consumer, String path) {
@@ -169,7 +169,7 @@ final class QueueRecipes {
         }
     }
 
-    /** A consumer that keeps what it gets. */
+    /** A consumer that queues the items that it receives. */
     private static final class Received implements QueueConsumer<String> {
         private final BlockingQueue<String> items = new LinkedBlockingQueue<>();
 
@@ -183,7 +183,7 @@ final class QueueRecipes {
 
         String next() throws InterruptedException {
             String item = items.poll(10, TimeUnit.SECONDS);
-            Check.yes(item != null, "one more item");
+            Check.isTrue(item != null, "one more item");
             return item;
         }
 

@@ -10,7 +10,7 @@ import org.apache.zookeeper.ZooDefs.Ids;
 import org.apache.zookeeper.ZooKeeper;
 import org.apache.zookeeper.client.ZKClientConfig;
 
-/** Sessions over lost connections, expiry and server restarts. */
+/** Cases of sessions during lost connections, expiry and server restarts. */
 final class SessionCases {
     private SessionCases() {}
 
@@ -30,10 +30,10 @@ final class SessionCases {
 
     private static void negotiatedTimeout(Case test) throws Exception {
         Events events = new Events();
-        ZooKeeper low = test.connected(new ZooKeeper(test.stage.server(), 500, events), events);
+        ZooKeeper low = test.connected(new ZooKeeper(test.fixture.server(), 500, events), events);
         Check.equal(1000, low.getSessionTimeout());
         Events more = new Events();
-        ZooKeeper high = test.connected(new ZooKeeper(test.stage.server(), 3_600_000, more), more);
+        ZooKeeper high = test.connected(new ZooKeeper(test.fixture.server(), 3_600_000, more), more);
         Check.equal(60_000, high.getSessionTimeout());
     }
 
@@ -43,10 +43,10 @@ final class SessionCases {
         String path = first.create(test.path("e"), null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
         Events again = new Events();
         ZooKeeper second = test.connected(new ZooKeeper(
-                test.stage.server(), Case.TIMEOUT_MS, again, first.getSessionId(), first.getSessionPasswd()), again);
+                test.fixture.server(), Case.TIMEOUT_MS, again, first.getSessionId(), first.getSessionPasswd()), again);
         Check.equal(first.getSessionId(), second.getSessionId());
         Check.bytes(first.getSessionPasswd(), second.getSessionPasswd());
-        // The later handshake takes the session over; the earlier connection is closed.
+        // The second handshake takes over the session; the server closes the first connection.
         events.awaitState(KeeperState.Disconnected);
         test.command("block");
         Check.equal(second.getSessionId(), second.exists(path, false).getEphemeralOwner());
@@ -58,7 +58,7 @@ final class SessionCases {
         byte[] wrong = first.getSessionPasswd().clone();
         wrong[0] ^= 1;
         Events events = new Events();
-        ZooKeeper second = new ZooKeeper(test.stage.server(), Case.TIMEOUT_MS, events, first.getSessionId(), wrong);
+        ZooKeeper second = new ZooKeeper(test.fixture.server(), Case.TIMEOUT_MS, events, first.getSessionId(), wrong);
         test.closeLater(second);
         events.awaitState(KeeperState.Expired);
         Check.fails(Code.SESSIONEXPIRED, () -> second.exists("/", false));
@@ -70,7 +70,7 @@ final class SessionCases {
         String path = first.create(test.path("e"), null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
         Events again = new Events();
         ZooKeeper second = test.connected(new ZooKeeper(
-                test.stage.server(), Case.TIMEOUT_MS, again, first.getSessionId(), first.getSessionPasswd()), again);
+                test.fixture.server(), Case.TIMEOUT_MS, again, first.getSessionId(), first.getSessionPasswd()), again);
         second.close();
         events.awaitState(KeeperState.Expired);
         Check.equal(null, test.zk.exists(path, false));
@@ -89,8 +89,8 @@ final class SessionCases {
         test.command("block");
         deleted.expect(EventType.NodeDeleted, path);
         long tookMs = (System.nanoTime() - start) / 1_000_000;
-        // The last ping may be up to a third of the timeout old when the connection goes.
-        Check.yes(Case.SHORT_TIMEOUT_MS / 2 <= tookMs, "the session outlives its connection, it lasted " + tookMs + " ms");
+        // The last ping may be up to a third of the timeout old when the connection is lost.
+        Check.isTrue(Case.SHORT_TIMEOUT_MS / 2 <= tookMs, "the session outlives its connection, it lasted " + tookMs + " ms");
         children.expect(EventType.NodeChildrenChanged, test.root);
         Check.equal(0, test.zk.exists(test.root, false).getNumChildren());
         test.command("open");
@@ -103,7 +103,7 @@ final class SessionCases {
         ZooKeeper zk = test.connectByProxy(1000, events);
         String path = zk.create(test.path("e"), null, Ids.OPEN_ACL_UNSAFE, CreateMode.EPHEMERAL);
         Thread.sleep(3000);
-        Check.yes(test.zk.exists(path, false) != null, "pings keep the session alive");
+        Check.isTrue(test.zk.exists(path, false) != null, "pings keep the session alive");
         Check.equal(ZooKeeper.States.CONNECTED, zk.getState());
     }
 
@@ -193,13 +193,13 @@ final class SessionCases {
         zk.addWatch(test.root, recursive, AddWatchMode.PERSISTENT_RECURSIVE);
         long session = zk.getSessionId();
         byte[] password = zk.getSessionPasswd();
-        if (!test.stage.restart()) {
-            throw new Suite.Skip("the server is not ours to restart");
+        if (!test.fixture.restart()) {
+            throw new Suite.Skip("xtask did not start the server");
         }
         events.awaitState(KeeperState.Disconnected);
         events.awaitConnected();
         Check.equal(session, zk.getSessionId());
-        Check.yes(Arrays.equals(password, zk.getSessionPasswd()), "the password stays");
+        Check.isTrue(Arrays.equals(password, zk.getSessionPasswd()), "the password stays");
         Check.bytes("mine", zk.getData(ephemeral, false, null));
         Check.bytes("before", zk.getData(path, false, null));
         zk.setData(path, "after".getBytes(), 0);
@@ -207,12 +207,12 @@ final class SessionCases {
         recursive.expect(EventType.NodeDataChanged, path);
     }
 
-    /** Netty's socket sends requests right behind the handshake, without waiting for its answer. */
+    /** The Netty socket sends requests right after the handshake, without waiting for its reply. */
     private static void nettyClient(Case test) throws Exception {
         ZKClientConfig config = new ZKClientConfig();
         config.setProperty(ZKClientConfig.ZOOKEEPER_CLIENT_CNXN_SOCKET, "org.apache.zookeeper.ClientCnxnSocketNetty");
         Events events = new Events();
-        ZooKeeper zk = new ZooKeeper(test.stage.proxy(), Case.TIMEOUT_MS, events, config);
+        ZooKeeper zk = new ZooKeeper(test.fixture.proxy(), Case.TIMEOUT_MS, events, config);
         test.closeLater(zk);
         String path = zk.create(test.path("a"), "x".getBytes(), Ids.OPEN_ACL_UNSAFE, CreateMode.PERSISTENT);
         events.awaitConnected();

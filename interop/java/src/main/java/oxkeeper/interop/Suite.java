@@ -6,29 +6,29 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Runs cases one after the other, each with a time limit, and prints a line for each. */
+/** Runs cases one after the other, each with a time limit, and prints one line per case. */
 final class Suite {
     private static final int CASE_TIMEOUT_S = 30;
 
-    private final Stage stage;
+    private final Fixture fixture;
     private final String filter;
-    /** Shared by the cases, because closing a client takes 100 ms; a failed case leaves it to nobody. */
-    private ZooKeeper looking;
+    /** Shared by the cases, because closing a client takes 100 ms. Replaced after a failed case. */
+    private ZooKeeper superClient;
     private int passed;
     private int failed;
     private int skipped;
 
-    Suite(Stage stage, String filter) {
-        this.stage = stage;
+    Suite(Fixture fixture, String filter) {
+        this.fixture = fixture;
         this.filter = filter;
     }
 
-    /** What a case does. */
+    /** The code that a case runs. */
     interface Body {
         void run(Case test) throws Exception;
     }
 
-    /** Ends a case that this server cannot run. */
+    /** Ends a case that cannot run on this server. */
     static final class Skip extends RuntimeException {
         private static final long serialVersionUID = 1;
 
@@ -43,7 +43,7 @@ final class Suite {
         }
         long start = System.nanoTime();
         FutureTask<Void> task = new FutureTask<>(() -> {
-            try (Case test = new Case(stage, looking(), name)) {
+            try (Case test = new Case(fixture, superClient(), name)) {
                 body.run(test);
             }
             return null;
@@ -54,54 +54,54 @@ final class Suite {
         try {
             task.get(CASE_TIMEOUT_S, TimeUnit.SECONDS);
             passed++;
-            say("ok   " + name + " " + (System.nanoTime() - start) / 1_000_000);
+            print("ok   " + name + " " + (System.nanoTime() - start) / 1_000_000);
         } catch (ExecutionException e) {
             report(name, e.getCause());
         } catch (TimeoutException e) {
-            StringBuilder where = new StringBuilder("not done after " + CASE_TIMEOUT_S + " s, at");
+            StringBuilder where = new StringBuilder("did not finish within " + CASE_TIMEOUT_S + " s, at");
             for (StackTraceElement frame : thread.getStackTrace()) {
                 if (frame.getClassName().startsWith("oxkeeper")) {
                     where.append(' ').append(frame);
                 }
             }
             thread.interrupt();
-            looking = null;
+            superClient = null;
             failed++;
-            say("fail " + name + " " + where);
+            print("fail " + name + " " + where);
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
     }
 
-    /** Prints the closing line and returns the exit code. */
+    /** Prints the summary line and returns the exit code. */
     int finish() {
-        say("java: " + passed + " passed, " + failed + " failed, " + skipped + " skipped");
+        print("java: " + passed + " passed, " + failed + " failed, " + skipped + " skipped");
         return failed == 0 ? 0 : 1;
     }
 
-    private ZooKeeper looking() throws Exception {
-        if (looking == null) {
+    private ZooKeeper superClient() throws Exception {
+        if (superClient == null) {
             Events events = new Events();
-            looking = new ZooKeeper(stage.server(), Case.TIMEOUT_MS, events);
+            superClient = new ZooKeeper(fixture.server(), Case.TIMEOUT_MS, events);
             events.awaitConnected();
-            looking.addAuthInfo("digest", "super:test".getBytes());
+            superClient.addAuthInfo("digest", "super:test".getBytes());
         }
-        return looking;
+        return superClient;
     }
 
     private void report(String name, Throwable cause) {
         if (cause instanceof Skip) {
             skipped++;
-            say("skip " + name + " " + cause.getMessage());
+            print("skip " + name + " " + cause.getMessage());
             return;
         }
         failed++;
-        looking = null;
+        superClient = null;
         cause.printStackTrace();
-        say("fail " + name + " " + String.valueOf(cause).replace('\n', ' '));
+        print("fail " + name + " " + String.valueOf(cause).replace('\n', ' '));
     }
 
-    private static void say(String line) {
+    private static void print(String line) {
         System.out.println(line);
         System.out.flush();
     }

@@ -6,7 +6,7 @@ import org.apache.zookeeper.Watcher.Event.EventType;
 import org.apache.zookeeper.Watcher.WatcherType;
 import org.apache.zookeeper.ZooKeeper;
 
-/** Watches of all kinds, on a quiet connection. */
+/** Cases of all kinds of watches, without connection loss. */
 final class WatchCases {
     private WatchCases() {}
 
@@ -175,7 +175,7 @@ final class WatchCases {
         data.expectNone();
     }
 
-    /** A client hears of a change before it can read it. */
+    /** A client receives the event of a change before it can read the change. */
     private static void eventBeforeReply(Case test) throws Exception {
         String path = test.node("a", "0");
         ZooKeeper watching = test.connect(new Events());
@@ -185,7 +185,7 @@ final class WatchCases {
             test.zk.setData(path, Integer.toString(i).getBytes(), -1);
             byte[] now = watching.getData(path, false, null);
             Check.bytes(Integer.toString(i - 1), before);
-            // Standalone, so the other client's write is visible at once, and so must be its event.
+            // On a standalone server the write of the other client is visible immediately, and so must be its event.
             Check.bytes(Integer.toString(i), now);
             events.expect(EventType.NodeDataChanged, path);
         }
