@@ -473,7 +473,7 @@ impl Replica {
         let Ask::Connect { session, last_zxid_seen, proven, timeout_ms, read_only, address, touch, .. } = ask else {
             return;
         };
-        if state.last_zxid() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {
+        if state.last_zxid() < *last_zxid_seen {
             if !self.keep_until_applied(now, conn, *last_zxid_seen) {
                 self.give_up(conn, out);
             }

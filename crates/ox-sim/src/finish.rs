@@ -186,23 +186,14 @@ fn check_history(world: &mut World) {
 fn forget_unagreed(env: &mut Env) {
     let agreed: BTreeSet<Zxid> = env.history.log.iter().map(|entry| entry.zxid).collect();
     let is_agreed = |zxid: Zxid| zxid.counter() == 0 || agreed.contains(&zxid);
-    let mut uncommitted = BTreeSet::new();
     for connection in env.history.connections.iter_mut().filter(|connection| connection.is_read_only) {
         let shown = connection.received.iter().filter_map(|frame| match frame {
             ReceivedFrame::Reply { zxid, .. } => Some(*zxid),
             ReceivedFrame::Event { .. } => None,
         });
-        let before = uncommitted.len();
-        uncommitted.extend(shown.chain([connection.last_zxid_seen]).filter(|zxid| !is_agreed(*zxid)));
-        if before < uncommitted.len() || uncommitted.contains(&connection.last_zxid_seen) {
+        if !shown.chain([connection.last_zxid_seen]).all(is_agreed) {
             env.marks.unagreed += 1;
             connection.received.clear();
-            connection.last_zxid_seen = Zxid::ZERO;
-        }
-    }
-    // A server of a later epoch accepts a client that has seen such a transaction.
-    for connection in &mut env.history.connections {
-        if uncommitted.contains(&connection.last_zxid_seen) {
             connection.last_zxid_seen = Zxid::ZERO;
         }
     }

@@ -16,7 +16,6 @@ use crate::submission::Ask;
 use ox_proto::Zxid;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, State};
-use ox_zab::{Epoch, Peer};
 use std::collections::BTreeMap;
 
 /// A handshake without a reply.
@@ -102,14 +101,6 @@ impl Replica {
         let Some(handshake) = handshake_of(&self.conns, conn) else { return false };
         let is_coming = self.is_serving() && zxid <= self.last_made;
         is_coming && self.handshakes.keep(now, conn, handshake, handshake.since_ms, zxid)
-    }
-
-    /// Whether a transaction that is not in the state can never be. A server that serves in an epoch has applied all that was
-    /// committed in earlier ones, so the client has seen an uncommitted transaction at a read-only server. Otherwise it
-    /// could not connect again before the next write.
-    pub(super) fn was_never_committed(&self, zxid: Zxid) -> bool {
-        let is_earlier = |peer: &Peer| Epoch::of(zxid) < peer.epochs().current;
-        self.is_serving() && self.as_peer().is_some_and(is_earlier)
     }
 
     /// The leader is lost; clients were served until now. Handshakes without a reply wait for the next leader.
