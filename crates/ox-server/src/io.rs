@@ -9,16 +9,16 @@
 //! socket, or, for a connection that is stalled or paused because memory is short, the clock.
 
 mod accept;
+mod buffer_pool;
 mod connection;
 mod deliver;
-mod figures;
 mod idle;
-mod leave;
-mod pool;
+mod in_flight;
+mod io_thread;
+mod iteration_stats;
+mod linger;
 mod serve;
 mod stalled;
-mod turn;
-mod waiting;
 
 pub(crate) use accept::bind;
-pub(crate) use turn::{IoThread, WAKER};
+pub(crate) use io_thread::{IoThread, WAKER};

@@ -8,13 +8,13 @@
 //! A metric is a line in the table below and a call where the thing happens.
 
 mod docs;
-mod figures;
-mod idle;
+mod summary;
+mod unused;
 
 pub use docs::metrics_page;
-pub(crate) use figures::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
-pub(crate) use idle::IDLE;
 use ox_tree::MetricSummary;
+pub(crate) use summary::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
+pub(crate) use unused::IDLE;
 
 /// What a metric is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,20 +9,20 @@
 //! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
 
 mod address_match;
-mod command;
+mod addresses;
+mod commands;
 mod dial;
-mod doors;
 mod election;
 mod handshakes;
 mod line_limit;
 mod link;
-mod masters;
-mod names;
-mod places;
+mod listeners;
+mod log_diff_sender;
+mod observer_target;
+mod resolver;
 mod socket;
-mod stored;
 
-pub(crate) use command::{Command, Event, Orders, Packets};
+pub(crate) use commands::{Command, Event, Orders, Packets};
 pub(crate) use election::Heard;
 pub(crate) use handshakes::unidentified_limits;
 
@@ -30,20 +30,20 @@ use crate::io::WAKER;
 use crate::limits::{PACKET_BYTES_MIN, PEER_TURN_MS, STALLED_LINK_GRACE};
 use crate::shared::Shared;
 use crate::watchdog::Turns;
+use addresses::Places;
 use dial::{Dialed, Dialer, Target};
-use doors::{Doors, Port};
 use election::Elections;
 use handshakes::{Handshakes, Identified, Peer};
 use line_limit::LineLimit;
 use link::{Arrived, End, Links};
-use masters::{Choice, Masters};
+use listeners::{Doors, Port};
 use mio::{Events, Poll, Token};
-use names::{Names, Resolver};
+use observer_target::{Choice, Masters};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
 use ox_zab::{LeaderSilence, LinkVerdict, Origin};
-use places::Places;
+use resolver::{Names, Resolver};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! A new configuration reaches the parts of a running server: files, peers, clients, the node that shows it.
 
-use crate::member::show_config;
+use crate::member_setup::show_config;
 use crate::shared::Shared;
 use ox_proto::ensemble::{Address, Ensemble};
 use std::net::{IpAddr, ToSocketAddrs};

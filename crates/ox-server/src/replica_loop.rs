@@ -1,20 +1,20 @@
 //! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
 
-mod journal;
+mod ensemble;
 mod latency;
-mod lookups;
-mod member;
+mod log_diff_reads;
+mod role_log;
 
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE, SUBMITTED_AT_ONCE_BYTES};
+use crate::log_limit::Seldom;
 use crate::log_writer::LogQueue;
 use crate::peers::Orders;
-use crate::seldom::Seldom;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use crate::watchdog::{LOOK, Turns};
-use member::PeerLines;
+use ensemble::PeerLines;
 use ox_proto::Zxid;
 use ox_replica::{Ask, Replica};
 use ox_tree::outbox::Outboxes;

@@ -1,11 +1,12 @@
 //! Starting, stopping and watching over a server's threads.
 
-use crate::descriptors::{TooFewDescriptors, connections_max};
+use crate::fd_limit::{TooFewDescriptors, connections_max};
+use crate::four_letter;
 use crate::io::{IoThread, WAKER, bind};
 use crate::log_writer::{self, Log, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::member;
+use crate::member_setup;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{Orders, Peers};
@@ -13,9 +14,8 @@ use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{Essential, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
-use crate::start_log;
+use crate::startup_banner;
 use crate::watchdog::{Turns, Watchdog};
-use crate::words;
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
@@ -116,7 +116,7 @@ impl Server {
 
     /// The same, with files on any disk.
     pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
-        start_log::starting(&config);
+        startup_banner::starting(&config);
         if let Some(member) = config.member.clone() {
             return Self::start_member(disk, config, member);
         }
@@ -124,7 +124,7 @@ impl Server {
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         let total_ms = millis(started.elapsed());
-        start_log::recovered(&opened.report, total_ms);
+        startup_banner::recovered(&opened.report, total_ms);
         let listener = bind_client_port(&config)?;
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
@@ -146,11 +146,11 @@ impl Server {
 
     fn start_member(disk: Arc<dyn Disk>, config: Config, member: MemberConfig) -> Result<Self, StartError> {
         let started = Instant::now();
-        let config_files = member::config_files(&disk, &config, &member);
-        let opened = member::open(disk, &config, &member)?;
+        let config_files = member_setup::config_files(&disk, &config, &member);
+        let opened = member_setup::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
         if let Some(report) = &opened.loaded {
-            start_log::recovered(report, total_ms);
+            startup_banner::recovered(report, total_ms);
         }
         let listener = bind_client_port(&config)?;
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
@@ -164,7 +164,7 @@ impl Server {
             ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
         }
         let shared = Arc::new(shared);
-        member::show_config(&shared, &mut shared.state.write());
+        member_setup::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
@@ -174,7 +174,7 @@ impl Server {
         let member = Arc::new(member);
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
-        start_log::listening(&member, &peers.election_binds());
+        startup_banner::listening(&member, &peers.election_binds());
         let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         replica.limit_epochs(member.epoch_txns);
         // Known before it looks for a leader: who has no room stands back.
@@ -195,7 +195,7 @@ impl Server {
         let shared = &Arc::clone(&self.shared);
         let Core { mut replica, log, orders, peers } = core;
         replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
-        let (word_queue, word_thread) = words::queue();
+        let (word_queue, word_thread) = four_letter::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
             io.push(IoThread::new(number, poll, Arc::clone(shared), word_queue.clone()));
@@ -205,7 +205,7 @@ impl Server {
             *self.shared.address.lock() = Some(address);
             io[0].listen(listener, connections_max)?;
         }
-        start_log::serving(shared, io.len(), self.address());
+        startup_banner::serving(shared, io.len(), self.address());
         let mut snapshotter = Snapshotter::new(Arc::clone(shared));
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());

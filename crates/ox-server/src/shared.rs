@@ -6,13 +6,13 @@
 //! puts events before the state they announce. The traffic by namespace in the metrics has one too, because its names
 //! are not known beforehand; a thread takes it once per turn.
 
+use crate::admission::Totals;
 use crate::clock::Clock;
+use crate::connections::Register;
 use crate::inbox::Inbox;
 use crate::mailbox::{Mailbox, memory_of};
 use crate::metrics::Metrics;
-use crate::register::Register;
 use crate::stats::Stats;
-use crate::totals::Totals;
 use ox_config::{Config, ConnectionThrottle};
 use ox_proto::ensemble::Ensemble;
 use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};

@@ -1,6 +1,6 @@
 //! The listening socket.
 
-use crate::register::Refused;
+use crate::connections::Refused;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};

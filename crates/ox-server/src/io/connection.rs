@@ -3,12 +3,12 @@
 //! Bytes are received and sent by plain system calls: the C library's functions are points where threads can be
 //! cancelled, and entering and leaving those costs time.
 
-use super::pool::Pool;
+use super::buffer_pool::Pool;
+use super::in_flight::Waiting;
 use super::stalled::Stall;
-use super::waiting::Waiting;
+use crate::admission::Growth;
+use crate::connections::ConnFigures;
 use crate::limits::{COUNTED_BYTES, DRAIN_SECONDS_MAX, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
-use crate::register::ConnFigures;
-use crate::totals::Growth;
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;

@@ -1,6 +1,6 @@
 //! What the replica has sent, on its way into the connections' buffers.
 
-use super::turn::IoThread;
+use super::io_thread::IoThread;
 use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};
 use crate::mailbox::{Mail, Text, memory_of};
 use ox_proto::acl::perms;

@@ -1,9 +1,9 @@
 //! Connections that have been silent, slow or stuck for too long.
 
 use super::connection::Connection;
+use super::io_thread::IoThread;
 use super::serve::unsent_limits;
 use super::stalled::Stall;
-use super::turn::IoThread;
 use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
 use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
@@ -140,8 +140,8 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::io::pool::Pool;
-    use crate::register::Register;
+    use crate::connections::Register;
+    use crate::io::buffer_pool::Pool;
     use ox_proto::SessionId;
     use ox_replica::Conn;
     use ox_tree::ConnId;

@@ -1,13 +1,13 @@
 //! Frames, from the arena or from what a connection has kept.
 
 use super::connection::Connection;
-use super::turn::IoThread;
+use super::io_thread::IoThread;
+use crate::four_letter::{self, Heard, WordQueue};
 use crate::limits::{
     ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX, SUBMITTED_AT_ONCE_BYTES, UNSENT_BYTES_PAUSE,
 };
 use crate::metrics::Metrics;
 use crate::shared::Shared;
-use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
 use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
 use ox_tree::State;
@@ -259,7 +259,7 @@ fn take_command(conn: &mut Connection, bytes: &[u8], words: &mut WordQueue, shar
     if !conn.core.is_new() {
         return CommandBytes::None;
     }
-    match words::hear(bytes, &shared.config.four_letter_whitelist) {
+    match four_letter::hear(bytes, &shared.config.four_letter_whitelist) {
         Heard::Word(word) => {
             conn.asked_word = true;
             conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);

@@ -4,7 +4,7 @@
 //! each of a few addresses: any host may claim to be one, and name the addresses of others.
 
 use super::Tokens;
-use super::names::Resolver;
+use super::resolver::Resolver;
 use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};

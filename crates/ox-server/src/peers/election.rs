@@ -6,11 +6,11 @@
 //! A hello proves nothing: of what a connection brings, a piece is read per iteration, and the newest notification of each
 //! server is kept until the replica takes it. A server that is in no configuration is forgotten when it goes.
 
-use super::command::Event;
+use super::addresses::Places;
+use super::commands::Event;
 use super::dial::{Dialer, Target};
 use super::handshakes::Accepted;
 use super::line_limit::LineLimit;
-use super::places::Places;
 use super::socket::Socket;
 use crate::limits::{DIAL_BACK_AGAIN, PROBE_AFTER, REDIAL_FIRST, REDIAL_LONGEST};
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES, ELECTION_UNACKED_MAX};

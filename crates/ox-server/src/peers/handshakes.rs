@@ -3,10 +3,10 @@
 //! Any host can connect, and send anything or nothing. Only [`Unidentified`] decides which of these connections stay; no
 //! other part of the server hears of a connection before it is identified.
 
-use super::doors::Port;
+use super::listeners::Port;
 use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, PROVOKED_LINES_AT_ONCE, UNIDENTIFIED_MAX};
-use crate::seldom::Seldom;
-use crate::system;
+use crate::log_limit::Seldom;
+use crate::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -94,7 +94,7 @@ pub(crate) fn unidentified_limits(open_files_max: u64) -> UnidentifiedLimits {
 impl Handshakes {
     /// Connections that are identified in `deadline_ms` at most.
     pub(super) fn new(deadline_ms: i64) -> Self {
-        let limits = unidentified_limits(system::open_files_max());
+        let limits = unidentified_limits(os_info::open_files_max());
         Self {
             began: Instant::now(),
             limits: UnidentifiedLimits { deadline_ms: deadline_ms.min(limits.deadline_ms), ..limits },

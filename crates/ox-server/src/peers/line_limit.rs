@@ -1,7 +1,7 @@
 //! Rate limit for one kind of log line that other hosts can provoke.
 
 use crate::limits::PROVOKED_LINES_AT_ONCE;
-use crate::seldom::Seldom;
+use crate::log_limit::Seldom;
 use std::time::Instant;
 
 /// A [`Seldom`] on the real clock.

@@ -10,11 +10,11 @@
 
 mod queue;
 
-use super::command::{Event, Orders, Packets};
+use super::commands::{Event, Orders, Packets};
 use super::handshakes::Accepted;
 use super::line_limit::LineLimit;
+use super::log_diff_sender::{Piece, Pieces};
 use super::socket::Socket;
-use super::stored::{Piece, Pieces};
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_PIECE_BYTES, LINK_SENT_BYTES};
 use crate::limits::{LINK_TURN_BYTES_MAX, LINKS_PER_MEMBER_MAX, UNKNOWN_SERVERS_MAX};
 use crate::metrics::Metrics;

@@ -1,7 +1,7 @@
 //! The first frame, and what may stand in its place.
 
 use crate::raw::{Client, Hello, Packet, Raw};
-use crate::served::{Served, TIMEOUT_MS};
+use crate::server_fixture::{Served, TIMEOUT_MS};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
 use ox_proto::{OpCode, SessionId};

@@ -1,7 +1,7 @@
 //! Many requests at once: order, completeness, and what the client may conclude from it.
 
 use crate::raw::{Client, Heard, Packet};
-use crate::served::{Served, TIMEOUT_MS};
+use crate::server_fixture::{Served, TIMEOUT_MS};
 use ox_proto::OpCode;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};

@@ -1,7 +1,7 @@
 //! Sessions and what hangs on them: expiry, ephemeral nodes, restarts, nodes that go by themselves.
 
 use crate::raw::{Client, Hello, Packet};
-use crate::served::{Served, TIMEOUT_MS};
+use crate::server_fixture::{Served, TIMEOUT_MS};
 use ox_proto::request::SetWatches;
 use ox_proto::{OpCode, Zxid};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! Snapshots while clients are served, on a disk that stops where the test wants it.
 
-use crate::asking::ALL_WORDS;
+use crate::four_letter_client::ALL_WORDS;
 use crate::raw::PATIENCE;
-use crate::served::Served;
+use crate::server_fixture::Served;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, Open, RealDisk};
 use parking_lot::{Condvar, Mutex};
 use std::io;

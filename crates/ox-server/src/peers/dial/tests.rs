@@ -1,7 +1,7 @@
 //! Dials over real sockets, with a clock that the test moves.
 
-use super::super::command::Orders;
-use super::super::names::Names;
+use super::super::commands::Orders;
+use super::super::resolver::Names;
 use super::*;
 use mio::{Events, Poll, Waker};
 use socket2::{Domain, Socket, Type};

@@ -1,7 +1,7 @@
 //! Hellos, dials and connections, with a clock that the test moves.
 
-use super::super::command::Orders;
-use super::super::names::{Names, Resolver};
+use super::super::commands::Orders;
+use super::super::resolver::{Names, Resolver};
 use super::*;
 use crate::limits::DOUBT_AGAIN;
 use ox_proto::quorum::hello;

@@ -1,0 +1,151 @@
+//! The word about sessions: `dump`.
+//!
+//! Sessions live on the replica's thread, which is asked for some at a time; ephemeral nodes in the state, which is
+//! held for some at a time. Expiry is shown in the buckets in which it happens.
+
+use super::{Listing, NOT_SERVING, Piece};
+use crate::java_text;
+use crate::limits::LISTED_AT_ONCE_MAX;
+use crate::server_mode::Standing;
+use crate::shared::Shared;
+use ox_proto::SessionId;
+use ox_replica::{Replica, SessionInfo};
+use ox_tree::EphemeralCursor;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+/// The replica never waits for the disk, so it answers soon or not at all.
+const REPLICA_PATIENCE: Duration = Duration::from_secs(5);
+
+/// What comes next.
+enum Part {
+    Sessions,
+    Ephemerals(Option<EphemeralCursor>),
+    Connections,
+}
+
+pub(super) fn dump(standing: Standing) -> Listing {
+    let mut part = Part::Sessions;
+    Box::new(move |shared, text| {
+        match part {
+            Part::Sessions => {
+                if put_sessions(shared, standing, text).is_none() {
+                    text.push_str(NOT_SERVING);
+                    return Piece::Last;
+                }
+                let owners = shared.state.read().ephemeral_owner_count();
+                write!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):\n")
+                    .expect("a string takes every write");
+                part = Part::Ephemerals(None);
+            }
+            Part::Ephemerals(after) => {
+                let next = put_ephemerals(shared, after, text);
+                part = next.map_or(Part::Connections, |place| Part::Ephemerals(Some(place)));
+            }
+            Part::Connections => {
+                text.push_str("Connections dump:\n");
+                put_connections(shared, text);
+                return Piece::Last;
+            }
+        }
+        Piece::More
+    })
+}
+
+/// Appends all sessions; `None` when the replica does not answer.
+fn put_sessions(shared: &Shared, standing: Standing, text: &mut String) -> Option<()> {
+    let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
+    let ends_them = matches!(standing, Standing::Alone | Standing::Leader(_));
+    let local = if has_local { Some(sessions(shared, Replica::local_session_infos_after)?) } else { None };
+    let global = if ends_them { Some(sessions(shared, Replica::session_infos_after)?) } else { None };
+    text.push_str("SessionTracker dump:\n");
+    let items =
+        |sessions: Vec<SessionInfo>| sessions.into_iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
+    if let Some(local) = local {
+        put_buckets(shared, "Local Session Sets", items(local), text);
+    }
+    match global {
+        Some(global) if has_local => put_buckets(shared, "Global Session Sets", items(global), text),
+        Some(global) => put_buckets(shared, "Session Sets", items(global), text),
+        None => put_global_sessions(shared, text),
+    }
+    Some(())
+}
+
+/// A learner knows which sessions there are, and not when they expire.
+fn put_global_sessions(shared: &Shared, text: &mut String) {
+    let sessions: Vec<(SessionId, i32)> = shared.state.read().sessions().collect();
+    writeln!(text, "Global Sessions({}):", sessions.len()).expect("a string takes every write");
+    for (session, timeout_ms) in sessions {
+        writeln!(text, "{session}\t{timeout_ms}ms").expect("a string takes every write");
+    }
+}
+
+/// Lists sessions behind one, so many at most.
+type ListSessions = fn(&Replica, Option<SessionId>, usize) -> Vec<SessionInfo>;
+
+/// All sessions of a list, `None` when the replica does not answer.
+fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
+    let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
+    loop {
+        let (sender, receiver) = sync_channel(1);
+        shared.inbox.put(|input| {
+            input.questions.push(Box::new(move |replica, _| {
+                // Nobody waits any more when this fails.
+                let _ = sender.send(list(replica, after, LISTED_AT_ONCE_MAX));
+            }));
+        });
+        let some = receiver.recv_timeout(REPLICA_PATIENCE).ok()?;
+        after = some.last().map(|info| info.id);
+        all.extend(some);
+        if after.is_none() {
+            return Some(all);
+        }
+    }
+}
+
+/// Appends some nodes, each session's name before its first; returns the last, `None` when there were none left.
+fn put_ephemerals(shared: &Shared, after: Option<EphemeralCursor>, text: &mut String) -> Option<EphemeralCursor> {
+    let nodes = shared.state.read().ephemerals_after(after, LISTED_AT_ONCE_MAX);
+    let mut named = after.map(|place| place.session);
+    for (place, path) in &nodes {
+        if named.replace(place.session) != Some(place.session) {
+            writeln!(text, "{}:", place.session).expect("a string takes every write");
+        }
+        writeln!(text, "\t{path}").expect("a string takes every write");
+    }
+    nodes.last().map(|(place, _)| *place)
+}
+
+fn put_connections(shared: &Shared, text: &mut String) {
+    let step_ms = i64::from(shared.config.sessionless_timeout_ms.max(1));
+    let (mut lines, mut after) = (Vec::new(), None);
+    loop {
+        let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);
+        let Some((last, _)) = conns.last() else { break };
+        after = Some(*last);
+        lines.extend(conns.iter().map(|(_, conn)| {
+            let line = format!("\tip: {} sessionId: {}\n", java_text::address(conn.address), conn.session());
+            (conn.closes_at_ms(step_ms), line)
+        }));
+    }
+    put_buckets(shared, "Connections Sets", lines.into_iter(), text);
+}
+
+/// Appends lines in buckets, each with the time it is due.
+fn put_buckets(shared: &Shared, title: &str, lines: impl ExactSizeIterator<Item = (i64, String)>, text: &mut String) {
+    let total = lines.len();
+    let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();
+    for (due_ms, line) in lines {
+        buckets.entry(due_ms).or_default().push(line);
+    }
+    let now = shared.clock.now();
+    writeln!(text, "{title} ({})/({total}):", buckets.len()).expect("a string takes every write");
+    for (due_ms, lines) in buckets {
+        let date = java_text::date(now.wall_ms + due_ms - now.mono_ms);
+        writeln!(text, "{} expire at {date}:", lines.len()).expect("a string takes every write");
+        lines.iter().for_each(|line| text.push_str(line));
+    }
+}

@@ -1,0 +1,83 @@
+//! Connections that have got their last answer.
+//!
+//! To close a socket while bytes of the client are unread, or still on their way, makes the system take back what the
+//! client has not read yet: the very answer that says why it is closed. So these sockets say that nothing more will
+//! come, and are closed when the client has gone too, or has had its time.
+
+use crate::connections::Register;
+use crate::limits::{LEAVE_BYTES_MAX, LEAVE_MS, LEAVERS_MAX};
+use mio::net::TcpStream;
+use mio::{Interest, Registry, Token};
+use std::io::{self, Read};
+use std::net::Shutdown;
+
+/// Tokens of leaving sockets begin here; those of connections are below.
+const TOKENS: usize = usize::MAX / 2;
+
+#[derive(Debug)]
+struct Leaver {
+    stream: TcpStream,
+    until_ms: i64,
+    bytes_left: usize,
+}
+
+/// Sockets of one thread that are about to be closed.
+#[derive(Debug, Default)]
+pub(super) struct Leavers(Vec<Option<Leaver>>);
+
+impl Leavers {
+    /// Lets a socket go that is registered no more.
+    pub(super) fn add(&mut self, mut stream: TcpStream, now_ms: i64, registry: &Registry, register: &Register) {
+        let index = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
+        let is_held = index < LEAVERS_MAX
+            && stream.shutdown(Shutdown::Write).is_ok()
+            && registry.register(&mut stream, Token(TOKENS + index), Interest::READABLE).is_ok();
+        if is_held {
+            let leaver = Leaver { stream, until_ms: now_ms + LEAVE_MS, bytes_left: LEAVE_BYTES_MAX };
+            if index == self.0.len() {
+                self.0.push(Some(leaver));
+            } else {
+                self.0[index] = Some(leaver);
+            }
+            register.start_leaving();
+        }
+    }
+
+    /// Whether a token is that of a leaving socket.
+    pub(super) fn owns(token: Token) -> bool {
+        TOKENS <= token.0
+    }
+
+    /// Throws away what the client still sends; closes when it has gone, or sends too much.
+    pub(super) fn on_event(&mut self, token: Token, scratch: &mut [u8], register: &Register) {
+        let Some(slot) = self.0.get_mut(token.0 - TOKENS) else { return };
+        if slot.as_mut().is_some_and(|leaver| leaver.is_done(scratch)) {
+            *slot = None;
+            register.left();
+        }
+    }
+
+    /// Closes those that have had their time.
+    pub(super) fn check(&mut self, now_ms: i64, register: &Register) {
+        for slot in &mut self.0 {
+            if slot.take_if(|leaver| leaver.until_ms <= now_ms).is_some() {
+                register.left();
+            }
+        }
+    }
+}
+
+impl Leaver {
+    fn is_done(&mut self, scratch: &mut [u8]) -> bool {
+        while 0 < self.bytes_left {
+            match self.stream.read(scratch) {
+                Ok(0) => return true,
+                Ok(count) => self.bytes_left = self.bytes_left.saturating_sub(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                Err(_) => return true,
+            }
+        }
+        true
+    }
+}

@@ -1,0 +1,261 @@
+//! The ports that other servers connect to, each on all of its addresses.
+//!
+//! Names are looked up and ports bound on threads that nobody waits for. An address that cannot be had is tried again and
+//! again, while the others are of use.
+
+use super::commands::Orders;
+use super::resolver::Names;
+use crate::limits::ACCEPTED_AT_ONCE_MAX;
+use mio::net::{TcpListener, TcpStream};
+use mio::{Interest, Registry, Token};
+use ox_proto::ensemble::Address;
+use parking_lot::Mutex;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two attempts to bind a port, as in Apache.
+const BIND_PAUSE: Duration = Duration::from_secs(1);
+/// Connections that the system accepts before the server does.
+const BACKLOG: i32 = 1024;
+
+/// What a port is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Port {
+    /// Notifications.
+    Election,
+    /// Learners of a leader.
+    Quorum,
+    /// Observers of a follower.
+    Observers,
+}
+
+/// How an attempt went.
+struct Bound {
+    port: Port,
+    address: Address,
+    listener: io::Result<std::net::TcpListener>,
+}
+
+#[derive(Default)]
+struct Door {
+    wanted: Vec<Address>,
+    open: Vec<(Address, Token, TcpListener)>,
+    /// Addresses that cannot be had, which has been said.
+    missed: Vec<Address>,
+    again_at: Option<Instant>,
+}
+
+/// All ports.
+pub(super) struct Doors {
+    orders: Arc<Orders>,
+    names: Names,
+    doors: BTreeMap<Port, Door>,
+    /// At most one attempt for an address.
+    under_way: Vec<(Port, Address)>,
+    done: Arc<Mutex<Vec<Bound>>>,
+    /// Listeners where somebody may wait, and whether that is certain.
+    knocked: BTreeSet<Token>,
+    has_more: bool,
+}
+
+impl Doors {
+    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
+        let (doors, under_way, knocked) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { orders, names, doors, under_way, done: Arc::default(), knocked, has_more: false }
+    }
+
+    /// Opens a port and waits for that, before the server runs: somebody may be about to leave it.
+    pub(super) fn open_patiently(&mut self, port: Port, wanted: Vec<Address>, attempts_max: u32) -> io::Result<()> {
+        let mut attempts = 1;
+        loop {
+            let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+            for address in &wanted {
+                match bind(address, &self.names) {
+                    Ok(listener) => {
+                        self.done.lock().push(Bound { port, address: address.clone(), listener: Ok(listener) })
+                    }
+                    Err(error) => failed = error,
+                }
+            }
+            if !self.done.lock().is_empty() {
+                self.open(port, wanted);
+                return Ok(());
+            }
+            if attempts_max != 0 && attempts_max <= attempts {
+                return Err(failed);
+            }
+            tracing::warn!(error = %failed, attempts, "cannot listen on the election port; trying again");
+            attempts += 1;
+            std::thread::sleep(BIND_PAUSE);
+        }
+    }
+
+    /// Lets others connect at these addresses from now on, and at no others.
+    pub(super) fn open(&mut self, port: Port, wanted: Vec<Address>) {
+        let door = self.doors.entry(port).or_default();
+        door.open.retain(|(address, ..)| wanted.contains(address));
+        (door.wanted, door.again_at) = (wanted, None);
+        self.bind_missing(port);
+    }
+
+    /// Lets nobody connect any more.
+    pub(super) fn close(&mut self, port: Port) {
+        self.doors.remove(&port);
+    }
+
+    pub(super) fn is_open(&self, port: Port) -> bool {
+        self.doors.contains_key(&port)
+    }
+
+    fn bind_missing(&mut self, port: Port) {
+        let Some(door) = self.doors.get(&port) else { return };
+        let has_come: Vec<Address> = self.done.lock().iter().map(|bound| bound.address.clone()).collect();
+        let is_open = |address: &Address| door.open.iter().any(|(open, ..)| open == address);
+        let missing = door.wanted.iter().filter(|address| !is_open(address) && !has_come.contains(address));
+        for address in missing.cloned().collect::<Vec<_>>() {
+            if self.under_way.contains(&(port, address.clone())) {
+                continue;
+            }
+            self.under_way.push((port, address.clone()));
+            let (done, orders, names) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone());
+            let tried = address.clone();
+            let work = move || {
+                let listener = bind(&tried, &names);
+                done.lock().push(Bound { port, address: tried, listener });
+                orders.wake();
+            };
+            if address.host.parse::<IpAddr>().is_ok() {
+                work(); // there is no name to look up, and learners may be dialling already
+            } else if let Err(error) = std::thread::Builder::new().name("bind".to_owned()).spawn(work) {
+                self.done.lock().push(Bound { port, address, listener: Err(error) });
+            }
+        }
+    }
+
+    /// Takes what has been bound. Returns ports of which no address can be had.
+    pub(super) fn take(&mut self, mut token: impl FnMut() -> Token, registry: &Registry) -> Vec<Port> {
+        let mut shut = Vec::new();
+        let done = std::mem::take(&mut *self.done.lock());
+        for Bound { port, address, listener } in done {
+            self.under_way.retain(|(of, tried)| (*of, tried) != (port, &address));
+            let Some(door) = self.doors.get_mut(&port).filter(|door| door.wanted.contains(&address)) else { continue };
+            let token = token();
+            let listener = listener.and_then(|listener| {
+                listener.set_nonblocking(true)?;
+                let mut listener = TcpListener::from_std(listener);
+                registry.register(&mut listener, token, Interest::READABLE)?;
+                Ok(listener)
+            });
+            match listener {
+                Ok(listener) => {
+                    door.missed.retain(|missed| *missed != address);
+                    door.open.push((address, token, listener));
+                    self.knocked.insert(token);
+                }
+                Err(error) => {
+                    if !door.missed.contains(&address) {
+                        let Address { host, port } = &address;
+                        tracing::error!(%error, "cannot listen at {host}:{port}; it is tried again");
+                        door.missed.push(address);
+                    }
+                    door.again_at = Some(Instant::now() + BIND_PAUSE);
+                    if door.open.is_empty() && !self.under_way.iter().any(|(of, _)| *of == port) {
+                        shut.push(port);
+                    }
+                }
+            }
+        }
+        shut
+    }
+
+    /// Tries again what could not be had.
+    pub(super) fn on_time(&mut self, now: Instant) {
+        let is_due = |door: &mut Door| door.again_at.take_if(|at| *at <= now).is_some();
+        let due = self.doors.iter_mut().filter_map(|(port, door)| is_due(door).then_some(*port));
+        for port in due.collect::<Vec<_>>() {
+            self.bind_missing(port);
+        }
+    }
+
+    /// Somebody wants to come in; false if the token is nobody's here.
+    pub(super) fn on_ready(&mut self, token: Token) -> bool {
+        let is_door = self.doors.values().any(|door| door.open.iter().any(|(_, of, _)| *of == token));
+        if is_door {
+            self.knocked.insert(token);
+        }
+        is_door
+    }
+
+    /// Whether somebody certainly waits.
+    pub(super) fn has_more(&self) -> bool {
+        self.has_more
+    }
+
+    /// Who has come, but for those who come too many at once.
+    pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream, SocketAddr)> {
+        let (mut came, mut again) = (Vec::new(), BTreeSet::new());
+        self.has_more = false;
+        if self.knocked.is_empty() {
+            return came;
+        }
+        let open = self.doors.iter().flat_map(|(port, door)| door.open.iter().map(|(_, of, way)| (*port, *of, way)));
+        for (port, token, listener) in open.filter(|(_, of, _)| self.knocked.contains(of)) {
+            let mut left = ACCEPTED_AT_ONCE_MAX;
+            loop {
+                match listener.accept() {
+                    Ok((stream, address)) => {
+                        came.push((port, stream, address));
+                        left -= 1;
+                        if left == 0 {
+                            self.has_more = true;
+                            again.insert(token);
+                            break;
+                        }
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot accept a server");
+                        again.insert(token); // in the next turn
+                        break;
+                    }
+                }
+            }
+        }
+        self.knocked = again;
+        came
+    }
+}
+
+/// Binds an address: the first that can be, where a name stands for several.
+fn bind(address: &Address, names: &Names) -> io::Result<std::net::TcpListener> {
+    let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for address in names.look_up(address)? {
+        // Compat: Java's wildcard takes both kinds of addresses, where the system knows both.
+        let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
+        let first = address.ip().is_unspecified().then(|| listen(everywhere).ok()).flatten();
+        match first.map_or_else(|| listen(address), Ok) {
+            Ok(listener) => return Ok(listener),
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    socket.set_reuse_address(true)?;
+    if address.is_ipv6() {
+        socket.set_only_v6(!address.ip().is_unspecified())?;
+    }
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,321 @@
+//! Names of servers. A look-up may take long, so it runs on a thread of its own, and the peers thread uses the last result
+//! until the next one is there.
+
+use super::address_match::AddressMatch;
+use super::commands::Orders;
+use crate::limits::{LOOK_UP_AGAIN, LOOK_UP_FAILED_AGAIN, UNKNOWN_HOSTS_MAX};
+use ox_proto::ServerId;
+use ox_proto::ensemble::Address;
+use parking_lot::Mutex;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Instant;
+
+type LookUp = dyn Fn(&Address) -> io::Result<Vec<SocketAddr>> + Send + Sync;
+
+/// Who knows them.
+#[derive(Clone)]
+pub(super) struct Names(Arc<LookUp>);
+
+impl Names {
+    /// As the system does it.
+    pub(super) fn of_system() -> Self {
+        Self(Arc::new(|address| Ok((address.host.as_str(), address.port).to_socket_addrs()?.collect())))
+    }
+
+    /// Every address that a name stands for.
+    pub(super) fn look_up(&self, address: &Address) -> io::Result<Vec<SocketAddr>> {
+        (self.0)(address)
+    }
+
+    /// Knows all names, and those that are called "slow" when it is told so.
+    #[cfg(test)]
+    pub(super) fn slow(found: SocketAddr) -> (Self, std::sync::mpsc::Sender<()>) {
+        let (tell, told) = std::sync::mpsc::channel();
+        let told = parking_lot::Mutex::new(told);
+        let look_up = move |address: &Address| {
+            if address.host == "slow" {
+                told.lock().recv_timeout(std::time::Duration::from_secs(60)).map_err(io::Error::other)?;
+            }
+            Ok(vec![SocketAddr::new(found.ip(), address.port)])
+        };
+        (Self(Arc::new(look_up)), tell)
+    }
+}
+
+#[derive(Default)]
+struct Host {
+    /// The result of the last look-up that succeeded, without ports. An IPv6 address may have a scope.
+    addresses: Vec<SocketAddr>,
+    asked: Option<Instant>,
+    /// When the last look-up failed, if it did.
+    failed: Option<Instant>,
+    is_pending: bool,
+}
+
+impl Host {
+    /// Whether it is looked up again. Only a member's failed look-up is repeated soon: unknown servers may name any host.
+    fn is_stale(&self, is_member: bool, now: Instant) -> bool {
+        let (since, limit) = match self.failed {
+            Some(failed) if is_member => (Some(failed), LOOK_UP_FAILED_AGAIN),
+            _ => (self.asked, LOOK_UP_AGAIN),
+        };
+        since.is_none_or(|since| limit <= now.saturating_duration_since(since))
+    }
+}
+
+/// A host and its addresses; none if the look-up has failed.
+type Found = (String, Vec<SocketAddr>);
+
+/// The results of look-ups, refreshed in the background while they are used.
+pub(super) struct Resolver {
+    orders: Arc<Orders>,
+    names: Names,
+    hosts: BTreeMap<String, Host>,
+    /// Hosts of configured members; results for others are forgotten.
+    members: BTreeSet<String>,
+    hosts_by_member: BTreeMap<ServerId, BTreeSet<String>>,
+    done: Arc<Mutex<Vec<Found>>>,
+}
+
+impl Resolver {
+    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
+        let (hosts, members, hosts_by_member) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
+        Self { orders, names, hosts, members, hosts_by_member, done: Arc::default() }
+    }
+
+    /// Looks up the hosts of configured members.
+    pub(super) fn set_members(&mut self, hosts: BTreeMap<ServerId, BTreeSet<String>>, now: Instant) {
+        self.members = hosts.values().flatten().cloned().collect();
+        self.hosts_by_member = hosts;
+        self.refresh_members(now);
+    }
+
+    /// Whether a configured member has this address. Where the answer is no, names that may have moved are looked up again.
+    pub(super) fn is_member(&mut self, address: IpAddr, now: Instant) -> bool {
+        let is_member = self.is_one_of(&self.members, address);
+        if !is_member {
+            self.refresh_members(now);
+        }
+        is_member
+    }
+
+    /// How well an address fits a server, as far as names are known.
+    pub(super) fn address_match(&self, server: ServerId, address: IpAddr) -> AddressMatch {
+        if self.hosts_by_member.get(&server).is_some_and(|hosts| self.is_one_of(hosts, address)) {
+            AddressMatch::Server
+        } else if self.is_one_of(&self.members, address) {
+            AddressMatch::OtherServer
+        } else {
+            AddressMatch::None
+        }
+    }
+
+    fn is_one_of(&self, hosts: &BTreeSet<String>, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        let has = |host: &String| {
+            let literal = host.parse().ok().filter(|ip: &IpAddr| ip.to_canonical() == address);
+            literal.is_some()
+                || self.hosts.get(host).is_some_and(|known| known.addresses.iter().any(|at| at.ip() == address))
+        };
+        hosts.iter().any(has)
+    }
+
+    fn refresh_members(&mut self, now: Instant) {
+        for host in self.members.clone() {
+            self.look_up(&host, now);
+        }
+    }
+
+    /// The addresses of a host as far as they are known, without ports; none while the first look-up is pending.
+    pub(super) fn look_up(&mut self, host: &str, now: Instant) -> Option<Vec<SocketAddr>> {
+        if let Ok(literal) = host.parse::<IpAddr>() {
+            return Some(vec![SocketAddr::new(literal, 0)]);
+        }
+        let is_member = self.members.contains(host);
+        if !is_member && !self.hosts.contains_key(host) && self.members.len() + UNKNOWN_HOSTS_MAX <= self.hosts.len() {
+            return Some(Vec::new());
+        }
+        let known = self.hosts.entry(host.to_owned()).or_default();
+        if !known.is_pending && known.is_stale(is_member, now) {
+            (known.asked, known.failed, known.is_pending) = (Some(now), None, true);
+            let (done, orders, names, host) =
+                (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone(), host.to_owned());
+            let work = move || {
+                let found = names.look_up(&Address { host: host.clone(), port: 0 }).unwrap_or_default();
+                let found = found.into_iter().map(canonical).collect();
+                done.lock().push((host, found));
+                orders.wake();
+            };
+            if let Err(error) = std::thread::Builder::new().name("resolve".to_owned()).spawn(work) {
+                tracing::error!(%error, "cannot start a thread to look up a name");
+                (known.failed, known.is_pending) = (Some(now), false);
+            }
+        }
+        let is_first = known.is_pending && known.addresses.is_empty();
+        (!is_first).then(|| known.addresses.clone())
+    }
+
+    /// Takes the results that have come, and forgets hosts that are in no configuration and not in use.
+    pub(super) fn take(&mut self, now: Instant) {
+        for (host, found) in std::mem::take(&mut *self.done.lock()) {
+            if let Some(known) = self.hosts.get_mut(&host) {
+                known.is_pending = false;
+                if found.is_empty() {
+                    known.failed = Some(now);
+                } else {
+                    known.addresses = found;
+                }
+            }
+        }
+        let is_recent =
+            |known: &Host| known.asked.is_some_and(|asked| now.saturating_duration_since(asked) < 2 * LOOK_UP_AGAIN);
+        self.hosts.retain(|host, known| self.members.contains(host) || known.is_pending || is_recent(known));
+    }
+}
+
+/// An address without its port; an IPv4 address as such.
+fn canonical(address: SocketAddr) -> SocketAddr {
+    let mut canonical = match address.ip().to_canonical() {
+        ip @ IpAddr::V4(_) => SocketAddr::new(ip, 0),
+        IpAddr::V6(_) => address,
+    };
+    canonical.set_port(0);
+    canonical
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddrV6;
+    use std::time::Duration;
+
+    fn resolver(names: Names) -> Resolver {
+        let poll = mio::Poll::new().unwrap();
+        Resolver::new(Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap())), names)
+    }
+
+    fn members<const N: usize>(hosts: [(i64, &[&str]); N]) -> BTreeMap<ServerId, BTreeSet<String>> {
+        let owned = |hosts: &[&str]| hosts.iter().map(|host| (*host).to_owned()).collect();
+        hosts.into_iter().map(|(server, hosts)| (ServerId(server), owned(hosts))).collect()
+    }
+
+    fn wait(resolver: &mut Resolver, now: Instant) {
+        let until = Instant::now() + Duration::from_secs(60);
+        while resolver.hosts.values().any(|known| known.is_pending) {
+            assert!(Instant::now() < until);
+            std::thread::yield_now();
+            resolver.take(now);
+        }
+    }
+
+    #[test]
+    fn member_addresses_are_literals_and_the_results_of_look_ups() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        resolver.set_members(members([(1, &["slow", "10.0.0.2"]), (2, &["::1"])]), now);
+        let is = |resolver: &mut Resolver, ip: &str| resolver.is_member(ip.parse().unwrap(), now);
+        assert!(is(&mut resolver, "10.0.0.2") && is(&mut resolver, "::1") && is(&mut resolver, "::ffff:10.0.0.2"));
+        assert!(!is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        assert!(is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
+    }
+
+    #[test]
+    fn address_match_follows_the_configuration_and_the_look_ups() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        resolver.set_members(members([(1, &["slow"]), (2, &["10.0.0.2", "::1"]), (3, &["10.0.0.1"])]), now);
+        let of = |resolver: &Resolver, server, ip: &str| resolver.address_match(ServerId(server), ip.parse().unwrap());
+        for (server, ip, expected) in [
+            (2, "10.0.0.2", AddressMatch::Server),
+            (2, "::ffff:10.0.0.2", AddressMatch::Server),
+            (2, "::1", AddressMatch::Server),
+            (3, "10.0.0.2", AddressMatch::OtherServer),
+            (9, "10.0.0.2", AddressMatch::OtherServer),
+            (2, "10.0.0.9", AddressMatch::None),
+            (1, "10.0.0.1", AddressMatch::OtherServer),
+        ] {
+            assert_eq!(of(&resolver, server, ip), expected, "{server} at {ip}");
+        }
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::Server, "its name is known now");
+        assert_eq!(of(&resolver, 3, "10.0.0.1"), AddressMatch::Server, "both share a host");
+        resolver.set_members(members([(1, &["10.0.0.5"]), (2, &["10.0.0.2"])]), now);
+        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::None, "it has moved");
+    }
+
+    #[test]
+    fn look_ups_are_repeated_seldom_and_results_stay_meanwhile() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("slow", now), None);
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        let found = Some(vec!["10.0.0.1:0".parse().unwrap()]);
+        for _ in 0..10 {
+            assert_eq!(resolver.look_up("slow", now), found);
+            assert!(!resolver.hosts["slow"].is_pending);
+        }
+        now += LOOK_UP_AGAIN;
+        assert_eq!(resolver.look_up("slow", now), found, "while it is looked up again");
+        assert!(resolver.hosts["slow"].is_pending);
+        tell.send(()).unwrap();
+        wait(&mut resolver, now);
+        resolver.take(now + 2 * LOOK_UP_AGAIN);
+        assert!(resolver.hosts.is_empty(), "it is in no configuration");
+    }
+
+    #[test]
+    fn scope_of_an_address_is_kept() {
+        let scoped = SocketAddrV6::new("fe80::1".parse().unwrap(), 0, 0, 3);
+        let mapped = SocketAddrV6::new("::ffff:10.0.0.1".parse().unwrap(), 0, 0, 0);
+        let names = Names(Arc::new(move |_| Ok(vec![scoped.into(), mapped.into()])));
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("fe80::1%eth0", now), None);
+        wait(&mut resolver, now);
+        let found = vec![scoped.into(), "10.0.0.1:0".parse().unwrap()];
+        assert_eq!(resolver.look_up("fe80::1%eth0", now), Some(found));
+    }
+
+    #[test]
+    fn failed_look_up_of_a_member_is_repeated_soon() {
+        let is_up = Arc::new(std::sync::atomic::AtomicBool::new(false));
+        let can = Arc::clone(&is_up);
+        let names = Names(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
+            true => Ok(vec!["10.0.0.1:0".parse().unwrap()]),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }));
+        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        assert_eq!(resolver.look_up("unknown", now), None);
+        wait(&mut resolver, now);
+        assert_eq!(resolver.look_up("unknown", now + LOOK_UP_FAILED_AGAIN), Some(Vec::new()));
+        assert!(!resolver.hosts["unknown"].is_pending, "any host can name it");
+        resolver.set_members(members([(1, &["host"])]), now);
+        assert_eq!(resolver.look_up("host", now), None);
+        now += LOOK_UP_AGAIN; // the look-up itself takes long
+        wait(&mut resolver, now);
+        is_up.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN / 2), Some(Vec::new()));
+        assert!(!resolver.hosts["host"].is_pending);
+        now += LOOK_UP_FAILED_AGAIN;
+        assert_eq!(resolver.look_up("host", now), None);
+        wait(&mut resolver, now);
+        let found = resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN);
+        assert_eq!(found, Some(vec!["10.0.0.1:0".parse().unwrap()]));
+        assert!(!resolver.hosts["host"].is_pending, "it has succeeded");
+    }
+
+    #[test]
+    fn unknown_hosts_are_bounded() {
+        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(names), Instant::now());
+        let pending = (0..1_000).filter(|number| resolver.look_up(&format!("host-{number}"), now).is_none()).count();
+        assert!(pending <= UNKNOWN_HOSTS_MAX && resolver.hosts.len() <= UNKNOWN_HOSTS_MAX);
+        drop(tell);
+    }
+}

@@ -1,0 +1,120 @@
+//! The lines at the start of the log that operators and their tools look for.
+
+use crate::four_letter::environment;
+use crate::java_text;
+use crate::shared::Shared;
+use ox_config::{Config, FourLetterWhitelist, MemberConfig};
+use ox_proto::ensemble::Address;
+use ox_store::RecoveryReport;
+use std::net::SocketAddr;
+use tracing::{error, info, warn};
+
+/// Before the data is read.
+pub(crate) fn starting(config: &Config) {
+    let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
+    info!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
+    info!("autopurge.purgeInterval set to {}", interval(autopurge.interval_ms));
+    if autopurge.interval_ms.is_none() {
+        info!("Purge task is not scheduled.");
+    }
+    for (name, value) in environment() {
+        info!("Server environment:{name}={value}");
+    }
+    info!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
+    info!("zookeeper.digest.enabled = {}", storage.digest_enabled);
+    info!("zookeeper.closeSessionTxn.enabled = {}", storage.close_session_txn);
+    info!("zookeeper.serializeLastProcessedZxid.enabled = {}", storage.serialize_last_zxid);
+    info!("zookeeper.flushDelay = {} ms", storage.flush_delay_ms);
+    info!("zookeeper.maxWriteQueuePollTime = {} ms", storage.max_write_queue_poll_ms);
+    info!("zookeeper.maxBatchSize={}", storage.max_batch_size);
+    info!(
+        max_client_cnxns = limits.max_client_cnxns,
+        max_cnxns = limits.max_cnxns,
+        jute_max_buffer = limits.jute_max_buffer_bytes,
+        "limits of clients"
+    );
+    match &config.four_letter_whitelist {
+        FourLetterWhitelist::All => info!("four letter words: all are enabled"),
+        FourLetterWhitelist::Only(words) => info!("four letter words: enabled are {words:?}"),
+    }
+}
+
+/// A member listens for the others.
+pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
+    let (server, role) = (member.server, member.role().name());
+    info!("Starting quorum peer, myid={server}");
+    let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
+    info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
+    let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
+    info!(role, voters, observers, "the ensemble");
+}
+
+/// When the data has been read.
+pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
+    for rejected in &report.rejected {
+        warn!("a newer snapshot cannot be used: {}: {}", rejected.path.display(), rejected.reason);
+    }
+    report.warnings.iter().for_each(|warning| warn!("{warning}"));
+    if let Some(dropped) = &report.dropped {
+        warn!(?dropped, "a torn tail of the log was cut: it was never acknowledged");
+    }
+    if report.digest_mismatches != 0 {
+        let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
+        error!(count, ?first, "digests in the files do not fit the tree");
+    }
+    if report.conflicts != 0 {
+        error!(count = report.conflicts, "transactions in the log did not fit the tree");
+    }
+    if let Some(first) = report.unresolved_acls.first() {
+        let count = report.unresolved_acls.len();
+        error!(
+            count,
+            ?first,
+            "nodes whose access control list is in none of the files are closed to everybody but the super user"
+        );
+    }
+    if report.removed_ephemerals != 0 {
+        info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
+    }
+    if let Some(snapshot) = &report.snapshot {
+        info!(took_ms = report.snapshot_took.as_millis(), "Reading snapshot {}", snapshot.display());
+    }
+    info!("{} txns loaded in {} ms", report.replayed, report.replay_took.as_millis());
+    info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
+}
+
+/// When clients can connect.
+pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<SocketAddr>) {
+    let (config, dirs) = (&shared.config, shared.store.dirs());
+    info!(
+        "Created server with tickTime {} ms minSessionTimeout {} ms maxSessionTimeout {} ms \
+         clientPortListenBacklog {} dataLogdir {} snapdir {}",
+        config.tick_ms,
+        config.min_session_timeout_ms,
+        config.max_session_timeout_ms,
+        config.listen_backlog,
+        dirs.logs.display(),
+        dirs.snapshots.display(),
+    );
+    info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "serving clients");
+    if let Some(address) = address {
+        info!("binding to port {}", java_text::address(address));
+    }
+    let sid = config.member.as_ref().map_or(0, |member| member.server.0);
+    info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
+    let containers = &config.containers;
+    info!(
+        "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",
+        containers.check_interval_ms,
+        containers.max_per_minute,
+        containers.max_never_used_ms.unwrap_or(0),
+    );
+}
+
+/// In hours, as it is configured, unless it is less.
+fn interval(ms: Option<u64>) -> String {
+    match ms.unwrap_or(0) {
+        ms if ms % 3_600_000 == 0 => (ms / 3_600_000).to_string(),
+        ms => format!("{ms}ms"),
+    }
+}

@@ -1,0 +1,366 @@
+//! Bytes that no client sends, and requests that end other servers.
+
+use crate::raw::{Client, Hello, Packet};
+use crate::server_fixture::{Served, TIMEOUT_MS};
+use ox_proto::acl::put_acls;
+use ox_proto::multi::MultiOp;
+use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetDataRequest};
+use ox_proto::{Acl, OpCode, RawAcls};
+use rand_pcg::Pcg64Mcg;
+use rand_pcg::rand_core::{Rng, SeedableRng};
+
+/// A server that still does its work.
+fn check_alive(served: &Served) {
+    let mut client = served.client();
+    let path = client.create_as("/alive-", 2).path();
+    assert_eq!(client.set(&path, b"x").err, 0);
+    assert_eq!(client.get(&path).data().unwrap(), b"x");
+    assert_eq!(client.ask(|packet, xid| packet.delete(xid, &path)).err, 0);
+    client.close();
+}
+
+#[test]
+fn k162_garbage_of_any_length_harms_nobody() {
+    let served = Served::start();
+    let mut random = Pcg64Mcg::seed_from_u64(1);
+    for round in 0..600_usize {
+        let length = if round < 300 { round } else { (random.next_u32() % 100_000) as usize };
+        let mut bytes = vec![0; length];
+        random.fill_bytes(&mut bytes);
+        let mut raw = served.connect();
+        if round % 2 == 0 {
+            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+        }
+        if round % 3 != 0 && 4 <= length {
+            let honest = u32::try_from(length - 4).unwrap();
+            bytes[..4].copy_from_slice(&honest.to_be_bytes());
+        }
+        if raw.try_send(&bytes) {
+            raw.finish();
+        }
+        raw.rest();
+    }
+    check_alive(&served);
+}
+
+/// One good request of every kind, with bytes changed, cut or added: answered or closed, never anything else.
+#[test]
+fn k162_requests_that_are_nearly_right_harm_nobody() {
+    let mut served = Served::with("extendedTypesEnabled=true\nenforceQuota=true\n");
+    let mut random = Pcg64Mcg::seed_from_u64(2);
+    let templates = templates();
+    let mut client = served.client();
+    for _ in 0..6000 {
+        let (op, body) = &templates[(random.next_u32() as usize) % templates.len()];
+        let mut body = body.clone();
+        match random.next_u32() % 4 {
+            0 => body.truncate(random.next_u32() as usize % (body.len() + 1)),
+            1 => body.extend(random.next_u64().to_be_bytes()),
+            _ => {
+                for _ in 0..=random.next_u32() % 3 {
+                    if !body.is_empty() {
+                        let at = random.next_u32() as usize % body.len();
+                        body[at] = [0, 1, 0x7f, 0x80, 0xff, random.next_u32().to_be_bytes()[0]]
+                            [random.next_u32() as usize % 6];
+                    }
+                }
+            }
+        }
+        let xid = i32::try_from(random.next_u32() % 1000).unwrap() + 1;
+        client.raw.try_send(&Packet::default().raw(xid, *op, &body).0);
+        match client.try_reply() {
+            Some(reply) => assert!(reply.xid == xid || reply.xid == -2, "{reply:?} answers {xid}"),
+            None => client = served.client(),
+        }
+    }
+    check_alive(&served);
+    let digest = state_of(&served);
+    served.restart();
+    assert_eq!(state_of(&served), digest, "what was logged can be read back");
+    check_alive(&served);
+}
+
+/// Names, data and versions of everything below the root, two levels deep.
+fn state_of(served: &Served) -> Vec<(String, Vec<u8>)> {
+    let mut client = Client::open(served.address(), TIMEOUT_MS);
+    let mut seen = Vec::new();
+    for name in client.children("/").into_iter().filter(|name| name != "zookeeper" && !name.starts_with("alive")) {
+        let path = format!("/{name}");
+        let reply = client.get(&path);
+        if reply.err == 0 && reply.stat().ephemeral_owner == 0 {
+            seen.push((path, reply.body));
+        }
+    }
+    client.close();
+    seen
+}
+
+fn templates() -> Vec<(i32, Vec<u8>)> {
+    let path = || "/fuzz/a".to_owned();
+    let packets = [
+        Packet::default().create(1, "/fuzz", b"data", 0),
+        Packet::default().create(1, "/fuzz/a", b"data", 3),
+        Packet::default().create_ttl(1, "/fuzz/t", 5, 1000),
+        Packet::default().set(1, "/fuzz", b"more"),
+        Packet::default().delete(1, "/fuzz/a"),
+        Packet::default().read(1, OpCode::GetData, "/fuzz", true),
+        Packet::default().read(1, OpCode::GetChildren2, "/fuzz", true),
+        Packet::default().read(1, OpCode::Exists, "/fuzz/a", true),
+        Packet::default().of_path(1, OpCode::GetAcl, "/fuzz"),
+        Packet::default().of_path(1, OpCode::GetEphemerals, "/"),
+        Packet::default().of_path(1, OpCode::GetAllChildrenNumber, "/"),
+        Packet::default().add_watch(1, "/fuzz", 1),
+        Packet::default().auth(1, "digest", b"a:b"),
+        Packet::default().multi(
+            1,
+            &[
+                MultiOp::Create(
+                    OpCode::Create2,
+                    CreateRequest { path: Some(path().into()), data: None, acl: RawAcls::OPEN, flags: 2 },
+                ),
+                MultiOp::Check(PathVersion { path: Some("/fuzz".into()), version: -1 }),
+                MultiOp::SetData(SetDataRequest { path: Some("/fuzz".into()), data: Some(b"m"), version: -1 }),
+            ],
+        ),
+        Packet::default().create(1, "/zookeeper/quota/fuzz", b"", 0),
+        Packet::default().create(1, "/zookeeper/quota/fuzz/zookeeper_limits", b"count=5,bytes=50", 0),
+        Packet::default().create(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1", 0),
+        Packet::default().set(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1"),
+    ];
+    let mut templates: Vec<_> = packets
+        .iter()
+        .map(|packet| (i32::from_be_bytes(packet.0[8..12].try_into().unwrap()), packet.0[12..].to_vec()))
+        .collect();
+    for op in [
+        OpCode::SetAcl,
+        OpCode::Reconfig,
+        OpCode::SetWatches,
+        OpCode::SetWatches2,
+        OpCode::CheckWatches,
+        OpCode::RemoveWatches,
+        OpCode::MultiRead,
+        OpCode::Sasl,
+        OpCode::WhoAmI,
+    ] {
+        templates.push((
+            op.code(),
+            b"\0\0\0\x05/fuzz\0\0\0\x01\0\0\0\x1f\0\0\0\x05world\0\0\0\x06anyone\0\0\0\x01".to_vec(),
+        ));
+    }
+    templates
+}
+
+/// What Apache 3.9 logs, dies of, and cannot start from again.
+#[test]
+fn k162_requests_that_end_apache_are_refused_here() {
+    for extended in [false, true] {
+        let mut served = Served::with(&format!("extendedTypesEnabled={extended}\nenforceQuota={extended}\n"));
+        let mut client = served.client();
+        for flags in 0..=4 {
+            let reply = client.ask(|packet, xid| packet.create_ttl(xid, "/ttl", flags, -1));
+            assert_eq!(reply.err, -8, "flags {flags}");
+        }
+        assert_eq!(client.create("/zookeeper/quota/zookeeper_limits", b"count=1").err, -8);
+        for path in ["/zookeeper/zookeeper_limits", "/zookeeperX/zookeeper_limits", "/zookeeper/abc/zookeeper_limits"] {
+            let parent = path.rsplit_once('/').unwrap().0;
+            client.create(parent, b"");
+            assert_eq!(client.create_as(path, 1).err, -8, "{path} would go with its session");
+            assert_eq!(client.create(path, b"").err, 0, "{path}");
+            assert_eq!(client.ask(|packet, xid| packet.delete(xid, path)).err, -8, "{path}");
+        }
+        for path in ["/q", "/zookeeper/quota/q"] {
+            assert_eq!(client.create(path, b"").err, 0);
+        }
+        client.create("/zookeeper/quota/q/zookeeper_limits", b"count=-1,bytes=-1");
+        client.create("/zookeeper/quota/q/zookeeper_stats", b"");
+        for stats in [None, Some(&b"nonsense"[..]), Some(b"count=x,bytes=1"), Some(b"")] {
+            let body =
+                SetDataRequest { path: Some("/zookeeper/quota/q/zookeeper_stats".into()), data: stats, version: -1 };
+            let err = if stats == Some(b"") { 0 } else { -8 };
+            assert_eq!(client.ask(|packet, xid| packet.request(xid, OpCode::SetData, &body)).err, err, "{stats:?}");
+            assert_eq!(client.create("/q/child", b"x").err, 0, "{stats:?}");
+            assert_eq!(client.set("/q/child", b"xyz").err, 0, "{stats:?}");
+            assert_eq!(client.ask(|packet, xid| packet.delete(xid, "/q/child")).err, 0, "{stats:?}");
+        }
+        client.close();
+        served.restart();
+        check_alive(&served);
+    }
+}
+
+#[test]
+fn k162_bodies_that_cannot_be_decoded_take_no_zxid() {
+    let served = Served::start();
+    let mut client = served.client();
+    let before = client.ping().zxid;
+    for op in [
+        OpCode::Create,
+        OpCode::Create2,
+        OpCode::CreateTtl,
+        OpCode::Delete,
+        OpCode::SetData,
+        OpCode::SetAcl,
+        OpCode::GetData,
+        OpCode::Exists,
+    ] {
+        let reply = client.ask(|packet, xid| packet.raw(xid, op.code(), &[0, 0, 0, 9, b'/']));
+        assert_eq!((reply.err, reply.zxid), (-5, before), "{op:?}");
+    }
+    let reply = client.ask(|packet, xid| packet.raw(xid, OpCode::Multi.code(), &[1]));
+    assert_eq!((reply.err, reply.zxid), (-5, before + 1), "a multi does");
+    assert_eq!(client.ping().zxid, before + 1);
+}
+
+#[test]
+fn authentication_that_cannot_be_decoded_is_closed_without_a_word() {
+    let served = Served::start();
+    for (op, body) in [
+        (OpCode::Auth, &[0, 0, 0][..]),
+        (OpCode::Auth, &[0, 0, 0, 0, 0, 0, 0, 99]),
+        (OpCode::Sasl, &[0xff; 4]),
+        (OpCode::Sasl, &[]),
+    ] {
+        let mut client = served.client();
+        client.send(&Packet::default().raw(1, op.code(), body));
+        assert_eq!(client.try_reply(), None, "{op:?}");
+        assert!(served.resume(&client).is_some());
+    }
+    let mut client = served.client();
+    let reply = client.ask(|packet, xid| packet.raw(xid, OpCode::Sasl.code(), &[0, 0, 0, 1, 7]));
+    assert_eq!((reply.zxid, reply.err, &reply.body[..]), (0, 0, &[0xff; 4][..]), "no SASL here");
+    for scheme in ["sasl", "nobody", "super", "x509", ""] {
+        let mut client = served.client();
+        client.send(&Packet::default().auth(-4, scheme, b"x").ping());
+        let reply = client.reply();
+        assert_eq!((reply.xid, reply.zxid, reply.err), (-4, 0, -115), "{scheme}");
+        assert_eq!(client.try_reply(), None);
+    }
+}
+
+#[test]
+fn identities_are_bounded() {
+    let served = Served::start();
+    let mut client = served.client();
+    // The same over and over costs nothing.
+    let packet = (0..5000).fold(Packet::default(), |packet, xid| packet.auth(xid, "digest", b"bob:pw"));
+    client.send(&packet);
+    for xid in 0..5000 {
+        let reply = client.reply();
+        assert_eq!((reply.xid, reply.err), (xid, 0));
+    }
+    let packet =
+        (0..255).fold(Packet::default(), |packet, xid| packet.auth(xid, "digest", format!("u{xid}:p").as_bytes()));
+    client.send(&packet);
+    let refused = (0..255).map(|_| client.reply().err).find(|err| *err != 0);
+    assert_eq!(refused, Some(-115), "256 are enough, and the address is one of them");
+    let mut client = served.client();
+    let long = format!("{}:p", "u".repeat(1_000_000));
+    assert_eq!(client.ask(|packet, xid| packet.auth(xid, "digest", long.as_bytes())).err, 0);
+    let other = format!("{}:p", "v".repeat(1_000_000));
+    assert_eq!(
+        client.ask(|packet, xid| packet.auth(xid, "digest", other.as_bytes())).err,
+        -115,
+        "a megabyte is enough"
+    );
+}
+
+/// `auth` stands for all identities of the connection: entries times identities must not fill the log.
+#[test]
+fn k151_lists_that_multiply_are_refused() {
+    let mut served = Served::start();
+    let mut client = served.client();
+    for user in 0..200 {
+        assert_eq!(client.ask(|packet, xid| packet.auth(xid, "digest", format!("u{user}:p").as_bytes())).err, 0);
+    }
+    let list = |entries: i32| {
+        let mut list = Vec::new();
+        put_acls(&mut list, &(0..entries).map(|perms| Acl::new(perms, "auth", "")).collect::<Vec<_>>());
+        list
+    };
+    assert_eq!(client.ask(|packet, xid| packet.create_with_acl(xid, "/some", &list(10))).err, 0);
+    let reply = client.ask(|packet, xid| packet.create_with_acl(xid, "/many", &list(20_000)));
+    assert!([-5, -114].contains(&reply.err), "{reply:?}");
+    assert_eq!(client.exists("/many").err, -101);
+    client.close();
+    served.restart();
+    assert_eq!(served.client().exists("/some").err, -102, "it is there, and not for everybody");
+}
+
+#[test]
+fn k157_hashes_are_shown_to_those_who_may_change_them() {
+    let served = Served::start();
+    let mut owner = served.client();
+    owner.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret"));
+    let mut list = Vec::new();
+    put_acls(&mut list, &[Acl::new(31, "auth", ""), Acl::new(1, "world", "anyone")]);
+    assert_eq!(owner.ask(|packet, xid| packet.create_with_acl(xid, "/a", &list)).err, 0);
+    let shown = |client: &mut Client| {
+        let reply = client.ask(|packet, xid| packet.of_path(xid, OpCode::GetAcl, "/a"));
+        assert_eq!(reply.err, 0);
+        let acls = reply.body.len() - 68; // the stat behind them may hold any byte
+        String::from_utf8_lossy(&reply.body[..acls]).into_owned()
+    };
+    assert!(!shown(&mut owner).contains("bob:x"));
+    let text = shown(&mut served.client());
+    assert!(text.contains("bob:x") && !text.contains('='), "{text}");
+}
+
+/// Every operation that can be part of a multi, on nodes that the client may not touch.
+#[test]
+fn k158_operations_in_a_multi_are_checked_one_by_one() {
+    let served = Served::with("extendedTypesEnabled=true\n");
+    let mut owner = served.client();
+    owner.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret"));
+    let mut list = Vec::new();
+    put_acls(&mut list, &[Acl::new(31, "auth", "")]);
+    assert_eq!(owner.ask(|packet, xid| packet.create_with_acl(xid, "/private", &list)).err, 0);
+    assert_eq!(owner.create("/private/child", b"").err, 0);
+    let path = |path: &'static str| Some(path.into());
+    let create = |op, flags| {
+        MultiOp::Create(op, CreateRequest { path: path("/private/new"), data: None, acl: RawAcls::OPEN, flags })
+    };
+    let elements = [
+        create(OpCode::Create, 0),
+        create(OpCode::Create2, 1),
+        create(OpCode::CreateContainer, 4),
+        MultiOp::CreateTtl(CreateTtlRequest {
+            path: path("/private/new"),
+            data: None,
+            acl: RawAcls::OPEN,
+            flags: 5,
+            ttl_ms: 9,
+        }),
+        MultiOp::Delete(PathVersion { path: path("/private/child"), version: -1 }),
+        MultiOp::SetData(SetDataRequest { path: path("/private"), data: None, version: -1 }),
+        MultiOp::Check(PathVersion { path: path("/private"), version: -1 }),
+    ];
+    let mut stranger = served.client();
+    for element in &elements {
+        let harmless = MultiOp::Create(
+            OpCode::Create,
+            CreateRequest { path: path("/mine"), data: None, acl: RawAcls::OPEN, flags: 0 },
+        );
+        let reply = stranger.ask(|packet, xid| packet.multi(xid, &[harmless, element.clone()]));
+        assert!(reply.body.windows(4).any(|word| word == (-102_i32).to_be_bytes()), "{element:?}: {reply:?}");
+        assert_eq!(stranger.exists("/mine").err, -101, "nothing of it took effect: {element:?}");
+        let reply = owner.ask(|packet, xid| packet.multi(xid, std::slice::from_ref(element)));
+        assert_eq!(reply.err, 0);
+        assert!(!reply.body.windows(4).any(|word| word == (-102_i32).to_be_bytes()), "{element:?}: {reply:?}");
+        owner.ask(|packet, xid| packet.delete(xid, "/private/new"));
+        owner.create("/private/child", b"");
+    }
+}
+
+/// As in Apache, the password follows from the id, and the id stands in every ephemeral node: whoever may read
+/// one can take its session. COMPAT.md says so, and `cargo xtask cases` shows it as kept.
+#[test]
+fn k165_a_session_can_be_taken_by_who_knows_its_id() {
+    let served = Served::start();
+    let mut client = served.client();
+    client.create_as("/e", 1);
+    let owner = served.client().exists("/e").stat().ephemeral_owner;
+    let password = ox_proto::password::session_password(ox_proto::SessionId(owner));
+    let hello =
+        Hello { session: ox_proto::SessionId(owner), password: Some(password.into()), ..Hello::new(TIMEOUT_MS) };
+    assert!(Client::try_open(served.address(), &hello).is_some());
+}
