@@ -5,7 +5,7 @@
 //! so a share may be exceeded by what the threads take in during one iteration, but not by more.
 
 use crate::limits::{
-    EXACT_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_LEAST, MEMORY_BUDGET_MOST, MEMORY_BUDGET_PART,
+    ADMISSION_RECHECK_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX, MEMORY_BUDGET_DIVISOR,
     REQUESTS_IN_FLIGHT_MAX,
 };
 use crate::os_info;
@@ -27,7 +27,7 @@ impl Gauge {
 
 /// Sums over all connections.
 #[derive(Debug)]
-pub(crate) struct Totals {
+pub(crate) struct GlobalLimits {
     admission: Admission,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
@@ -48,7 +48,7 @@ pub(crate) struct Totals {
     large: AtomicUsize,
 }
 
-impl Totals {
+impl GlobalLimits {
     pub(crate) fn new(config: &Config) -> Self {
         let limits = &config.limits;
         let requests_max = match limits.global_outstanding {
@@ -100,30 +100,30 @@ impl Totals {
 
     /// The same where every single request counts; `judged` is what the turn began with.
     pub(crate) fn exact_room(&self, judged: Room, more: Load) -> Room {
-        if self.admission.throttle_max.is_some() || EXACT_BYTES < more.bytes { self.room(more) } else { judged }
+        if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes { self.room(more) } else { judged }
     }
 
     /// Requests are being handed to the replica.
-    pub(crate) fn queue(&self, load: Load) {
+    pub(crate) fn on_submitted(&self, load: Load) {
         self.queued.requests.fetch_add(load.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
     /// The replica has taken `taken` in, and holds `held` now.
-    pub(crate) fn took(&self, taken: Load, held: Load) {
-        self.hold(held);
+    pub(crate) fn on_taken(&self, taken: Load, held: Load) {
+        self.set_held(held);
         self.queued.requests.fetch_sub(taken.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_sub(taken.bytes, Ordering::Relaxed);
     }
 
     /// The replica holds `held` now.
-    pub(crate) fn hold(&self, held: Load) {
+    pub(crate) fn set_held(&self, held: Load) {
         self.held.requests.store(held.requests, Ordering::Relaxed);
         self.held.bytes.store(held.bytes, Ordering::Relaxed);
     }
 
     /// Buffers of connections have grown or shrunk.
-    pub(crate) fn buffer(&self, more: Growth) {
+    pub(crate) fn on_buffers_grown(&self, more: Growth) {
         if more.received != 0 {
             self.received.fetch_add(more.received, Ordering::Relaxed);
         }
@@ -162,12 +162,12 @@ impl Totals {
     }
 
     /// Replies and events are handed to an I/O thread.
-    pub(crate) fn mail(&self, bytes: usize) {
+    pub(crate) fn on_posted(&self, bytes: usize) {
         self.mailed.fetch_add(bytes, Ordering::Relaxed);
     }
 
     /// The I/O thread has delivered them.
-    pub(crate) fn delivered(&self, bytes: usize) {
+    pub(crate) fn on_delivered(&self, bytes: usize) {
         self.mailed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
@@ -188,22 +188,22 @@ impl Totals {
     }
 
     /// Whether there would be room for a large request.
-    pub(crate) fn has_large_room(&self, bytes: usize) -> bool {
+    pub(crate) fn fits_large(&self, bytes: usize) -> bool {
         self.large.load(Ordering::Relaxed).saturating_add(bytes) <= self.large_bytes_max
     }
 
     /// Takes room for a large request; false when there is none.
-    pub(crate) fn take_large_room(&self, bytes: usize) -> bool {
+    pub(crate) fn reserve_large(&self, bytes: usize) -> bool {
         let taken = self.large.fetch_add(bytes, Ordering::Relaxed);
         let fits = taken.saturating_add(bytes) <= self.large_bytes_max;
         if !fits {
-            self.free_large_room(bytes);
+            self.release_large(bytes);
         }
         fits
     }
 
     /// Large requests are done.
-    pub(crate) fn free_large_room(&self, bytes: usize) {
+    pub(crate) fn release_large(&self, bytes: usize) {
         self.large.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -227,17 +227,17 @@ fn default_budget() -> u64 {
 }
 
 fn budget_of(memory_bytes: Option<u64>) -> u64 {
-    memory_bytes.map_or(0, |bytes| bytes / MEMORY_BUDGET_PART).clamp(MEMORY_BUDGET_LEAST, MEMORY_BUDGET_MOST)
+    memory_bytes.map_or(0, |bytes| bytes / MEMORY_BUDGET_DIVISOR).clamp(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn totals(change: impl FnOnce(&mut Config)) -> Totals {
+    fn global_limits(change: impl FnOnce(&mut Config)) -> GlobalLimits {
         let mut config = Config::default_standalone();
         change(&mut config);
-        Totals::new(&config)
+        GlobalLimits::new(&config)
     }
 
     fn load(requests: usize, bytes: usize) -> Load {
@@ -246,43 +246,43 @@ mod tests {
 
     #[test]
     fn k146_requests_in_flight_are_bounded() {
-        let totals = totals(|config| config.limits.memory_budget_bytes = Some(64 << 20));
-        let share = totals.budget().in_flight;
-        totals.queue(load(REQUESTS_IN_FLIGHT_MAX, 0));
-        assert_eq!(totals.room(Load::default()), Room::Plenty);
-        totals.queue(load(1, 0));
-        assert_eq!(totals.room(Load::default()), Room::OneEach);
-        totals.took(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
-        assert_eq!(totals.room(Load::default()), Room::Plenty);
-        assert_eq!(totals.room(load(1, 1)), Room::Small, "what a thread has gathered counts too");
-        assert_eq!(totals.used(), share - 1);
-        totals.hold(load(0, 0));
-        assert_eq!((totals.room(Load::default()), totals.used()), (Room::Plenty, 0));
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(64 << 20));
+        let share = global_limits.budget().in_flight;
+        global_limits.on_submitted(load(REQUESTS_IN_FLIGHT_MAX, 0));
+        assert_eq!(global_limits.room(Load::default()), Room::Plenty);
+        global_limits.on_submitted(load(1, 0));
+        assert_eq!(global_limits.room(Load::default()), Room::OneEach);
+        global_limits.on_taken(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
+        assert_eq!(global_limits.room(Load::default()), Room::Plenty);
+        assert_eq!(global_limits.room(load(1, 1)), Room::Small, "what a thread has gathered counts too");
+        assert_eq!(global_limits.used(), share - 1);
+        global_limits.set_held(load(0, 0));
+        assert_eq!((global_limits.room(Load::default()), global_limits.used()), (Room::Plenty, 0));
     }
 
     #[test]
     fn frames_beyond_their_share_wait_but_for_the_first() {
-        let totals = totals(|config| config.limits.memory_budget_bytes = Some(8 << 20));
-        let share = totals.budget().received;
-        assert!(totals.reserve(10 * share), "a request larger than the share, alone");
-        assert!(totals.is_receiving_full() && !totals.reserve(1));
-        assert_eq!(totals.used(), 10 * share);
-        totals.buffer(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
-        assert!(!totals.is_receiving_full() && totals.reserve(share - 1) && totals.reserve(1) && !totals.reserve(1));
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let share = global_limits.budget().received;
+        assert!(global_limits.reserve(10 * share), "a request larger than the share, alone");
+        assert!(global_limits.is_receiving_full() && !global_limits.reserve(1));
+        assert_eq!(global_limits.used(), 10 * share);
+        global_limits.on_buffers_grown(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
+        assert!(!global_limits.is_receiving_full() && global_limits.reserve(share - 1) && global_limits.reserve(1) && !global_limits.reserve(1));
     }
 
     #[test]
     fn replies_count_from_the_replica_to_the_socket() {
-        let totals = totals(|config| config.limits.memory_budget_bytes = Some(8 << 20));
-        let share = totals.budget().unsent;
-        totals.mail(share / 2);
-        assert_eq!((totals.pressure(0), totals.room(Load::default())), (Pressure::High, Room::OneEach));
-        totals.buffer(Growth { received: 0, unsent: (share / 2).cast_signed() });
-        assert_eq!((totals.pressure(0), totals.replies_max()), (Pressure::Full, 0));
-        totals.delivered(share / 2);
-        assert_eq!((totals.pressure(0), totals.replies_max()), (Pressure::High, share / 2));
-        totals.buffer(Growth { received: 0, unsent: -share.cast_signed() });
-        assert_eq!((totals.pressure(0), totals.used()), (Pressure::Low, 0), "a thread has not counted everything yet");
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let share = global_limits.budget().unsent;
+        global_limits.on_posted(share / 2);
+        assert_eq!((global_limits.pressure(0), global_limits.room(Load::default())), (Pressure::High, Room::OneEach));
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
+        assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
+        global_limits.on_delivered(share / 2);
+        assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: -share.cast_signed() });
+        assert_eq!((global_limits.pressure(0), global_limits.used()), (Pressure::Low, 0), "a thread has not counted everything yet");
     }
 
     #[test]
@@ -294,26 +294,26 @@ mod tests {
 
     #[test]
     fn limits_of_the_configuration_are_obeyed() {
-        let outstanding = totals(|config| config.limits.global_outstanding = 10);
-        outstanding.queue(load(10, 0));
+        let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
+        outstanding.on_submitted(load(10, 0));
         assert_eq!(outstanding.room(Load::default()), Room::Plenty);
         assert_eq!(outstanding.room(load(1, 0)), Room::OneEach);
-        let throttle = totals(|config| config.request_throttle.max_requests = 2);
+        let throttle = global_limits(|config| config.request_throttle.max_requests = 2);
         assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Room::Plenty, Room::None));
     }
 
     #[test]
     fn large_requests_share_their_room() {
-        let off = totals(|_| ());
+        let off = global_limits(|_| ());
         assert!(!off.is_large(usize::MAX));
-        let totals = totals(|config| {
+        let global_limits = global_limits(|config| {
             config.limits.large_request_threshold_bytes = Some(100);
             config.limits.large_request_max_bytes = 1000;
         });
-        assert!(!totals.is_large(100) && totals.is_large(101));
-        assert!(totals.take_large_room(600) && !totals.has_large_room(401) && !totals.take_large_room(401));
-        assert!(totals.take_large_room(400));
-        totals.free_large_room(600);
-        assert!(totals.take_large_room(600));
+        assert!(!global_limits.is_large(100) && global_limits.is_large(101));
+        assert!(global_limits.reserve_large(600) && !global_limits.fits_large(401) && !global_limits.reserve_large(401));
+        assert!(global_limits.reserve_large(400));
+        global_limits.release_large(600);
+        assert!(global_limits.reserve_large(600));
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Or
 
 /// Figures of one connection. Written by its I/O thread, read by status commands.
 #[derive(Debug)]
-pub(crate) struct ConnFigures {
+pub(crate) struct ConnStats {
     pub(crate) address: SocketAddr,
     pub(crate) established_ms: i64,
     session: AtomicI64,
@@ -37,7 +37,7 @@ pub(crate) struct ConnFigures {
 
 /// The last answer a connection got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Answered {
+pub(crate) struct LastReply {
     /// The operation's code.
     pub(crate) op: i32,
     /// The request's; what the protocol reserves (pings, for example) leaves the one before in place.
@@ -51,7 +51,7 @@ pub(crate) struct Answered {
 /// No operation has this code.
 const NO_OP: i32 = i32::MIN;
 
-impl ConnFigures {
+impl ConnStats {
     fn new(address: SocketAddr, established_ms: i64, now_ms: i64) -> Self {
         Self {
             address,
@@ -88,7 +88,7 @@ impl ConnFigures {
     }
 
     /// Notes the last of some answers.
-    pub(crate) fn note_answer(&self, last: Answered) {
+    pub(crate) fn record_reply(&self, last: LastReply) {
         self.last_op.store(last.op, Relaxed);
         if 0 <= last.xid {
             self.last_xid.store(last.xid, Relaxed);
@@ -98,8 +98,8 @@ impl ConnFigures {
         self.last_latency_ms.store(last.latency_ms, Relaxed);
     }
 
-    pub(crate) fn last_answer(&self) -> Answered {
-        Answered {
+    pub(crate) fn last_reply(&self) -> LastReply {
+        LastReply {
             op: self.last_op.load(Relaxed),
             xid: self.last_xid.load(Relaxed),
             zxid: self.last_zxid.load(Relaxed),
@@ -118,13 +118,13 @@ impl ConnFigures {
     pub(crate) fn reset(&self) {
         self.received.store(0, Relaxed);
         self.sent.store(0, Relaxed);
-        self.note_answer(Answered { op: OpCode::Error.code(), xid: -1, zxid: -1, at_ms: 0, latency_ms: 0 });
+        self.record_reply(LastReply { op: OpCode::Error.code(), xid: -1, zxid: -1, at_ms: 0, latency_ms: 0 });
         self.last_xid.store(-1, Relaxed);
         self.latency.reset();
     }
 }
 
-impl Answered {
+impl LastReply {
     /// What `cons` shows as the last operation.
     pub(crate) fn op_text(&self) -> &'static str {
         match OpCode::try_from(self.op) {
@@ -137,15 +137,15 @@ impl Answered {
 
 #[derive(Default)]
 struct Inner {
-    conns: BTreeMap<ConnId, Arc<ConnFigures>>,
+    conns: BTreeMap<ConnId, Arc<ConnStats>>,
     per_address: HashMap<IpAddr, u32>,
     total: u32,
     /// Sockets that are nobody's connection any more, and not closed yet.
-    leaving: u32,
+    lingering: u32,
 }
 
 impl Inner {
-    fn leave(&mut self, address: IpAddr) {
+    fn release(&mut self, address: IpAddr) {
         self.total -= 1;
         if let Some(count) = self.per_address.get_mut(&address) {
             *count -= 1;
@@ -158,7 +158,7 @@ impl Inner {
 
 /// All connections of the client port.
 #[derive(Default)]
-pub(crate) struct Register(Mutex<Inner>);
+pub(crate) struct ConnectionTable(Mutex<Inner>);
 
 /// Why a connection was not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +169,7 @@ pub(crate) enum Refused {
     Address,
 }
 
-impl Register {
+impl ConnectionTable {
     /// Counts a new connection, unless that would be too many. It has no name yet.
     pub(crate) fn admit(&self, address: IpAddr, max_total: u32, max_per_address: u32) -> Result<(), Refused> {
         let mut inner = self.0.lock();
@@ -186,37 +186,37 @@ impl Register {
     }
 
     /// Names an admitted connection.
-    pub(crate) fn add(&self, conn: ConnId, address: SocketAddr, wall_ms: i64, now_ms: i64) -> Arc<ConnFigures> {
-        let figures = Arc::new(ConnFigures::new(address, wall_ms, now_ms));
-        self.0.lock().conns.insert(conn, Arc::clone(&figures));
-        figures
+    pub(crate) fn add(&self, conn: ConnId, address: SocketAddr, wall_ms: i64, now_ms: i64) -> Arc<ConnStats> {
+        let stats = Arc::new(ConnStats::new(address, wall_ms, now_ms));
+        self.0.lock().conns.insert(conn, Arc::clone(&stats));
+        stats
     }
 
     pub(crate) fn remove(&self, conn: ConnId, address: IpAddr) {
         let mut inner = self.0.lock();
         inner.conns.remove(&conn);
-        inner.leave(address);
+        inner.release(address);
     }
 
     /// An admitted connection went before it got a name.
     pub(crate) fn abandon(&self, address: IpAddr) {
-        self.0.lock().leave(address);
+        self.0.lock().release(address);
     }
 
     /// A connection is removed, and its socket stays open for a moment.
-    pub(crate) fn start_leaving(&self) {
-        self.0.lock().leaving += 1;
+    pub(crate) fn start_lingering(&self) {
+        self.0.lock().lingering += 1;
     }
 
     /// Such a socket is closed.
-    pub(crate) fn left(&self) {
-        self.0.lock().leaving -= 1;
+    pub(crate) fn end_lingering(&self) {
+        self.0.lock().lingering -= 1;
     }
 
     /// Descriptors of connections, with or without a name, and of those that leave.
     pub(crate) fn descriptors(&self) -> usize {
         let inner = self.0.lock();
-        (inner.total + inner.leaving) as usize
+        (inner.total + inner.lingering) as usize
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -224,14 +224,14 @@ impl Register {
     }
 
     /// Connections behind `after`, at most `max`, in the order of their names.
-    pub(crate) fn list_after(&self, after: Option<ConnId>, max: usize) -> Vec<(ConnId, Arc<ConnFigures>)> {
+    pub(crate) fn list_after(&self, after: Option<ConnId>, max: usize) -> Vec<(ConnId, Arc<ConnStats>)> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let inner = self.0.lock();
         let conns = inner.conns.range((behind, Bound::Unbounded)).take(max);
-        conns.map(|(conn, figures)| (*conn, Arc::clone(figures))).collect()
+        conns.map(|(conn, stats)| (*conn, Arc::clone(stats))).collect()
     }
 
-    pub(crate) fn find(&self, conn: ConnId) -> Option<Arc<ConnFigures>> {
+    pub(crate) fn find(&self, conn: ConnId) -> Option<Arc<ConnStats>> {
         self.0.lock().conns.get(&conn).cloned()
     }
 }

@@ -4,7 +4,7 @@
 //! on its way.
 
 use crate::log_writer::Report;
-use crate::peers::{Event as PeerEvent, Heard};
+use crate::peers::{PeerEvent, LatestVote};
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{Replica, Submission};
 use ox_store::Space;
@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A look at the replica, from its own thread.
-pub(crate) type Question = Box<dyn FnOnce(&Replica, &State) + Send>;
+pub(crate) type ReplicaQuery = Box<dyn FnOnce(&Replica, &State) + Send>;
 
 /// Everything that has come in since the last look.
 #[derive(Default)]
@@ -25,7 +25,7 @@ pub(crate) struct Input {
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
     pub(crate) space: Option<Space>,
-    pub(crate) questions: Vec<Question>,
+    pub(crate) queries: Vec<ReplicaQuery>,
     /// What the disk of a member has finished.
     pub(crate) reports: Vec<Report>,
     /// The version of the newest configuration whose files are written.
@@ -33,7 +33,7 @@ pub(crate) struct Input {
     /// What other servers say.
     pub(crate) peers: Vec<PeerEvent>,
     /// The newest that each has said on the election port.
-    pub(crate) heard: BTreeMap<ServerId, Heard>,
+    pub(crate) votes: BTreeMap<ServerId, LatestVote>,
     woken: bool,
 }
 
@@ -44,18 +44,18 @@ impl Input {
             && self.durable.is_none()
             && self.snapshot_due.is_none()
             && self.space.is_none()
-            && self.questions.is_empty()
+            && self.queries.is_empty()
             && self.reports.is_empty()
             && self.config_stored.is_none()
             && self.peers.is_empty()
-            && self.heard.is_empty()
+            && self.votes.is_empty()
     }
 
     /// What servers say takes the place of what they said before; but for a configuration, if they tell none now.
-    pub(crate) fn hear(&mut self, heard: BTreeMap<ServerId, Heard>) {
-        for (server, Heard { note, config }) in heard {
-            let before = self.heard.remove(&server).and_then(|heard| heard.config);
-            self.heard.insert(server, Heard { note, config: config.or(before) });
+    pub(crate) fn add_votes(&mut self, votes: BTreeMap<ServerId, LatestVote>) {
+        for (server, LatestVote { note, config }) in votes {
+            let before = self.votes.remove(&server).and_then(|votes| votes.config);
+            self.votes.insert(server, LatestVote { note, config: config.or(before) });
         }
     }
 }
@@ -87,10 +87,10 @@ impl Inbox {
     }
 
     /// Everything that has come in; waits for something, but not longer than `patience`.
-    pub(crate) fn take(&self, patience: Duration) -> Input {
+    pub(crate) fn take(&self, timeout: Duration) -> Input {
         let mut input = self.input.lock();
-        if input.is_empty() && !patience.is_zero() {
-            self.arrived.wait_for(&mut input, patience);
+        if input.is_empty() && !timeout.is_zero() {
+            self.arrived.wait_for(&mut input, timeout);
         }
         std::mem::take(&mut input)
     }

@@ -43,6 +43,6 @@ mod watchdog;
 pub use fd_limit::TooFewDescriptors;
 pub use four_letter::commands_page;
 pub use metrics::metrics_page;
-pub use server::{Server, StartError, Stopper, has_room};
+pub use server::{Server, StartError, Stopper, has_disk_space};
 pub use shared::Fatal;
-pub use test_server::Ephemeral;
+pub use test_server::TestServer;

@@ -1,9 +1,9 @@
 //! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
 
-use crate::limits::SYNCED_AT_ONCE_BYTES;
+use crate::limits::FSYNC_BATCH_BYTES;
 use crate::reconfig::ConfigChange;
 use crate::shared::{Fatal, Shared};
-use crate::watchdog::{LOOK, Turns};
+use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, MemberLog, Synced, Truncated, TxnLog};
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A batch and when it was handed over.
-struct Waiting {
+struct QueuedBatch {
     batch: Arc<LogBatch>,
     since: Instant,
 }
@@ -41,7 +41,7 @@ pub(crate) struct Report {
 }
 
 enum Work {
-    Batch(Waiting),
+    Batch(QueuedBatch),
     Job(Job),
     Config(ConfigChange),
 }
@@ -49,7 +49,7 @@ enum Work {
 /// Where transactions go.
 pub(crate) enum Log {
     /// Of a single server.
-    Alone(Box<TxnLog>),
+    Standalone(Box<TxnLog>),
     /// Of a member of an ensemble.
     Member(Box<MemberLog>),
 }
@@ -57,7 +57,7 @@ pub(crate) enum Log {
 impl Log {
     fn current_file(&self) -> Option<Zxid> {
         match self {
-            Self::Alone(log) => log.current_file(),
+            Self::Standalone(log) => log.current_file(),
             Self::Member(log) => log.current_file(),
         }
     }
@@ -65,21 +65,21 @@ impl Log {
     fn append(&mut self, batch: &LogBatch) -> Result<Appended, ox_store::Error> {
         let LogBatch { bytes, first, last, records } = batch;
         match self {
-            Self::Alone(log) => log.append(bytes, *first, *last, *records),
+            Self::Standalone(log) => log.append(bytes, *first, *last, *records),
             Self::Member(log) => log.append(bytes, *first, *last, *records),
         }
     }
 
     fn sync(&mut self) -> Result<Synced, ox_store::Error> {
         match self {
-            Self::Alone(log) => log.sync(),
+            Self::Standalone(log) => log.sync(),
             Self::Member(log) => log.sync(),
         }
     }
 
     fn close(self) -> Result<(), ox_store::Error> {
         match self {
-            Self::Alone(log) => log.close(),
+            Self::Standalone(log) => log.close(),
             Self::Member(log) => log.close(),
         }
     }
@@ -136,7 +136,7 @@ pub(crate) struct LogQueue {
 
 impl LogQueue {
     pub(crate) fn push(&self, batch: Arc<LogBatch>) {
-        self.inner.lock().batches.push_back(Work::Batch(Waiting { batch, since: Instant::now() }));
+        self.inner.lock().batches.push_back(Work::Batch(QueuedBatch { batch, since: Instant::now() }));
         self.arrived.notify_one();
     }
 
@@ -165,10 +165,10 @@ impl LogQueue {
     }
 
     /// The next batch of a group; `None` when none came in time, or something else comes first.
-    fn pop_batch(&self, patience: Duration) -> Option<Waiting> {
+    fn pop_batch(&self, timeout: Duration) -> Option<QueuedBatch> {
         let mut inner = self.inner.lock();
-        if inner.batches.is_empty() && !inner.closed && !patience.is_zero() {
-            self.arrived.wait_for(&mut inner, patience);
+        if inner.batches.is_empty() && !inner.closed && !timeout.is_zero() {
+            self.arrived.wait_for(&mut inner, timeout);
         }
         match inner.batches.pop_front_if(|work| matches!(work, Work::Batch(_))) {
             Some(Work::Batch(waiting)) => Some(waiting),
@@ -177,21 +177,21 @@ impl LogQueue {
     }
 
     /// What comes next; `None` when nothing came in time.
-    fn pop(&self, patience: Duration) -> Option<Work> {
+    fn pop(&self, timeout: Duration) -> Option<Work> {
         let mut inner = self.inner.lock();
         if inner.batches.is_empty() && !inner.closed {
-            self.arrived.wait_for(&mut inner, patience);
+            self.arrived.wait_for(&mut inner, timeout);
         }
         inner.batches.pop_front()
     }
 }
 
 /// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
-pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns) {
+pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, heartbeat: &Heartbeat) {
     let mut group = Group::default();
     while !queue.is_done() {
-        turns.mark();
-        let Some(work) = queue.pop(LOOK) else { continue };
+        heartbeat.beat();
+        let Some(work) = queue.pop(CHECK_INTERVAL) else { continue };
         let worked = match work {
             Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
             Work::Config(change) => {
@@ -225,14 +225,14 @@ fn write_group(
     shared: &Shared,
     queue: &LogQueue,
     log: &mut Log,
-    first: Waiting,
+    first: QueuedBatch,
     group: &mut Group,
 ) -> Result<(), ox_store::Error> {
     let (storage, began) = (&shared.config.storage, Instant::now());
     let flush_at = began + Duration::from_millis(storage.flush_delay_ms);
     (group.records, group.bytes) = (0, 0);
     let (mut snapshot_due, mut next) = (None, Some(first));
-    while let Some(Waiting { batch, since }) = next {
+    while let Some(QueuedBatch { batch, since }) = next {
         group.records += batch.records;
         group.batches.push((since, batch.records));
         let file = log.current_file();
@@ -244,10 +244,10 @@ fn write_group(
         }
         group.bytes += batch.bytes.len();
         let is_long = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
-        let is_full = is_long || SYNCED_AT_ONCE_BYTES <= group.bytes;
-        let patience = flush_at.saturating_duration_since(Instant::now());
-        let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
-        next = if is_full { None } else { queue.pop_batch(patience) };
+        let is_full = is_long || FSYNC_BATCH_BYTES <= group.bytes;
+        let timeout = flush_at.saturating_duration_since(Instant::now());
+        let timeout = timeout.min(Duration::from_millis(storage.max_write_queue_poll_ms));
+        next = if is_full { None } else { queue.pop_batch(timeout) };
     }
     let synced = log.sync()?;
     note(shared, group, began, &synced);

@@ -1,20 +1,20 @@
 //! Housekeeping on slow clocks: free space and refused watches every second, and on a thread of its own old files.
 
 use crate::shared::{Fatal, Shared};
-use crate::watchdog::{LOOK, Turns};
+use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_store::Error;
 use std::io;
 use std::time::Duration;
 
 /// Measures free space, and tells of watches that were refused, until the server stops. Between two measurements the
 /// replica counts what it logs; snapshots and others take space too.
-pub(crate) fn look_every_second(shared: &Shared, turns: &Turns) {
+pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
     let (mut was_low, mut told) = (false, 0);
     while !shared.is_stopping() {
-        turns.mark();
+        heartbeat.beat();
         was_low = check_space(shared, was_low);
         told = tell_refused_watches(shared, told);
-        shared.nap(LOOK);
+        shared.sleep(CHECK_INTERVAL);
     }
 }
 
@@ -22,7 +22,7 @@ pub(crate) fn look_every_second(shared: &Shared, turns: &Turns) {
 pub(crate) fn purge_every(shared: &Shared, pause: Duration) {
     while !shared.is_stopping() {
         purge(shared);
-        shared.nap(pause);
+        shared.sleep(pause);
     }
 }
 
@@ -60,8 +60,8 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
 fn tell_refused_watches(shared: &Shared, told: u64) -> u64 {
     let (refused, address) = shared.state.read().watches().lock().refused();
     if let Some(address) = address.filter(|_| told < refused) {
-        let (max, unsaid) = (shared.config.limits.watches_per_address, refused - told - 1);
-        tracing::warn!(unsaid, "Too many watches from /{address} - max is {max}");
+        let (max, suppressed) = (shared.config.limits.watches_per_address, refused - told - 1);
+        tracing::warn!(suppressed, "Too many watches from /{address} - max is {max}");
     }
     refused
 }

@@ -14,7 +14,7 @@ mod unused;
 pub use docs::metrics_page;
 use ox_tree::MetricSummary;
 pub(crate) use summary::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
-pub(crate) use unused::IDLE;
+pub(crate) use unused::UNUSED;
 
 /// What a metric is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,14 +117,14 @@ macro_rules! metrics {
             /// Shows all, kind by kind.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($counter), None, Reading::Number(self.$counter.number()));)*
-                $(self.$counter_set.show(&mut |key, tally| {
-                    show(stringify!($counter_set), Some(key), Reading::Number(tally.count.cast_signed().into()));
+                $(self.$counter_set.show(&mut |key, totals| {
+                    show(stringify!($counter_set), Some(key), Reading::Number(totals.count.cast_signed().into()));
                 });)*
-                $(show(stringify!($summary), None, Reading::Summary(self.$summary.tally()));)*
+                $(show(stringify!($summary), None, Reading::Summary(self.$summary.totals()));)*
                 $(show(stringify!($percentiles), None, self.$percentiles.reading());)*
-                $(self.$set.show(&mut |key, tally| show(stringify!($set), Some(key), Reading::Summary(tally)));)*
+                $(self.$set.show(&mut |key, totals| show(stringify!($set), Some(key), Reading::Summary(totals)));)*
                 $(self.$server.each(|key, summary| {
-                    show(stringify!($server), Some(key), Reading::Summary(summary.tally()));
+                    show(stringify!($server), Some(key), Reading::Summary(summary.totals()));
                 });)*
                 $(self.$timed.each(|key, timed| show(stringify!($timed), Some(key), timed.reading()));)*
             }
@@ -410,7 +410,7 @@ mod tests {
     #[test]
     fn the_table_is_apaches() {
         let golden = include_str!("../testdata/4lw/mntr.txt");
-        let ours: Vec<String> = TABLE.iter().chain(IDLE).flat_map(|metric| expand(*metric)).collect();
+        let ours: Vec<String> = TABLE.iter().chain(UNUSED).flat_map(|metric| expand(*metric)).collect();
         let names: BTreeSet<&str> = ours.iter().map(String::as_str).chain(["version", "server_state"]).collect();
         assert_eq!(names.len(), ours.len() + 2, "a name stands twice");
         let theirs = &names_in(golden) | &BTreeSet::from(OWN);

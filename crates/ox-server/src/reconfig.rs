@@ -37,7 +37,7 @@ impl ConfigChange {
 }
 
 /// A configuration is in force from now on.
-pub(crate) fn put_in_force(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
+pub(crate) fn activate(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
     let version = ensemble.version();
     tracing::info!("the configuration of version {version:x} is in force:\n{ensemble}");
     let before = shared.ensemble.write().replace(Arc::clone(ensemble));

@@ -9,13 +9,13 @@ use crate::maintenance;
 use crate::member_setup;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
-use crate::peers::{Orders, Peers};
+use crate::peers::{PeerCommands, Peers};
 use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
-use crate::shared::{Essential, Fatal, Shared};
+use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
 use crate::startup_banner;
-use crate::watchdog::{Turns, Watchdog};
+use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
@@ -81,7 +81,7 @@ impl StartError {
 }
 
 /// How long threads may take to end while one of them stands still.
-const LEAVE_BEHIND: Duration = Duration::from_secs(2);
+const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 
 /// A running server.
 pub struct Server {
@@ -93,7 +93,7 @@ pub struct Server {
 struct Core {
     replica: Replica,
     log: Log,
-    orders: Option<Arc<Orders>>,
+    commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
 }
 
@@ -139,7 +139,7 @@ impl Server {
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Alone(Box::new(opened.log)), orders: None, peers: None };
+        let core = Core { replica, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -170,16 +170,16 @@ impl Server {
         settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
         let poll = Poll::new().map_err(StartError::Setup)?;
-        let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
+        let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
-        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
+        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
         startup_banner::listening(&member, &peers.election_binds());
         let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         replica.limit_epochs(member.epoch_txns);
         // Known before it looks for a leader: who has no room stands back.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
-        let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
+        let core = Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
@@ -193,12 +193,12 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let Core { mut replica, log, orders, peers } = core;
+        let Core { mut replica, log, commands, peers } = core;
         replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
-        let (word_queue, word_thread) = four_letter::queue();
+        let (command_queue, command_thread) = four_letter::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
-            io.push(IoThread::new(number, poll, Arc::clone(shared), word_queue.clone()));
+            io.push(IoThread::new(number, poll, Arc::clone(shared), command_queue.clone()));
         }
         if let Some((listener, connections_max)) = listener {
             let address = listener.local_addr()?;
@@ -211,24 +211,24 @@ impl Server {
             snapshotter.start(shared.state.read().freeze());
         }
         let queue = Arc::new(LogQueue::default());
-        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, orders);
+        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;
         let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);
-        self.spawn_watched(&mut dog, "log", None, move |turns| log_writer::run(&for_log, &queue, log, turns))?;
-        self.spawn_watched(&mut dog, "replica", None, move |turns| replica_loop.run(turns))?;
-        let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
-        self.spawn_watched(&mut dog, "words", None, move |turns| word_thread.run(&for_words, turns))?;
-        self.spawn_watched(&mut dog, "space", None, move |turns| maintenance::look_every_second(&for_space, turns))?;
+        self.spawn_watched(&mut dog, "log", None, move |heartbeat| log_writer::run(&for_log, &queue, log, heartbeat))?;
+        self.spawn_watched(&mut dog, "replica", None, move |heartbeat| replica_loop.run(heartbeat))?;
+        let (for_commands, for_maintenance, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
+        self.spawn_watched(&mut dog, "commands", None, move |heartbeat| command_thread.run(&for_commands, heartbeat))?;
+        self.spawn_watched(&mut dog, "maintenance", None, move |heartbeat| maintenance::run_checks(&for_maintenance, heartbeat))?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
         }
         if let Some(peers) = peers {
-            self.spawn_watched(&mut dog, "peers", None, move |turns| peers.run(turns))?;
+            self.spawn_watched(&mut dog, "peers", None, move |heartbeat| peers.run(heartbeat))?;
         }
         for (number, thread) in io.into_iter().enumerate() {
-            self.spawn_watched(&mut dog, "io", Some(number), move |turns| {
-                if let Err(error) = thread.run(turns) {
+            self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
+                if let Err(error) = thread.run(heartbeat) {
                     tracing::error!(%error, "an I/O thread failed");
                 }
             })?;
@@ -243,10 +243,10 @@ impl Server {
         dog: &mut Watchdog,
         name: &'static str,
         number: Option<usize>,
-        run: impl FnOnce(&Turns) + Send + 'static,
+        run: impl FnOnce(&Heartbeat) + Send + 'static,
     ) -> io::Result<()> {
-        let turns = dog.watch(name, &label(name, number));
-        self.spawn(name, number, move || run(&turns))
+        let heartbeat = dog.watch(name, &label(name, number));
+        self.spawn(name, number, move || run(&heartbeat))
     }
 
     /// Starts a thread whose end means the end of the server.
@@ -258,7 +258,7 @@ impl Server {
     ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(label(name, number)).spawn(move || {
-            let _essential = Essential { shared, name, only_panics: false };
+            let _essential = EssentialThread { shared, name, only_panics: false };
             run();
         })?;
         self.threads.push((name, thread));
@@ -291,11 +291,11 @@ impl Server {
     /// wait for it are left behind: nothing they do is acknowledged any more.
     fn join(&mut self) -> Vec<&'static str> {
         let may_hang = self.shared.await_stop();
-        let until = Instant::now() + LEAVE_BEHIND;
+        let until = Instant::now() + HUNG_THREAD_WAIT;
         let mut panicked = Vec::new();
         for (name, thread) in std::mem::take(&mut self.threads) {
             while may_hang && !thread.is_finished() && Instant::now() < until {
-                std::thread::sleep(LEAVE_BEHIND / 100);
+                std::thread::sleep(HUNG_THREAD_WAIT / 100);
             }
             if (!may_hang || thread.is_finished()) && thread.join().is_err() {
                 panicked.push(name);
@@ -313,7 +313,7 @@ impl Drop for Server {
 }
 
 /// Whether a server that ended because its disk was full can begin again. Where nobody knows, the attempt will tell.
-pub fn has_room(config: &Config) -> bool {
+pub fn has_disk_space(config: &Config) -> bool {
     ox_store::has_room(&RealDisk, &store_options(config)).unwrap_or(true)
 }
 
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn the_replica_does_not_end_alone() {
         let (server, _dir) = start();
-        server.shared.inbox.put(|input| input.questions.push(Box::new(|_, _| panic!("as the test wants it"))));
+        server.shared.inbox.put(|input| input.queries.push(Box::new(|_, _| panic!("as the test wants it"))));
         assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread does not wait for ever");
     }
 
@@ -411,7 +411,7 @@ mod tests {
         });
         let shared = Arc::clone(&server.shared);
         let (release, hung) = std::sync::mpsc::channel::<()>();
-        shared.inbox.put(|input| input.questions.push(Box::new(move |_, _| _ = hung.recv())));
+        shared.inbox.put(|input| input.queries.push(Box::new(move |_, _| _ = hung.recv())));
         assert!(matches!(server.wait(), Err(Fatal::Stalled("replica"))));
         assert_eq!(shared.metrics.thread_stalls.get(), 1, "it alone");
         drop(release);

@@ -9,15 +9,15 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The replica never waits for the disk, so it answers soon or not at all.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A server that serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
-    Alone,
+pub(crate) enum ServerMode {
+    Standalone,
     /// Without a leader, for clients that only read.
     ReadOnly,
-    Leader(Following),
+    Leader(LearnerCounts),
     /// With so many observers, if it serves any.
     Follower(Option<i64>),
     /// Of which server.
@@ -26,7 +26,7 @@ pub(crate) enum Standing {
 
 /// Those who follow a leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Following {
+pub(crate) struct LearnerCounts {
     pub(crate) learners: i64,
     pub(crate) synced_followers: i64,
     /// They follow, and their votes do not count.
@@ -35,22 +35,22 @@ pub(crate) struct Following {
     pub(crate) pending_syncs: i64,
 }
 
-impl Standing {
+impl ServerMode {
     /// Asks the replica; none if it serves nobody.
-    pub(crate) fn ask(shared: &Shared) -> Option<Self> {
+    pub(crate) fn query(shared: &Shared) -> Option<Self> {
         if shared.config.member.is_none() {
-            return Some(Self::Alone);
+            return Some(Self::Standalone);
         }
         let (sender, receiver) = sync_channel(1);
         shared.inbox.put(|input| {
-            input.questions.push(Box::new(move |replica, _| {
+            input.queries.push(Box::new(move |replica, _| {
                 let _ = sender.send(Self::of(replica)); // nobody waits any more when this fails
             }));
         });
-        let standing = receiver.recv_timeout(PATIENCE).ok().flatten()?;
+        let mode = receiver.recv_timeout(REPLICA_TIMEOUT).ok().flatten()?;
         // Whom it observes, the replica does not know: that depends on who was reached.
         let observed = ServerId(shared.stats.observed.load(Relaxed));
-        Some(if let Self::Observer(_) = standing { Self::Observer(observed) } else { standing })
+        Some(if let Self::Observer(_) = mode { Self::Observer(observed) } else { mode })
     }
 
     fn of(replica: &Replica) -> Option<Self> {
@@ -60,10 +60,10 @@ impl Standing {
         if !replica.takes_clients() {
             return None;
         }
-        let Some(peer) = replica.as_peer() else { return Some(Self::Alone) };
+        let Some(peer) = replica.as_peer() else { return Some(Self::Standalone) };
         match peer.state() {
             PeerState::Looking => None,
-            PeerState::Leading => Some(Self::Leader(Following::of(peer))),
+            PeerState::Leading => Some(Self::Leader(LearnerCounts::of(peer))),
             PeerState::Following => {
                 let observers = peer.master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
                 Some(Self::Follower(observers))
@@ -73,9 +73,9 @@ impl Standing {
     }
 
     /// As `srvr` calls it.
-    pub(crate) fn mode(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Alone => "standalone",
+            Self::Standalone => "standalone",
             Self::ReadOnly => "read-only",
             Self::Leader(_) => "leader",
             Self::Follower(_) => "follower",
@@ -84,20 +84,20 @@ impl Standing {
     }
 }
 
-impl Following {
+impl LearnerCounts {
     fn of(peer: &Peer) -> Self {
-        let mut following = Self::default();
-        let Some(leader) = peer.leader() else { return following };
-        following.pending_syncs = i64::try_from(leader.pending_syncs()).unwrap_or(i64::MAX);
+        let mut counts = Self::default();
+        let Some(leader) = peer.leader() else { return counts };
+        counts.pending_syncs = i64::try_from(leader.pending_syncs()).unwrap_or(i64::MAX);
         for (server, kind, is_active) in leader.learners() {
-            following.learners += 1;
+            counts.learners += 1;
             let count = match kind {
-                LearnerKind::Observer => &mut following.synced_observers,
-                LearnerKind::Follower if leader.is_voter(server) => &mut following.synced_followers,
-                LearnerKind::Follower => &mut following.synced_non_voting,
+                LearnerKind::Observer => &mut counts.synced_observers,
+                LearnerKind::Follower if leader.is_voter(server) => &mut counts.synced_followers,
+                LearnerKind::Follower => &mut counts.synced_non_voting,
             };
             *count += i64::from(is_active);
         }
-        following
+        counts
     }
 }

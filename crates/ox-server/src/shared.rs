@@ -6,9 +6,9 @@
 //! puts events before the state they announce. The traffic by namespace in the metrics has one too, because its names
 //! are not known beforehand; a thread takes it once per turn.
 
-use crate::admission::Totals;
+use crate::admission::GlobalLimits;
 use crate::clock::Clock;
-use crate::connections::Register;
+use crate::connections::ConnectionTable;
 use crate::inbox::Inbox;
 use crate::mailbox::{Mailbox, memory_of};
 use crate::metrics::Metrics;
@@ -56,9 +56,9 @@ pub(crate) struct Shared {
     pub(crate) state: RwLock<State>,
     pub(crate) inbox: Inbox,
     pub(crate) mailboxes: Vec<Mailbox>,
-    pub(crate) register: Register,
+    pub(crate) connections: ConnectionTable,
     pub(crate) stats: Stats,
-    pub(crate) totals: Totals,
+    pub(crate) global_limits: GlobalLimits,
     /// Tokens for new sessions, where the configuration asks for them.
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
     /// Held for a moment by whoever naps or ends the naps.
-    naps: Mutex<()>,
+    sleep_lock: Mutex<()>,
     stopped: Condvar,
     fatal: Mutex<Option<Fatal>>,
 }
@@ -82,14 +82,14 @@ impl Shared {
         let clock = Clock::new();
         let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
-            totals: Totals::new(&config),
+            global_limits: GlobalLimits::new(&config),
             throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
             config,
             clock,
             state: RwLock::new(state),
             inbox: Inbox::default(),
             mailboxes,
-            register: Register::default(),
+            connections: ConnectionTable::default(),
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
@@ -98,7 +98,7 @@ impl Shared {
             config_files: None,
             trace_mask: AtomicU64::new(306), // Apache's default
             stopping: AtomicBool::new(false),
-            naps: Mutex::new(()),
+            sleep_lock: Mutex::new(()),
             stopped: Condvar::new(),
             fatal: Mutex::new(None),
         }
@@ -106,7 +106,7 @@ impl Shared {
 
     /// Hands replies and events to the I/O thread of this number, and counts them until they are delivered.
     pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
-        self.totals.mail(memory_of(&outbox));
+        self.global_limits.on_posted(memory_of(&outbox));
         self.mailboxes[thread].put(|mail| mail.outboxes.push(outbox));
     }
 
@@ -128,7 +128,7 @@ impl Shared {
     }
 
     /// How likely a handshake is turned away at random.
-    pub(crate) fn drop_chance(&self) -> f64 {
+    pub(crate) fn drop_probability(&self) -> f64 {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.lock().drop_chance())
     }
 
@@ -138,17 +138,17 @@ impl Shared {
     }
 
     /// Sleeps for a while, or until the server stops.
-    pub(crate) fn nap(&self, time: Duration) {
-        let mut naps = self.naps.lock();
+    pub(crate) fn sleep(&self, time: Duration) {
+        let mut sleep_lock = self.sleep_lock.lock();
         if !self.is_stopping() {
-            self.stopped.wait_for(&mut naps, time);
+            self.stopped.wait_for(&mut sleep_lock, time);
         }
     }
 
     /// Asks every thread to end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        drop(self.naps.lock()); // whoever has looked at it before sleeps by now
+        drop(self.sleep_lock.lock()); // whoever has looked at it before sleeps by now
         self.stopped.notify_all();
         self.inbox.wake();
         self.mailboxes.iter().for_each(Mailbox::wake);
@@ -164,11 +164,11 @@ impl Shared {
 
     /// Waits until the server stops. Returns whether some threads may never end.
     pub(crate) fn await_stop(&self) -> bool {
-        let mut naps = self.naps.lock();
+        let mut sleep_lock = self.sleep_lock.lock();
         while !self.is_stopping() {
-            self.stopped.wait(&mut naps);
+            self.stopped.wait(&mut sleep_lock);
         }
-        drop(naps);
+        drop(sleep_lock);
         matches!(*self.fatal.lock(), Some(Fatal::Stalled(_)))
     }
 
@@ -193,14 +193,14 @@ fn throttle_settings(asked: &ConnectionThrottle) -> ThrottleSettings {
 }
 
 /// Ends the server when the thread that holds it ends, by a panic or otherwise.
-pub(crate) struct Essential {
+pub(crate) struct EssentialThread {
     pub(crate) shared: std::sync::Arc<Shared>,
     pub(crate) name: &'static str,
     /// What counts as a bad end.
     pub(crate) only_panics: bool,
 }
 
-impl Drop for Essential {
+impl Drop for EssentialThread {
     fn drop(&mut self) {
         let is_bad = std::thread::panicking() || !(self.only_panics || self.shared.is_stopping());
         if is_bad {

@@ -4,7 +4,7 @@
 //! tree the two would drift apart until the server does nothing else; so after each one it rests for a multiple of
 //! the time that it took. One that fails is tried again, ever more seldom, until one succeeds.
 
-use crate::shared::{Essential, Shared};
+use crate::shared::{EssentialThread, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::FrozenView;
 use std::error::Error;
@@ -63,7 +63,7 @@ impl Snapshotter {
         self.wait();
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
-            let _essential = Essential { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
+            let _essential = EssentialThread { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
             stand_back();
             let started = Instant::now();
             (write(&shared, &frozen), started.elapsed())
@@ -117,7 +117,7 @@ fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
     tracing::info!(nodes, "Snapshotting: {zxid} to {dir}/snapshot.{:x}", zxid.0);
-    let taken = shared.store.write_snapshot_gently(frozen, &|| shared.nap(NAP))?;
+    let taken = shared.store.write_snapshot_gently(frozen, &|| shared.sleep(NAP))?;
     let (SnapshotTaken::Written(file) | SnapshotTaken::Existed(file)) = taken;
     let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
     shared.metrics.snapshottime.note(took_ms, 1);

@@ -49,7 +49,7 @@ impl Sizes {
 
     /// The last, the smallest and the largest, -1 before the first.
     pub(crate) fn last_min_max(&self) -> (i64, i64, i64) {
-        let all = self.all.tally();
+        let all = self.all.totals();
         if all.count == 0 { (-1, -1, -1) } else { (self.last.load(Relaxed), all.min, all.max) }
     }
 }

@@ -1,6 +1,6 @@
 //! A server for tests: real sockets and files, a free port, and nothing left behind.
 
-use crate::connections::ConnFigures;
+use crate::connections::ConnStats;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
 use ox_config::{Config, FourLetterWhitelist};
@@ -25,13 +25,13 @@ const MIN_SESSION_TIMEOUT_MS: i32 = 100;
 const MAX_SESSION_TIMEOUT_MS: i32 = 60_000;
 
 /// How long a server may take to close a session.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How often a session is taken from a client that takes it back.
-const TRIES: usize = 100;
+const ATTEMPTS_MAX: usize = 100;
 
 /// Connections looked at with one hold of the register.
-const CONNS_AT_ONCE: usize = 256;
+const CONNS_PER_LOCK: usize = 256;
 
 impl Server {
     /// Starts a standalone server for tests, on a free port of the loopback and with a directory that is removed when
@@ -46,13 +46,13 @@ impl Server {
     /// server.restart()?; // same port, same data
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn ephemeral() -> Result<Ephemeral, StartError> {
-        Ephemeral::start(|_| ())
+    pub fn ephemeral() -> Result<TestServer, StartError> {
+        TestServer::start(|_| ())
     }
 }
 
 /// A server for tests with handles on what usually goes wrong. See [`Server::ephemeral`].
-pub struct Ephemeral {
+pub struct TestServer {
     server: Option<Server>,
     config: Config,
     address: SocketAddr,
@@ -60,7 +60,7 @@ pub struct Ephemeral {
     _dir: Directory,
 }
 
-impl Ephemeral {
+impl TestServer {
     /// Starts a server with settings of the test's own.
     pub fn start(change: impl FnOnce(&mut Config)) -> Result<Self, StartError> {
         let dir = Directory::new().map_err(StartError::Setup)?;
@@ -92,7 +92,7 @@ impl Ephemeral {
     /// Sessions that have a connection now.
     pub fn sessions(&self) -> Vec<SessionId> {
         let mut sessions = Vec::new();
-        self.each_connection(|_, figures| sessions.push(figures.session()));
+        self.each_connection(|_, stats| sessions.push(stats.session()));
         sessions.retain(|session| *session != SessionId::NONE);
         sessions
     }
@@ -100,7 +100,7 @@ impl Ephemeral {
     /// Ends a session as if its client had not been heard of for too long, and returns when its ephemeral nodes are
     /// gone. The client learns it when it connects again. A session that is over already is none's loss.
     pub fn expire(&self, session: SessionId) -> io::Result<()> {
-        for _ in 0..TRIES {
+        for _ in 0..ATTEMPTS_MAX {
             if self.take_and_close(session)? {
                 return Ok(());
             }
@@ -112,8 +112,8 @@ impl Ephemeral {
     /// executed and its answer lost. Returns whether there was a connection.
     pub fn drop_connection(&self, session: SessionId) -> bool {
         let mut found = false;
-        self.each_connection(|conn, figures| {
-            if figures.session() == session {
+        self.each_connection(|conn, stats| {
+            if stats.session() == session {
                 self.close(conn);
                 found = true;
             }
@@ -145,14 +145,14 @@ impl Ephemeral {
         Ok(())
     }
 
-    fn each_connection(&self, mut visit: impl FnMut(ConnId, &Arc<ConnFigures>)) {
+    fn each_connection(&self, mut visit: impl FnMut(ConnId, &Arc<ConnStats>)) {
         let Some(server) = &self.server else { return };
         let mut after = None;
         loop {
-            let conns = server.shared().register.list_after(after, CONNS_AT_ONCE);
+            let conns = server.shared().connections.list_after(after, CONNS_PER_LOCK);
             let Some((last, _)) = conns.last() else { return };
             after = Some(*last);
-            conns.iter().for_each(|(conn, figures)| visit(*conn, figures));
+            conns.iter().for_each(|(conn, stats)| visit(*conn, stats));
         }
     }
 
@@ -166,7 +166,7 @@ impl Ephemeral {
     /// Comes with the session as its client would, and closes it. False when the client was faster.
     fn take_and_close(&self, session: SessionId) -> io::Result<bool> {
         let mut stream = TcpStream::connect(self.address)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(CLOSE_TIMEOUT))?;
         let password = session_password(session);
         let mut out = Vec::new();
         let hello = ConnectRequest {

@@ -1,6 +1,6 @@
 //! Words about settings and files: `conf dirs`.
 
-use crate::server_mode::Standing;
+use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_config::MemberConfig;
 use ox_proto::ensemble::{Address, Ensemble, Role};
@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 
-pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
+pub(super) fn conf(shared: &Shared, mode: ServerMode) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     let client_port = shared.address.lock().map_or(-1, |address| i32::from(address.port()));
     let lines = [
@@ -29,7 +29,7 @@ pub(super) fn conf(shared: &Shared, standing: Standing) -> String {
     if let Some(member) = &config.member {
         let ensemble = shared.ensemble.read().clone().unwrap_or_else(|| Arc::new(member.ensemble.clone()));
         put_member(member, &ensemble, &mut text);
-        if standing != Standing::ReadOnly {
+        if mode != ServerMode::ReadOnly {
             write!(text, "membership: \n{ensemble}").expect("a string takes every write");
         }
     }
@@ -51,7 +51,7 @@ fn put_member(member: &MemberConfig, ensemble: &Ensemble, text: &mut String) {
     .expect("a string takes every write");
 }
 
-pub(super) fn dirs(shared: &Shared, _: Standing) -> String {
+pub(super) fn dirs(shared: &Shared, _: ServerMode) -> String {
     let dirs = shared.store.dirs();
     format!("datadir_size: {}\nlogdir_size: {}\n", size(&dirs.snapshots), size(&dirs.logs))
 }

@@ -1,10 +1,10 @@
 //! Words about connections: `cons stat crst`.
 
-use super::{Listing, Piece, status};
-use crate::connections::ConnFigures;
+use super::{Listing, ListingStatus, status};
+use crate::connections::ConnStats;
 use crate::java_text;
-use crate::limits::LISTED_AT_ONCE_MAX;
-use crate::server_mode::Standing;
+use crate::limits::LISTING_BATCH_MAX;
+use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
@@ -18,41 +18,41 @@ enum Detail {
     Full,
 }
 
-pub(super) fn cons(_: Standing) -> Listing {
+pub(super) fn cons(_: ServerMode) -> Listing {
     let mut after = None;
     Box::new(move |shared, text| {
         after = put_connections(shared, after, Detail::Full, text);
         if after.is_some() {
-            return Piece::More;
+            return ListingStatus::More;
         }
         text.push('\n');
-        Piece::Last
+        ListingStatus::Last
     })
 }
 
-pub(super) fn stat(standing: Standing) -> Listing {
+pub(super) fn stat(mode: ServerMode) -> Listing {
     let (mut begun, mut after) = (false, None);
     Box::new(move |shared, text| {
         if !begun {
             begun = true;
-            text.push_str(&status::head(standing));
+            text.push_str(&status::head(mode));
             text.push_str("Clients:\n");
         }
         after = put_connections(shared, after, Detail::Short, text);
         if after.is_some() {
-            return Piece::More;
+            return ListingStatus::More;
         }
         text.push('\n');
-        text.push_str(&status::figures(shared, standing));
-        Piece::Last
+        text.push_str(&status::stats_lines(shared, mode));
+        ListingStatus::Last
     })
 }
 
-pub(super) fn crst(shared: &Shared, _: Standing) -> String {
+pub(super) fn crst(shared: &Shared, _: ServerMode) -> String {
     let mut after = None;
     loop {
-        let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);
-        conns.iter().for_each(|(_, figures)| figures.reset());
+        let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
+        conns.iter().for_each(|(_, stats)| stats.reset());
         match conns.last() {
             Some((last, _)) => after = Some(*last),
             None => return "Connection stats reset.\n".to_owned(),
@@ -62,14 +62,14 @@ pub(super) fn crst(shared: &Shared, _: Standing) -> String {
 
 /// Appends some connections; returns the last, `None` when there were none left.
 fn put_connections(shared: &Shared, after: Option<ConnId>, detail: Detail, text: &mut String) -> Option<ConnId> {
-    let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);
-    for (_, figures) in &conns {
-        put_connection(figures, detail, text);
+    let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
+    for (_, stats) in &conns {
+        put_connection(stats, detail, text);
     }
     conns.last().map(|(conn, _)| *conn)
 }
 
-fn put_connection(conn: &ConnFigures, detail: Detail, text: &mut String) {
+fn put_connection(conn: &ConnStats, detail: Detail, text: &mut String) {
     let (address, interest) = (java_text::address(conn.address), conn.interest.load(Relaxed));
     let (queued, received) = (conn.queued.load(Relaxed), conn.received.load(Relaxed));
     let sent = conn.sent.load(Relaxed);
@@ -81,8 +81,8 @@ fn put_connection(conn: &ConnFigures, detail: Detail, text: &mut String) {
     text.push_str(")\n");
 }
 
-fn session(conn: &ConnFigures) -> String {
-    let (last, latency) = (conn.last_answer(), conn.latency.tally());
+fn session(conn: &ConnStats) -> String {
+    let (last, latency) = (conn.last_reply(), conn.latency.totals());
     let average = latency.sum.checked_div(latency.count.cast_signed()).unwrap_or(0);
     let xid = if last.xid < 0 { String::new() } else { format!(",lcxid={:#x}", last.xid) };
     format!(

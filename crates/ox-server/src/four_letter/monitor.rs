@@ -1,9 +1,9 @@
 //! The word with all metrics: `mntr`.
 
 use crate::java_text;
-use crate::metrics::{Gauges, IDLE, Kind, Number, Reading};
+use crate::metrics::{Gauges, UNUSED, Kind, Number, Reading};
 use crate::os_info;
-use crate::server_mode::{Following, Standing};
+use crate::server_mode::{LearnerCounts, ServerMode};
 use crate::shared::Shared;
 use crate::version::version;
 use ox_tree::{MetricSummary, QuotaStatus};
@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
-pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
-    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", version(), standing.mode());
-    put_role(shared, standing, &mut text);
+pub(super) fn mntr(shared: &Shared, mode: ServerMode) -> String {
+    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", version(), mode.name());
+    put_role(shared, mode, &mut text);
     let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut text, &full_name(name, key), reading);
     gauges(shared).show(&mut show);
     shared.metrics.show(&mut show);
-    for metric in IDLE {
+    for metric in UNUSED {
         let reading = match metric.kind {
             Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
             Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(MetricSummary::default()),
@@ -29,29 +29,29 @@ pub(super) fn mntr(shared: &Shared, standing: Standing) -> String {
 }
 
 /// What depends on the role.
-fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
+fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
     let Some(ensemble) = shared.ensemble.read().clone() else { return };
-    let state = match standing {
-        Standing::Alone | Standing::ReadOnly => return,
-        Standing::Leader(_) => "leading",
-        Standing::Follower(_) => "following",
-        Standing::Observer(_) => "observing",
+    let state = match mode {
+        ServerMode::Standalone | ServerMode::ReadOnly => return,
+        ServerMode::Leader(_) => "leading",
+        ServerMode::Follower(_) => "following",
+        ServerMode::Observer(_) => "observing",
     };
     let mut line = |name: &str, value: &dyn std::fmt::Display| {
         writeln!(text, "zk_{name}\t{value}").expect("a string takes every write");
     };
     line("peer_state", &format_args!("{state} - broadcast"));
-    if let Standing::Observer(leader) = standing {
+    if let ServerMode::Observer(leader) = mode {
         line("observer_master_id", &leader);
     }
     line("quorum_size", &ensemble.voters().count());
-    if let Standing::Follower(Some(observers)) = standing {
+    if let ServerMode::Follower(Some(observers)) = mode {
         line("synced_observers", &observers);
     }
-    let Standing::Leader(following) = standing else { return };
-    let Following { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = following;
+    let ServerMode::Leader(counts) = mode else { return };
+    let LearnerCounts { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = counts;
     let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();
-    let figures = [
+    let values = [
         ("learners", learners),
         ("followers", learners), // as releases before 3.6 call it
         ("synced_followers", synced_followers),
@@ -63,7 +63,7 @@ fn put_role(shared: &Shared, standing: Standing, text: &mut String) {
         ("max_proposal_size", max_size),
         ("min_proposal_size", min_size),
     ];
-    for (name, value) in figures {
+    for (name, value) in values {
         line(name, &value);
     }
 }
@@ -80,16 +80,16 @@ fn put(text: &mut String, name: &str, reading: Reading) {
     let mut line = |prefix: &str, value: String| {
         writeln!(text, "zk_{prefix}{name}\t{value}").expect("a string takes every write");
     };
-    let tally = match reading {
+    let totals = match reading {
         Reading::Number(Number::Int(value)) => return line("", value.to_string()),
         Reading::Number(Number::Double(value)) => return line("", java_text::double(value)),
-        Reading::Summary(tally) | Reading::Percentiles(tally, _) => tally,
+        Reading::Summary(totals) | Reading::Percentiles(totals, _) => totals,
     };
-    line("avg_", java_text::double(java_text::average(tally.sum, tally.count)));
-    line("min_", tally.min.to_string());
-    line("max_", tally.max.to_string());
-    line("cnt_", tally.count.to_string());
-    line("sum_", tally.sum.to_string());
+    line("avg_", java_text::double(java_text::average(totals.sum, totals.count)));
+    line("min_", totals.min.to_string());
+    line("max_", totals.max.to_string());
+    line("cnt_", totals.count.to_string());
+    line("sum_", totals.sum.to_string());
     if let Reading::Percentiles(_, values) = reading {
         for (prefix, value) in ["p50_", "p95_", "p99_", "p999_"].into_iter().zip(values) {
             line(prefix, value.to_string());
@@ -99,7 +99,7 @@ fn put(text: &mut String, name: &str, reading: Reading) {
 
 fn gauges(shared: &Shared) -> Gauges {
     let stats = &shared.stats;
-    let latency = stats.latency.tally();
+    let latency = stats.latency.totals();
     let (last_size, min_size, max_size) = stats.responses.last_min_max();
     let mut gauges = Gauges {
         avg_latency: java_text::average(latency.sum, latency.count),
@@ -107,11 +107,11 @@ fn gauges(shared: &Shared) -> Gauges {
         min_latency: latency.min,
         packets_received: stats.received.get().cast_signed(),
         packets_sent: stats.sent.get().cast_signed(),
-        num_alive_connections: count(shared.register.len()),
+        num_alive_connections: count(shared.connections.len()),
         outstanding_requests: stats.outstanding.load(Relaxed),
-        connection_drop_probability: shared.drop_chance(),
-        client_memory_bytes: count(shared.totals.used()),
-        client_memory_limit_bytes: count(shared.totals.budget().bytes()),
+        connection_drop_probability: shared.drop_probability(),
+        client_memory_bytes: count(shared.global_limits.used()),
+        client_memory_limit_bytes: count(shared.global_limits.budget().bytes()),
         uptime: shared.clock.mono_ms(),
         open_file_descriptor_count: os_info::open_files().map_or(-1, |open| i64::try_from(open).unwrap_or(i64::MAX)),
         max_file_descriptor_count: i64::try_from(os_info::open_files_max()).unwrap_or(i64::MAX),

@@ -1,23 +1,23 @@
 //! What the words thread has to do.
 
-use super::Word;
-use crate::limits::WORDS_WAITING_MAX;
+use super::FourLetterCommand;
+use crate::limits::COMMANDS_QUEUED_MAX;
 use ox_tree::ConnId;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// One thing to do.
-pub(super) enum Asked {
-    Word(ConnId, Word),
-    GoOn(ConnId),
-    GiveUp(ConnId),
+pub(super) enum Task {
+    Execute(ConnId, FourLetterCommand),
+    Continue(ConnId),
+    Cancel(ConnId),
 }
 
 #[derive(Default)]
 struct Inner {
-    asked: VecDeque<Asked>,
-    words: usize,
+    tasks: VecDeque<Task>,
+    commands: usize,
 }
 
 /// Bounded: words by a limit, and of the other two a connection that asked a word sends one at a time.
@@ -29,29 +29,29 @@ pub(super) struct Queue {
 
 impl Queue {
     /// False when too many words wait already.
-    pub(super) fn put(&self, asked: Asked) -> bool {
+    pub(super) fn put(&self, task: Task) -> bool {
         let mut inner = self.inner.lock();
-        if matches!(asked, Asked::Word(..)) {
-            if WORDS_WAITING_MAX <= inner.words {
+        if matches!(task, Task::Execute(..)) {
+            if COMMANDS_QUEUED_MAX <= inner.commands {
                 return false;
             }
-            inner.words += 1;
+            inner.commands += 1;
         }
-        inner.asked.push_back(asked);
+        inner.tasks.push_back(task);
         drop(inner);
         self.arrived.notify_one();
         true
     }
 
     /// The next one; `None` when none came in time.
-    pub(super) fn take(&self, patience: Duration) -> Option<Asked> {
+    pub(super) fn take(&self, timeout: Duration) -> Option<Task> {
         let mut inner = self.inner.lock();
-        if inner.asked.is_empty() {
-            self.arrived.wait_for(&mut inner, patience);
+        if inner.tasks.is_empty() {
+            self.arrived.wait_for(&mut inner, timeout);
         }
-        let asked = inner.asked.pop_front()?;
-        inner.words -= usize::from(matches!(asked, Asked::Word(..)));
-        Some(asked)
+        let task = inner.tasks.pop_front()?;
+        inner.commands -= usize::from(matches!(task, Task::Execute(..)));
+        Some(task)
     }
 }
 
@@ -63,11 +63,11 @@ mod tests {
     #[test]
     fn only_words_are_refused() {
         let (queue, conn) = (Queue::default(), ConnId::new(0, 1, 1));
-        let word = Word { command: &COMMANDS[0], mask: 0 };
-        assert!((0..WORDS_WAITING_MAX).all(|_| queue.put(Asked::Word(conn, word))));
-        assert!(!queue.put(Asked::Word(conn, word)));
-        assert!(queue.put(Asked::GoOn(conn)) && queue.put(Asked::GiveUp(conn)));
-        assert!(matches!(queue.take(Duration::ZERO), Some(Asked::Word(..))));
-        assert!(queue.put(Asked::Word(conn, word)));
+        let command = FourLetterCommand { command: &COMMANDS[0], mask: 0 };
+        assert!((0..COMMANDS_QUEUED_MAX).all(|_| queue.put(Task::Execute(conn, command))));
+        assert!(!queue.put(Task::Execute(conn, command)));
+        assert!(queue.put(Task::Continue(conn)) && queue.put(Task::Cancel(conn)));
+        assert!(matches!(queue.take(Duration::ZERO), Some(Task::Execute(..))));
+        assert!(queue.put(Task::Execute(conn, command)));
     }
 }

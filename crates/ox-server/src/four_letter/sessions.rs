@@ -3,10 +3,10 @@
 //! Sessions live on the replica's thread, which is asked for some at a time; ephemeral nodes in the state, which is
 //! held for some at a time. Expiry is shown in the buckets in which it happens.
 
-use super::{Listing, NOT_SERVING, Piece};
+use super::{Listing, NOT_SERVING, ListingStatus};
 use crate::java_text;
-use crate::limits::LISTED_AT_ONCE_MAX;
-use crate::server_mode::Standing;
+use crate::limits::LISTING_BATCH_MAX;
+use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_proto::SessionId;
 use ox_replica::{Replica, SessionInfo};
@@ -17,7 +17,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The replica never waits for the disk, so it answers soon or not at all.
-const REPLICA_PATIENCE: Duration = Duration::from_secs(5);
+const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What comes next.
 enum Part {
@@ -26,14 +26,14 @@ enum Part {
     Connections,
 }
 
-pub(super) fn dump(standing: Standing) -> Listing {
+pub(super) fn dump(mode: ServerMode) -> Listing {
     let mut part = Part::Sessions;
     Box::new(move |shared, text| {
         match part {
             Part::Sessions => {
-                if put_sessions(shared, standing, text).is_none() {
+                if put_sessions(shared, mode, text).is_none() {
                     text.push_str(NOT_SERVING);
-                    return Piece::Last;
+                    return ListingStatus::Last;
                 }
                 let owners = shared.state.read().ephemeral_owner_count();
                 write!(text, "ephemeral nodes dump:\nSessions with Ephemerals ({owners}):\n")
@@ -47,17 +47,17 @@ pub(super) fn dump(standing: Standing) -> Listing {
             Part::Connections => {
                 text.push_str("Connections dump:\n");
                 put_connections(shared, text);
-                return Piece::Last;
+                return ListingStatus::Last;
             }
         }
-        Piece::More
+        ListingStatus::More
     })
 }
 
 /// Appends all sessions; `None` when the replica does not answer.
-fn put_sessions(shared: &Shared, standing: Standing, text: &mut String) -> Option<()> {
+fn put_sessions(shared: &Shared, mode: ServerMode, text: &mut String) -> Option<()> {
     let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
-    let ends_them = matches!(standing, Standing::Alone | Standing::Leader(_));
+    let ends_them = matches!(mode, ServerMode::Standalone | ServerMode::Leader(_));
     let local = if has_local { Some(sessions(shared, Replica::local_session_infos_after)?) } else { None };
     let global = if ends_them { Some(sessions(shared, Replica::session_infos_after)?) } else { None };
     text.push_str("SessionTracker dump:\n");
@@ -92,12 +92,12 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     loop {
         let (sender, receiver) = sync_channel(1);
         shared.inbox.put(|input| {
-            input.questions.push(Box::new(move |replica, _| {
+            input.queries.push(Box::new(move |replica, _| {
                 // Nobody waits any more when this fails.
-                let _ = sender.send(list(replica, after, LISTED_AT_ONCE_MAX));
+                let _ = sender.send(list(replica, after, LISTING_BATCH_MAX));
             }));
         });
-        let some = receiver.recv_timeout(REPLICA_PATIENCE).ok()?;
+        let some = receiver.recv_timeout(REPLICA_TIMEOUT).ok()?;
         after = some.last().map(|info| info.id);
         all.extend(some);
         if after.is_none() {
@@ -108,7 +108,7 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
 
 /// Appends some nodes, each session's name before its first; returns the last, `None` when there were none left.
 fn put_ephemerals(shared: &Shared, after: Option<EphemeralCursor>, text: &mut String) -> Option<EphemeralCursor> {
-    let nodes = shared.state.read().ephemerals_after(after, LISTED_AT_ONCE_MAX);
+    let nodes = shared.state.read().ephemerals_after(after, LISTING_BATCH_MAX);
     let mut named = after.map(|place| place.session);
     for (place, path) in &nodes {
         if named.replace(place.session) != Some(place.session) {
@@ -123,7 +123,7 @@ fn put_connections(shared: &Shared, text: &mut String) {
     let step_ms = i64::from(shared.config.sessionless_timeout_ms.max(1));
     let (mut lines, mut after) = (Vec::new(), None);
     loop {
-        let conns = shared.register.list_after(after, LISTED_AT_ONCE_MAX);
+        let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
         let Some((last, _)) = conns.last() else { break };
         after = Some(*last);
         lines.extend(conns.iter().map(|(_, conn)| {

@@ -2,39 +2,39 @@
 //!
 //! The table is held for one piece at a time; text is made from copies.
 
-use super::{Listing, Piece};
-use crate::limits::LISTED_AT_ONCE_MAX;
-use crate::server_mode::Standing;
+use super::{Listing, ListingStatus};
+use crate::limits::LISTING_BATCH_MAX;
+use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-pub(super) fn wchs(_: Standing) -> Listing {
+pub(super) fn wchs(_: ServerMode) -> Listing {
     let (mut from, mut conns, mut paths, mut watches) = (0, HashSet::new(), 0, 0);
     Box::new(move |shared, text| {
-        let next = shared.state.read().watches().lock().scan_data_watches(from, LISTED_AT_ONCE_MAX, |_, watchers| {
+        let next = shared.state.read().watches().lock().scan_data_watches(from, LISTING_BATCH_MAX, |_, watchers| {
             paths += 1;
             watches += watchers.len();
             conns.extend(watchers);
         });
         if let Some(next) = next {
             from = next;
-            return Piece::More;
+            return ListingStatus::More;
         }
         write!(text, "{} connections watching {paths} paths\nTotal watches:{watches}\n", conns.len())
             .expect("a string takes every write");
-        Piece::Last
+        ListingStatus::Last
     })
 }
 
-pub(super) fn wchp(_: Standing) -> Listing {
+pub(super) fn wchp(_: ServerMode) -> Listing {
     let mut from = 0;
     Box::new(move |shared, text| {
         let mut found: Vec<(String, Vec<ConnId>)> = Vec::new();
         let next =
-            shared.state.read().watches().lock().scan_data_watches(from, LISTED_AT_ONCE_MAX, |path, watchers| {
+            shared.state.read().watches().lock().scan_data_watches(from, LISTING_BATCH_MAX, |path, watchers| {
                 found.push((path.to_owned(), watchers.collect()));
             });
         for (path, conns) in found {
@@ -46,14 +46,14 @@ pub(super) fn wchp(_: Standing) -> Listing {
         match next {
             Some(next) => {
                 from = next;
-                Piece::More
+                ListingStatus::More
             }
             None => end(text),
         }
     })
 }
 
-pub(super) fn wchc(_: Standing) -> Listing {
+pub(super) fn wchc(_: ServerMode) -> Listing {
     let mut conn: Option<ConnId> = None;
     // Places of the current connection that are still to be looked at, and whether it has been named.
     let (mut places, mut named): (Vec<u32>, bool) = (Vec::new(), false);
@@ -65,13 +65,13 @@ pub(super) fn wchc(_: Standing) -> Listing {
             places.dedup();
         }
         let current = conn.expect("there are places, so there is a connection");
-        let piece = places.split_off(places.len().saturating_sub(LISTED_AT_ONCE_MAX));
+        let piece = places.split_off(places.len().saturating_sub(LISTING_BATCH_MAX));
         let paths: Vec<String> = {
             let state = shared.state.read();
             let watches = state.watches().lock();
             piece.iter().rev().filter_map(|place| watches.data_path(*place, current)).map(str::to_owned).collect()
         };
-        let Some(session) = session_of(shared, current).filter(|_| !paths.is_empty()) else { return Piece::More };
+        let Some(session) = session_of(shared, current).filter(|_| !paths.is_empty()) else { return ListingStatus::More };
         if !named {
             named = true;
             writeln!(text, "{session}").expect("a string takes every write");
@@ -79,17 +79,17 @@ pub(super) fn wchc(_: Standing) -> Listing {
         for path in paths {
             writeln!(text, "\t{path}").expect("a string takes every write");
         }
-        Piece::More
+        ListingStatus::More
     })
 }
 
 /// Every listing ends with an empty line.
-fn end(text: &mut String) -> Piece {
+fn end(text: &mut String) -> ListingStatus {
     text.push('\n');
-    Piece::Last
+    ListingStatus::Last
 }
 
 /// The session of a connection that is still there.
 fn session_of(shared: &Shared, conn: ConnId) -> Option<SessionId> {
-    Some(shared.register.find(conn)?.session())
+    Some(shared.connections.find(conn)?.session())
 }

@@ -35,28 +35,28 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
 }
 
 /// What became of one look at the listener.
-pub(super) enum Knock {
+pub(super) enum AcceptOutcome {
     /// A connection that the limits allow; it is counted.
-    Taken(TcpStream, SocketAddr),
+    Admitted(TcpStream, SocketAddr),
     /// One that they do not. It is closed.
     Refused(SocketAddr, Refused),
     /// One that went before it was answered.
-    Gone,
+    Aborted,
     /// Nobody is waiting.
-    Nobody,
+    Empty,
 }
 
 /// Accepts one connection. An error means that the system has no room for any.
-pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Knock> {
+pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<AcceptOutcome> {
     let (stream, address) = match listener.accept() {
         Ok(accepted) => accepted,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Knock::Nobody),
-        Err(error) if is_passing(&error) => return Ok(Knock::Gone),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(AcceptOutcome::Empty),
+        Err(error) if is_transient(&error) => return Ok(AcceptOutcome::Aborted),
         Err(error) => return Err(error),
     };
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let limits = &shared.config.limits;
-    match shared.register.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
+    match shared.connections.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
         Ok(()) => {
             // A socket that refuses an option is already dead; reading it will tell.
             #[cfg(not(target_os = "linux"))]
@@ -64,14 +64,14 @@ pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Knoc
             if shared.config.client_tcp_keep_alive {
                 let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
             }
-            Ok(Knock::Taken(stream, address))
+            Ok(AcceptOutcome::Admitted(stream, address))
         }
-        Err(reason) => Ok(Knock::Refused(address, reason)),
+        Err(reason) => Ok(AcceptOutcome::Refused(address, reason)),
     }
 }
 
 /// Errors of the connection that was waiting, not of the listener.
-fn is_passing(error: &io::Error) -> bool {
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(error.kind(), K::ConnectionAborted | K::ConnectionReset | K::Interrupted | K::TimedOut)
 }

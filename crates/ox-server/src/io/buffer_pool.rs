@@ -3,13 +3,13 @@
 use crate::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
 
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(super) struct BufferPool {
     free: Vec<Vec<u8>>,
     /// The fewest that were free since the last trim.
     idle: usize,
 }
 
-impl Pool {
+impl BufferPool {
     /// Gives `buffer` some room if it has none.
     pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() == 0
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn buffers_unused_between_two_trims_are_freed() {
-        let mut pool = Pool::default();
+        let mut pool = BufferPool::default();
         (0..10).for_each(|_| pool.take_back(&mut Vec::with_capacity(10)));
         pool.trim();
         let mut lent = [Vec::new(), Vec::new()];

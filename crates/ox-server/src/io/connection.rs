@@ -3,12 +3,12 @@
 //! Bytes are received and sent by plain system calls: the C library's functions are points where threads can be
 //! cancelled, and entering and leaving those costs time.
 
-use super::buffer_pool::Pool;
-use super::in_flight::Waiting;
+use super::buffer_pool::BufferPool;
+use super::in_flight::InFlight;
 use super::stalled::Stall;
 use crate::admission::Growth;
-use crate::connections::ConnFigures;
-use crate::limits::{COUNTED_BYTES, DRAIN_SECONDS_MAX, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
+use crate::connections::ConnStats;
+use crate::limits::{GROWTH_REPORT_BYTES, DRAIN_SECONDS_MAX, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
@@ -23,7 +23,7 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) core: Conn,
     pub(super) address: SocketAddr,
-    pub(super) figures: Arc<ConnFigures>,
+    pub(super) stats: Arc<ConnStats>,
     /// Bytes received and not served: an incomplete frame, or frames that must wait.
     pub(super) input: Vec<u8>,
     /// Bytes for the client.
@@ -52,9 +52,9 @@ pub(super) struct Connection {
     /// Close when everything is sent.
     pub(super) closing: bool,
     /// It is in the list of connections to serve or flush this turn.
-    pub(super) listed: bool,
+    pub(super) ready: bool,
     /// It was listed and could not be read: the arena was full.
-    pub(super) passed_over: bool,
+    pub(super) skipped: bool,
     /// It waits until the server has memory for the next request or its reply.
     pub(super) stalled: Option<Stall>,
     /// It did so when this iteration began, and is tried again.
@@ -62,7 +62,7 @@ pub(super) struct Connection {
     /// Its large write may enter in this iteration although only small ones may.
     pub(super) is_overdue: bool,
     /// A four-letter word is being answered.
-    pub(super) asked_word: bool,
+    pub(super) is_command: bool,
     /// Since when complete frames have been lying in `input`.
     pub(super) held_since_ms: Option<i64>,
     /// Since when the frame at the start of `input` has been seen incomplete.
@@ -72,15 +72,15 @@ pub(super) struct Connection {
     /// Since when the rate is measured at which the client takes what it is owed; `None` when it is owed nothing.
     pub(super) rate_since_ms: Option<i64>,
     /// Bytes that the socket has taken since then.
-    taken: usize,
+    drained: usize,
     /// Requests handed over since the beginning.
-    pub(super) handed: u64,
+    pub(super) submitted: u64,
     /// Large ones on their way: number and bytes.
     pub(super) large: Vec<(u64, usize)>,
     /// The word's answer goes on when everything is sent.
     pub(super) wants_more: bool,
     /// Requests on their way through the replica.
-    pub(super) waiting: Waiting,
+    pub(super) requests_in_flight: InFlight,
 }
 
 /// What a read gave.
@@ -95,12 +95,12 @@ pub(super) enum Received {
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, address: SocketAddr, core: Conn, figures: Arc<ConnFigures>) -> Self {
+    pub(super) fn new(stream: TcpStream, address: SocketAddr, core: Conn, stats: Arc<ConnStats>) -> Self {
         Self {
             stream,
             core,
             address,
-            figures,
+            stats,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -115,20 +115,20 @@ impl Connection {
             writable: true,
             ended: false,
             closing: false,
-            listed: false,
-            passed_over: false,
+            ready: false,
+            skipped: false,
             stalled: None,
             was_stalled: None,
             is_overdue: false,
-            asked_word: false,
+            is_command: false,
             wants_more: false,
-            waiting: Waiting::default(),
+            requests_in_flight: InFlight::default(),
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
             rate_since_ms: None,
-            taken: 0,
-            handed: 0,
+            drained: 0,
+            submitted: 0,
             large: Vec::new(),
         }
     }
@@ -180,7 +180,7 @@ impl Connection {
     }
 
     /// Tries to send even though the socket was full when it was last looked at.
-    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
         self.writable = true;
         self.flush(now_ms, pool)
     }
@@ -192,7 +192,7 @@ impl Connection {
 
     /// Bytes received and unsent that it holds. A large output counts with the memory that it has grown to.
     fn held(&self) -> (usize, usize) {
-        let unsent = if COUNTED_BYTES < self.output.len() { self.output.capacity() } else { self.output.len() };
+        let unsent = if GROWTH_REPORT_BYTES < self.output.len() { self.output.capacity() } else { self.output.len() };
         (self.input.len().max(self.reserved), unsent)
     }
 
@@ -207,7 +207,7 @@ impl Connection {
     /// Whether so much has come that it is to be counted now.
     pub(super) fn has_grown_much(&self) -> bool {
         let (received, unsent) = self.held();
-        self.counted.0 + self.counted.1 + COUNTED_BYTES < received + unsent
+        self.counted.0 + self.counted.1 + GROWTH_REPORT_BYTES < received + unsent
     }
 
     /// Bytes of the frame at the start of `input`, with its length, if that has come.
@@ -253,15 +253,15 @@ impl Connection {
             return None;
         }
         self.rate_since_ms = Some(now_ms);
-        let taken = i64::try_from(std::mem::take(&mut self.taken)).unwrap_or(i64::MAX);
-        let drained = i64::try_from(self.unsent() / DRAIN_SECONDS_MAX).unwrap_or(i64::MAX);
-        let least = REPLY_BYTES_PER_SECOND_MIN.max(drained);
-        Some(taken.saturating_mul(1000) < least.saturating_mul(elapsed_ms))
+        let drained = i64::try_from(std::mem::take(&mut self.drained)).unwrap_or(i64::MAX);
+        let drain_rate = i64::try_from(self.unsent() / DRAIN_SECONDS_MAX).unwrap_or(i64::MAX);
+        let least = REPLY_BYTES_PER_SECOND_MIN.max(drain_rate);
+        Some(drained.saturating_mul(1000) < least.saturating_mul(elapsed_ms))
     }
 
     /// Bytes of large requests that are done by now.
     pub(super) fn done_large(&mut self) -> usize {
-        let answered = self.handed - u64::from(self.core.in_flight());
+        let answered = self.submitted - u64::from(self.core.in_flight());
         let done = self.large.iter().take_while(|(number, _)| *number <= answered).count();
         self.large.drain(..done).map(|(_, bytes)| bytes).sum()
     }
@@ -269,11 +269,11 @@ impl Connection {
     /// What the socket is asked for, as Java's selectors say it: 1 to read, 4 to write.
     pub(super) fn interest(&self) -> u8 {
         let reads = self.core.may_take(Room::Plenty) && !self.ended && !self.closing;
-        if self.asked_word { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
+        if self.is_command { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 
     /// Writes as much as the socket takes. `Err` means that it is dead.
-    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
         let before = self.unsent();
         while self.writable && 0 < self.unsent() {
             match net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL) {
@@ -288,17 +288,17 @@ impl Connection {
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());
-        let taken = before - self.unsent();
+        let drained = before - self.unsent();
         if self.unsent() == 0 {
             self.output.clear();
             (self.sent, self.event_bytes, self.stuck_since_ms, self.rate_since_ms) = (0, 0, None, None);
             pool.take_back(&mut self.output);
         } else {
-            if 0 < taken || self.stuck_since_ms.is_none() {
+            if 0 < drained || self.stuck_since_ms.is_none() {
                 self.stuck_since_ms = Some(now_ms);
             }
             // What was taken first only filled the socket.
-            self.taken = self.rate_since_ms.map_or(0, |_| self.taken + taken);
+            self.drained = self.rate_since_ms.map_or(0, |_| self.drained + drained);
             self.rate_since_ms.get_or_insert(now_ms);
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);

@@ -17,9 +17,9 @@ pub(super) struct Run {
 
 /// In the order of the answers, which is that of the requests.
 #[derive(Debug, Default)]
-pub(super) struct Waiting(VecDeque<Run>);
+pub(super) struct InFlight(VecDeque<Run>);
 
-impl Waiting {
+impl InFlight {
     pub(super) fn push(&mut self, since_ms: i64, op: i32, xid: i32) {
         match self.0.back_mut() {
             Some(run) if run.op == op && run.since_ms == since_ms => {
@@ -58,18 +58,18 @@ mod tests {
 
     #[test]
     fn answers_meet_their_requests() {
-        let mut waiting = Waiting::default();
+        let mut in_flight = InFlight::default();
         for (since_ms, op, xid) in [(1, 5, 1), (1, 5, 2), (1, 4, 3), (2, 4, 4)] {
-            waiting.push(since_ms, op, xid);
+            in_flight.push(since_ms, op, xid);
         }
         let mut answered = |count| {
             let mut runs = Vec::new();
-            waiting.pop(count, |run| runs.push((run.since_ms, run.op, run.count)));
+            in_flight.pop(count, |run| runs.push((run.since_ms, run.op, run.count)));
             runs
         };
         assert_eq!(answered(1), [(1, 5, 1)]);
         assert_eq!(answered(2), [(1, 5, 1), (1, 4, 1)]);
         assert_eq!(answered(9), [(2, 4, 1)]);
-        assert_eq!(waiting.next_op(), None);
+        assert_eq!(in_flight.next_op(), None);
     }
 }

@@ -1,24 +1,24 @@
 //! The loop of an I/O thread.
 
-use super::accept::{Knock, accept, bind};
-use super::buffer_pool::Pool;
+use super::accept::{AcceptOutcome, accept, bind};
+use super::buffer_pool::BufferPool;
 use super::connection::{Connection, Received};
-use super::iteration_stats::TurnFigures;
-use super::linger::Leavers;
+use super::iteration_stats::IterationStats;
+use super::linger::Lingering;
 use super::serve::unsent_limits;
 use super::stalled::{Retry, Stall, Stalled};
 use crate::admission::Growth;
 use crate::connections::Refused;
 use crate::fd_limit::connections_max;
-use crate::four_letter::WordQueue;
+use crate::four_letter::CommandQueue;
 use crate::java_text;
 use crate::limits::{
-    ACCEPT_PAUSE_MS, ACCEPTED_AT_ONCE_MAX, ARENA_BYTES, PROVOKED_LINES_AT_ONCE, READ_BYTES, TOUCH_WAITING_MS,
+    ACCEPT_PAUSE_MS, ACCEPTS_PER_ITERATION_MAX, ARENA_BYTES, LOG_LINES_BURST, READ_BYTES, STALLED_TOUCH_MS,
     UNSENT_BYTES_PAUSE,
 };
-use crate::log_limit::Seldom;
+use crate::log_limit::LogLimit;
 use crate::shared::Shared;
-use crate::watchdog::Turns;
+use crate::watchdog::Heartbeat;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
@@ -45,20 +45,20 @@ pub(crate) struct IoThread {
     /// How many connections there may be on all threads; more would take the files' descriptors.
     connections_max: usize,
     /// When to try again to accept, after there was no room for anybody.
-    accept_again_ms: Option<i64>,
+    accept_retry_ms: Option<i64>,
     /// Newcomers wait, and that has been said.
-    is_crowded: bool,
+    accept_paused: bool,
     pub(super) shared: Arc<Shared>,
-    pub(super) words: WordQueue,
+    pub(super) commands: CommandQueue,
     pub(super) settings: ConnSettings,
     pub(super) frame_bytes_max: usize,
     pub(super) conns: Vec<Option<Connection>>,
     free: Vec<usize>,
     /// Sockets of connections that are closed but for the client.
-    pub(super) leavers: Leavers,
+    pub(super) lingering: Lingering,
     generation: u64,
     /// Connections that have something to do this turn.
-    pub(super) listed: Vec<usize>,
+    pub(super) ready: Vec<usize>,
     stalled: Stalled,
     /// Connections that have something to do and unsent replies, while replies of all connections take up much memory.
     paused: BTreeSet<usize>,
@@ -77,21 +77,21 @@ pub(crate) struct IoThread {
     pub(super) submission: Submission,
     /// Bytes of events put into buffers since these were last counted.
     pub(super) delivered_bytes: usize,
-    pub(super) pool: Pool,
-    pub(super) figures: TurnFigures,
+    pub(super) pool: BufferPool,
+    pub(super) stats: IterationStats,
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
     /// Of the checks for idle connections.
     pub(super) pulse: Pulse,
     /// Warnings about what clients send or do not read.
-    pub(super) complaints: Seldom,
-    refusals: Seldom,
+    pub(super) close_log: LogLimit,
+    refusal_log: LogLimit,
     /// Lines about clients that went.
-    ends: Seldom,
+    disconnect_log: LogLimit,
 }
 
 impl IoThread {
-    pub(crate) fn new(number: u8, poll: Poll, shared: Arc<Shared>, words: WordQueue) -> Self {
+    pub(crate) fn new(number: u8, poll: Poll, shared: Arc<Shared>, commands: CommandQueue) -> Self {
         let config = &shared.config;
         let throttle = &config.request_throttle;
         Self {
@@ -99,9 +99,9 @@ impl IoThread {
             poll,
             listener: None,
             connections_max: usize::MAX,
-            accept_again_ms: None,
-            is_crowded: false,
-            words,
+            accept_retry_ms: None,
+            accept_paused: false,
+            commands,
             settings: ConnSettings {
                 min_timeout_ms: config.min_session_timeout_ms,
                 max_timeout_ms: config.max_session_timeout_ms,
@@ -112,9 +112,9 @@ impl IoThread {
             frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
             conns: Vec::new(),
             free: Vec::new(),
-            leavers: Leavers::default(),
+            lingering: Lingering::default(),
             generation: 0,
-            listed: Vec::new(),
+            ready: Vec::new(),
             stalled: Stalled::default(),
             paused: BTreeSet::new(),
             next_touch_ms: 0,
@@ -126,14 +126,14 @@ impl IoThread {
             received: Vec::new(),
             submission: Submission::default(),
             delivered_bytes: 0,
-            pool: Pool::default(),
-            figures: TurnFigures::default(),
+            pool: BufferPool::default(),
+            stats: IterationStats::default(),
             next_thread: 0,
             pulse: Pulse::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
             next_idle_check_ms: shared.clock.mono_ms(),
-            complaints: Seldom::new(PROVOKED_LINES_AT_ONCE),
-            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
-            ends: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            close_log: LogLimit::new(LOG_LINES_BURST),
+            refusal_log: LogLimit::new(LOG_LINES_BURST),
+            disconnect_log: LogLimit::new(LOG_LINES_BURST),
             shared,
         }
     }
@@ -172,26 +172,26 @@ impl IoThread {
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(mut self, turns: &Turns) -> io::Result<()> {
+    pub(crate) fn run(mut self, heartbeat: &Heartbeat) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
-            turns.mark();
+            heartbeat.beat();
             self.wait(&mut events, self.shared.clock.mono_ms())?;
             let now = self.shared.clock.now();
             self.on_events(&events, now.mono_ms);
-            self.turn(now);
+            self.run_iteration(now);
         }
         Ok(())
     }
 
     fn on_events(&mut self, events: &Events, now_ms: i64) {
-        let mut accepting = self.accept_again_ms.is_some_and(|again_ms| again_ms <= now_ms);
+        let mut accepting = self.accept_retry_ms.is_some_and(|again_ms| again_ms <= now_ms);
         for event in events {
             match event.token() {
                 WAKER => (),
-                LISTENER => accepting |= self.accept_again_ms.is_none(),
-                token if Leavers::owns(token) => {
-                    self.leavers.on_event(token, &mut self.arena, &self.shared.register);
+                LISTENER => accepting |= self.accept_retry_ms.is_none(),
+                token if Lingering::owns(token) => {
+                    self.lingering.on_event(token, &mut self.arena, &self.shared.connections);
                 }
                 Token(slot) => self.on_event(slot, event),
             }
@@ -203,9 +203,9 @@ impl IoThread {
 
     fn wait(&mut self, events: &mut Events, now_ms: i64) -> io::Result<()> {
         let mailbox = &self.shared.mailboxes[usize::from(self.number)];
-        let patience = Duration::from_millis((self.wake_ms(now_ms) - now_ms).max(0).unsigned_abs());
-        let busy = !self.listed.is_empty() || self.stalled.flows() || !mailbox.may_sleep();
-        let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { patience }));
+        let timeout = Duration::from_millis((self.wake_ms(now_ms) - now_ms).max(0).unsigned_abs());
+        let busy = !self.ready.is_empty() || self.stalled.flows() || !mailbox.may_sleep();
+        let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { timeout }));
         mailbox.is_awake();
         match result {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
@@ -215,7 +215,7 @@ impl IoThread {
 
     /// When there is something to do even if no event comes.
     fn wake_ms(&self, now_ms: i64) -> i64 {
-        let wake_ms = self.next_idle_check_ms.min(self.accept_again_ms.unwrap_or(i64::MAX));
+        let wake_ms = self.next_idle_check_ms.min(self.accept_retry_ms.unwrap_or(i64::MAX));
         if self.stalled.is_empty() && self.paused.is_empty() {
             return wake_ms;
         }
@@ -225,27 +225,27 @@ impl IoThread {
     fn on_event(&mut self, slot: usize, event: &Event) {
         let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { return };
         conn.on_event(event);
-        self.list(slot);
+        self.mark_ready(slot);
     }
 
-    pub(super) fn list(&mut self, slot: usize) {
-        if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.listed) {
-            conn.listed = true;
-            self.listed.push(slot);
+    pub(super) fn mark_ready(&mut self, slot: usize) {
+        if let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.ready) {
+            conn.ready = true;
+            self.ready.push(slot);
         }
     }
 
     /// Takes new connections and spreads them over the threads.
     fn accept(&mut self, now_ms: i64) {
-        self.accept_again_ms = None;
-        let was_crowded = std::mem::replace(&mut self.is_crowded, false);
-        for _ in 0..ACCEPTED_AT_ONCE_MAX {
+        self.accept_retry_ms = None;
+        let was_paused = std::mem::replace(&mut self.accept_paused, false);
+        for _ in 0..ACCEPTS_PER_ITERATION_MAX {
             let Some(listener) = &self.listener else { return };
-            if self.connections_max <= self.shared.register.descriptors() {
-                return self.let_wait(now_ms, was_crowded, "there are no descriptors for more");
+            if self.connections_max <= self.shared.connections.descriptors() {
+                return self.pause_accept(now_ms, was_paused, "there are no descriptors for more");
             }
             match accept(listener, &self.shared) {
-                Ok(Knock::Taken(stream, address)) => {
+                Ok(AcceptOutcome::Admitted(stream, address)) => {
                     let thread = self.next_thread;
                     self.next_thread = (thread + 1) % self.shared.mailboxes.len();
                     if thread == usize::from(self.number) {
@@ -254,30 +254,30 @@ impl IoThread {
                         self.shared.mailboxes[thread].put(|mail| mail.accepted.push((stream, address)));
                     }
                 }
-                Ok(Knock::Refused(address, reason)) => {
+                Ok(AcceptOutcome::Refused(address, reason)) => {
                     self.shared.metrics.connection_rejected.add(1);
-                    if let Some(unsaid) = self.refusals.may_say(now_ms) {
+                    if let Some(suppressed) = self.refusal_log.allow(now_ms) {
                         let limits = &self.shared.config.limits;
                         let max = if reason == Refused::Address { limits.max_client_cnxns } else { limits.max_cnxns };
-                        tracing::warn!(unsaid, "Too many connections from /{} - max is {max}", address.ip());
+                        tracing::warn!(suppressed, "Too many connections from /{} - max is {max}", address.ip());
                     }
                 }
-                Ok(Knock::Gone) => (),
-                Ok(Knock::Nobody) => return,
-                Err(error) => return self.let_wait(now_ms, was_crowded, &error.to_string()),
+                Ok(AcceptOutcome::Aborted) => (),
+                Ok(AcceptOutcome::Empty) => return,
+                Err(error) => return self.pause_accept(now_ms, was_paused, &error.to_string()),
             }
         }
-        self.accept_again_ms = Some(now_ms); // there may be more, and the system has said so already
+        self.accept_retry_ms = Some(now_ms); // there may be more, and the system has said so already
     }
 
     /// Those who are here go on, newcomers wait until some have gone.
-    fn let_wait(&mut self, now_ms: i64, was_crowded: bool, reason: &str) {
-        if !was_crowded && let Some(unsaid) = self.refusals.may_say(now_ms) {
-            let connections = self.shared.register.descriptors();
-            tracing::error!(connections, unsaid, "cannot accept connections: {reason}; newcomers wait");
+    fn pause_accept(&mut self, now_ms: i64, was_paused: bool, reason: &str) {
+        if !was_paused && let Some(suppressed) = self.refusal_log.allow(now_ms) {
+            let connections = self.shared.connections.descriptors();
+            tracing::error!(connections, suppressed, "cannot accept connections: {reason}; newcomers wait");
         }
-        self.is_crowded = true;
-        self.accept_again_ms = Some(now_ms + ACCEPT_PAUSE_MS);
+        self.accept_paused = true;
+        self.accept_retry_ms = Some(now_ms + ACCEPT_PAUSE_MS);
     }
 
     pub(super) fn add(&mut self, mut stream: TcpStream, address: SocketAddr) {
@@ -288,13 +288,13 @@ impl IoThread {
         };
         if !registered {
             self.free.push(slot);
-            return self.shared.register.abandon(address.ip());
+            return self.shared.connections.abandon(address.ip());
         }
         self.generation += 1;
         let id = ConnId::new(self.number, slot, self.generation);
         let now = self.shared.clock.now();
-        let figures = self.shared.register.add(id, address, now.wall_ms, now.mono_ms);
-        let conn = Connection::new(stream, address, Conn::new(id, address.ip()), figures);
+        let stats = self.shared.connections.add(id, address, now.wall_ms, now.mono_ms);
+        let conn = Connection::new(stream, address, Conn::new(id, address.ip()), stats);
         if slot == self.conns.len() {
             self.conns.push(Some(conn));
         } else {
@@ -302,12 +302,12 @@ impl IoThread {
         }
     }
 
-    fn turn(&mut self, now: Now) {
-        self.judge_room(now);
+    fn run_iteration(&mut self, now: Now) {
+        self.check_admission(now);
         self.receive(now);
         self.serve(now);
         self.submit();
-        self.figures.publish(&self.shared);
+        self.stats.publish(&self.shared);
         self.flush(now);
         if self.next_idle_check_ms <= now.mono_ms {
             self.check_idle(now);
@@ -317,13 +317,13 @@ impl IoThread {
 
     /// Looks at what all threads together hold. Connections that had to wait for memory come first, the longest waiting
     /// one before the others.
-    fn judge_room(&mut self, now: Now) {
-        let totals = &self.shared.totals;
-        self.room = totals.room(Load::default());
-        self.read_bytes = if totals.is_receiving_full() { SMALL_BYTES } else { READ_BYTES };
+    fn check_admission(&mut self, now: Now) {
+        let global_limits = &self.shared.global_limits;
+        self.room = global_limits.room(Load::default());
+        self.read_bytes = if global_limits.is_receiving_full() { SMALL_BYTES } else { READ_BYTES };
         (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
         if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
-            self.next_touch_ms = now.mono_ms + TOUCH_WAITING_MS;
+            self.next_touch_ms = now.mono_ms + STALLED_TOUCH_MS;
             let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
             // A client that has closed its side may be dead: what it sent waits, but its session may expire.
             let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
@@ -332,7 +332,7 @@ impl IoThread {
         self.retry_stalled(now);
         if self.pressure == Pressure::Low {
             for slot in std::mem::take(&mut self.paused) {
-                self.list(slot);
+                self.mark_ready(slot);
             }
         }
     }
@@ -346,24 +346,24 @@ impl IoThread {
             conns[slot].as_ref().is_some_and(|conn| conn.stalled.is_some_and(|stall| stall.shortage == shortage))
         };
         let retried = self.stalled.take((self.room, self.pressure), now.mono_ms, waits);
-        let others = std::mem::take(&mut self.listed);
+        let others = std::mem::take(&mut self.ready);
         for slot in &others {
             if let Some(conn) = self.conns[*slot].as_mut() {
-                conn.listed = false;
+                conn.ready = false;
             }
         }
         for Retry { slot, is_overdue } in retried {
             if let Some(conn) = self.conns[slot].as_mut() {
                 (conn.was_stalled, conn.is_overdue) = (conn.stalled.take(), is_overdue);
             }
-            self.list(slot);
+            self.mark_ready(slot);
         }
-        others.into_iter().for_each(|slot| self.list(slot));
+        others.into_iter().for_each(|slot| self.mark_ready(slot));
     }
 
     pub(super) fn submit(&mut self) {
         if !self.submission.is_empty() {
-            self.shared.totals.queue(self.submission.load());
+            self.shared.global_limits.on_submitted(self.submission.load());
             let next = self.submission.like();
             self.shared.inbox.submit(std::mem::replace(&mut self.submission, next));
         }
@@ -372,9 +372,9 @@ impl IoThread {
     /// Reads every listed connection that may take more, into one arena.
     fn receive(&mut self, now: Now) {
         let mut at = 0;
-        for &slot in &self.listed {
+        for &slot in &self.ready {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            conn.passed_over = false;
+            conn.skipped = false;
             // A client that no longer waits for its handshake may be elsewhere: its session must not be taken from there.
             conn.ended |= conn.read_closed && conn.core.is_connecting();
             let may_read =
@@ -386,20 +386,20 @@ impl IoThread {
             }
             let read_bytes = if conn.reserved == 0 { self.read_bytes } else { READ_BYTES };
             if self.arena.len() < at + read_bytes {
-                conn.passed_over = true;
+                conn.skipped = true;
                 continue;
             }
             match conn.receive(&mut self.arena[at..at + read_bytes]) {
                 Received::Bytes(count) => {
-                    conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
+                    conn.stats.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                     self.received.push((slot, at..at + count));
                     at += count;
                 }
                 Received::Nothing => (),
                 Received::End => {
-                    if !conn.asked_word {
-                        self.figures.on_dropped();
-                        say_end(conn, &mut self.ends, now);
+                    if !conn.is_command {
+                        self.stats.on_dropped();
+                        log_disconnect(conn, &mut self.disconnect_log, now);
                     }
                     conn.ended = true;
                     conn.readable = false;
@@ -412,53 +412,53 @@ impl IoThread {
     /// Whoever was passed over comes first.
     fn flush(&mut self, now: Now) {
         let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
-        for slot in std::mem::take(&mut self.listed) {
+        for slot in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            (conn.listed, conn.was_stalled, conn.is_overdue) = (false, None, false);
+            (conn.ready, conn.was_stalled, conn.is_overdue) = (false, None, false);
             let before = conn.unsent();
             let is_dead = conn.flush(now.mono_ms, &mut self.pool).is_err();
             if conn.unsent() < before {
-                conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
+                conn.stats.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                 if self.pause_bytes < before {
                     conn.core.on_no_room(now); // its pings are not read, but it takes what it is sent
                 }
             }
-            conn.figures.interest.store(conn.interest(), Ordering::Relaxed);
+            conn.stats.interest.store(conn.interest(), Ordering::Relaxed);
             if conn.wants_more && conn.unsent() == 0 {
                 conn.wants_more = false;
-                self.words.go_on(conn.core.id());
+                self.commands.continue_listing(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
             // One that waits for memory is not read, so the end does not show otherwise.
             if conn.is_broken && conn.stalled.is_some() {
-                self.figures.on_dropped();
-                say_end(conn, &mut self.ends, now);
+                self.stats.on_dropped();
+                log_disconnect(conn, &mut self.disconnect_log, now);
                 conn.ended = true;
             }
-            if is_dead || (conn.ended && (is_answered || !conn.asked_word)) {
+            if is_dead || (conn.ended && (is_answered || !conn.is_command)) {
                 self.close(slot);
                 continue;
             }
             if is_answered {
-                self.let_leave(slot, now);
+                self.linger(slot, now);
                 continue;
             }
             growth += conn.growth();
             let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
-            if may_go_on && conn.stalled.is_none() && !conn.asked_word && (conn.readable || conn.has_frame()) {
+            if may_go_on && conn.stalled.is_none() && !conn.is_command && (conn.readable || conn.has_frame()) {
                 if self.pause_bytes < conn.unsent() {
                     self.paused.insert(slot);
-                } else if conn.passed_over {
+                } else if conn.skipped {
                     first.push(slot);
                 } else {
                     then.push(slot);
                 }
             }
         }
-        self.shared.totals.buffer(growth);
+        self.shared.global_limits.on_buffers_grown(growth);
         self.delivered_bytes = 0;
         self.stalled.end_iteration(now.mono_ms);
-        first.into_iter().chain(then).for_each(|slot| self.list(slot));
+        first.into_iter().chain(then).for_each(|slot| self.mark_ready(slot));
     }
 
     /// Puts a connection aside until the server has memory for its next request. One that was tried again keeps its place.
@@ -474,49 +474,49 @@ impl IoThread {
     }
 
     /// Says that a connection is closed, and why; not too often.
-    pub(super) fn complain(&mut self, slot: usize, now: Now, reason: &str) {
-        self.figures.on_dropped();
+    pub(super) fn log_close(&mut self, slot: usize, now: Now, reason: &str) {
+        self.stats.on_dropped();
         let Some(conn) = self.conns[slot].as_ref() else { return };
-        if let Some(unsaid) = self.complaints.may_say(now.mono_ms) {
-            tracing::warn!(address = %conn.address, unsaid, "connection closed: {reason}");
+        if let Some(suppressed) = self.close_log.allow(now.mono_ms) {
+            tracing::warn!(address = %conn.address, suppressed, "connection closed: {reason}");
         }
     }
 
     pub(super) fn close(&mut self, slot: usize) {
-        drop(self.take_out(slot));
+        drop(self.remove_conn(slot));
     }
 
     /// Closes a connection that has got its last answer, so that the client gets it too.
-    fn let_leave(&mut self, slot: usize, now: Now) {
+    fn linger(&mut self, slot: usize, now: Now) {
         // Who has said good-bye says nothing more.
-        let is_quiet = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
-        let is_quiet = self.conns[slot].as_ref().is_some_and(is_quiet);
-        if let Some(mut stream) = self.take_out(slot).filter(|_| !is_quiet) {
+        let is_done_sending = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
+        let is_done_sending = self.conns[slot].as_ref().is_some_and(is_done_sending);
+        if let Some(mut stream) = self.remove_conn(slot).filter(|_| !is_done_sending) {
             let _ = self.poll.registry().deregister(&mut stream);
-            self.leavers.add(stream, now.mono_ms, self.poll.registry(), &self.shared.register);
+            self.lingering.add(stream, now.mono_ms, self.poll.registry(), &self.shared.connections);
         }
     }
 
     /// Forgets a connection, except for its socket. Closing that takes it out of the poll too.
-    fn take_out(&mut self, slot: usize) -> Option<TcpStream> {
+    fn remove_conn(&mut self, slot: usize) -> Option<TcpStream> {
         let mut conn = self.conns[slot].take()?;
         let id = conn.core.id();
-        self.figures.on_close(&conn);
+        self.stats.on_close(&conn);
         self.paused.remove(&slot);
         if let Some(stall) = conn.stalled {
             self.stalled.remove(stall.shortage, slot);
         }
-        if conn.asked_word {
-            self.words.give_up(id);
+        if conn.is_command {
+            self.commands.cancel(id);
         }
-        self.shared.register.remove(id, conn.address.ip());
+        self.shared.connections.remove(id, conn.address.ip());
         (conn.input, conn.reserved) = (Vec::new(), 0);
         conn.drop_output();
         if conn.waits_for_frame {
-            self.shared.totals.wait_for_frame(false);
+            self.shared.global_limits.wait_for_frame(false);
         }
-        self.shared.totals.buffer(conn.growth());
-        self.shared.totals.free_large_room(conn.large.iter().map(|(_, bytes)| bytes).sum());
+        self.shared.global_limits.on_buffers_grown(conn.growth());
+        self.shared.global_limits.release_large(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {
             self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
         }
@@ -526,13 +526,13 @@ impl IoThread {
 }
 
 /// Says that a client has closed its connection, though not its session.
-fn say_end(conn: &Connection, lines: &mut Seldom, now: Now) {
+fn log_disconnect(conn: &Connection, lines: &mut LogLimit, now: Now) {
     if let Some(session) = conn.core.session()
-        && let Some(unsaid) = lines.may_say(now.mono_ms)
+        && let Some(suppressed) = lines.allow(now.mono_ms)
     {
         let address = java_text::address(conn.address);
         tracing::info!(
-            unsaid,
+            suppressed,
             "Unable to read additional data from client, it probably closed the socket: address = {address}, session \
              = {session}"
         );

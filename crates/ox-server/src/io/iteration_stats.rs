@@ -5,7 +5,7 @@
 
 use super::connection::Connection;
 use super::in_flight::Run;
-use crate::connections::Answered;
+use crate::connections::LastReply;
 use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 4;
 
 /// Counts of one thread.
 #[derive(Debug, Default)]
-pub(super) struct TurnFigures {
+pub(super) struct IterationStats {
     /// When the state was last taken: direct answers are of that moment.
     at_ms: i64,
     /// The last transaction in it.
@@ -27,8 +27,8 @@ pub(super) struct TurnFigures {
     received: u64,
     sent: u64,
     bytes_received: u64,
-    bytes_answered: u64,
-    bytes_of_events: u64,
+    reply_bytes: u64,
+    event_bytes: u64,
     handshakes: u64,
     dropped: u64,
     idle_closed: u64,
@@ -61,7 +61,7 @@ struct Frames {
     err: i32,
 }
 
-impl TurnFigures {
+impl IterationStats {
     /// The state was taken, at that time and with that last transaction.
     pub(super) fn on_state(&mut self, at_ms: i64, zxid: Zxid) {
         self.at_ms = at_ms;
@@ -76,11 +76,11 @@ impl TurnFigures {
         let code = op.map_or(OpCode::Error.code(), OpCode::code);
         if in_flight < conn.core.in_flight() {
             self.outstanding += 1;
-            conn.waiting.push(now.mono_ms, code, xid);
+            conn.requests_in_flight.push(now.mono_ms, code, xid);
         } else if conn.core.session().is_none() {
             self.handshakes += 1;
             if op == Some(OpCode::CreateSession) {
-                conn.waiting.push(now.mono_ms, code, 0);
+                conn.requests_in_flight.push(now.mono_ms, code, 0);
             }
         } else if before < conn.output.len() {
             let reply = &conn.output[before..];
@@ -100,18 +100,18 @@ impl TurnFigures {
         if requests == 0 {
             return;
         }
-        let (figures, latency_ms) = (&conn.figures, self.at_ms - now.mono_ms);
+        let (stats, latency_ms) = (&conn.stats, self.at_ms - now.mono_ms);
         self.received += requests;
         self.sent += sent;
         self.reads.note(latency_ms, direct);
-        figures.received.fetch_add(requests, Relaxed);
-        figures.queued.store(conn.core.in_flight(), Relaxed);
+        stats.received.fetch_add(requests, Relaxed);
+        stats.queued.store(conn.core.in_flight(), Relaxed);
         if 0 < sent {
-            figures.sent.fetch_add(sent, Relaxed);
+            stats.sent.fetch_add(sent, Relaxed);
         }
         if let Some((op, xid, zxid)) = last {
-            figures.latency.note(latency_ms, direct);
-            figures.note_answer(Answered { op, xid, zxid, at_ms: self.at_ms, latency_ms });
+            stats.latency.note(latency_ms, direct);
+            stats.record_reply(LastReply { op, xid, zxid, at_ms: self.at_ms, latency_ms });
         }
     }
 
@@ -121,32 +121,32 @@ impl TurnFigures {
     }
 
     /// The replica answered `count` requests.
-    pub(super) fn on_answers(&mut self, conn: &mut Connection, bytes: &[u8], count: u32, now_ms: i64) {
+    pub(super) fn on_replies(&mut self, conn: &mut Connection, bytes: &[u8], count: u32, now_ms: i64) {
         let frames = self.note_frames(bytes);
         self.note_sent(conn, frames.count);
         self.outstanding -= i64::from(count);
-        self.note_answered(conn, count, frames, now_ms);
-        conn.figures.queued.store(conn.core.in_flight(), Relaxed);
+        self.record_replies(conn, count, frames, now_ms);
+        conn.stats.queued.store(conn.core.in_flight(), Relaxed);
     }
 
     pub(super) fn on_attached(&mut self, conn: &mut Connection, session: SessionId, timeout_ms: i32, now_ms: i64) {
-        conn.figures.attach(session, timeout_ms);
+        conn.stats.attach(session, timeout_ms);
         self.note_sent(conn, 1);
         // A session that is resumed is no operation.
-        if conn.waiting.next_op() == Some(OpCode::CreateSession.code()) {
-            self.note_answered(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
+        if conn.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
+            self.record_replies(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
         }
     }
 
     /// The last bytes for a connection: the answer to its last request, or a refused handshake.
-    pub(super) fn on_last(&mut self, conn: &mut Connection, bytes: &[u8], now_ms: i64) {
+    pub(super) fn on_final_reply(&mut self, conn: &mut Connection, bytes: &[u8], now_ms: i64) {
         if bytes.is_empty() {
             return;
         }
         self.note_sent(conn, 1);
-        if conn.waiting.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
+        if conn.requests_in_flight.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
             let frames = self.note_frames(bytes);
-            self.note_answered(conn, 1, frames, now_ms);
+            self.record_replies(conn, 1, frames, now_ms);
         }
     }
 
@@ -162,7 +162,7 @@ impl TurnFigures {
         self.dropped += 1;
     }
 
-    pub(super) fn on_idle(&mut self) {
+    pub(super) fn on_idle_close(&mut self) {
         self.idle_closed += 1;
     }
 
@@ -172,25 +172,25 @@ impl TurnFigures {
 
     fn note_sent(&mut self, conn: &Connection, frames: u64) {
         self.sent += frames;
-        conn.figures.sent.fetch_add(frames, Relaxed);
+        conn.stats.sent.fetch_add(frames, Relaxed);
     }
 
-    fn note_answered(&mut self, conn: &mut Connection, count: u32, last_frame: Frames, now_ms: i64) {
-        let (figures, mut last) = (&conn.figures, None);
+    fn record_replies(&mut self, conn: &mut Connection, count: u32, last_frame: Frames, now_ms: i64) {
+        let (stats, mut last) = (&conn.stats, None);
         let (reads, updates) = (&mut self.reads, &mut self.updates);
-        conn.waiting.pop(count, |Run { since_ms, op, xid, count }| {
+        conn.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
             let latency_ms = now_ms - since_ms;
             let runs = if is_update(op) { &mut *updates } else { &mut *reads };
             runs.note(latency_ms, u64::from(count));
-            figures.latency.note(latency_ms, u64::from(count));
-            last = Some(Answered { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
+            stats.latency.note(latency_ms, u64::from(count));
+            last = Some(LastReply { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
         });
         if let Some(mut last) = last {
             // Compat: a refused write is not named (`a_refused_write_has_no_name`).
             if last_frame.err != 0 && is_update(last.op) && last.op != OpCode::Multi.code() {
                 last.op = OpCode::Error.code();
             }
-            figures.note_answer(last);
+            stats.record_reply(last);
         }
     }
 
@@ -206,9 +206,9 @@ impl TurnFigures {
             let mut header = Reader::new(frame);
             let Ok(ReplyHeader { xid, zxid, err }) = header.get() else { break };
             match xid {
-                NOTIFICATION => self.bytes_of_events += length as u64,
+                NOTIFICATION => self.event_bytes += length as u64,
                 PING | AUTH => (), // Compat: Apache does not count them
-                _ => self.bytes_answered += length as u64,
+                _ => self.reply_bytes += length as u64,
             }
             if xid != NOTIFICATION {
                 (found.zxid, found.err) = (zxid.0, err);
@@ -224,8 +224,8 @@ impl TurnFigures {
         stats.received.add(take(&mut self.received));
         stats.sent.add(take(&mut self.sent));
         metrics.bytes_received_count.add(take(&mut self.bytes_received));
-        metrics.response_bytes.add(take(&mut self.bytes_answered));
-        metrics.watch_bytes.add(take(&mut self.bytes_of_events));
+        metrics.response_bytes.add(take(&mut self.reply_bytes));
+        metrics.watch_bytes.add(take(&mut self.event_bytes));
         metrics.connection_request_count.add(take(&mut self.handshakes));
         metrics.connection_drop_count.add(take(&mut self.dropped));
         metrics.sessionless_connections_expired.add(take(&mut self.idle_closed));

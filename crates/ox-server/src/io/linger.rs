@@ -4,8 +4,8 @@
 //! client has not read yet: the very answer that says why it is closed. So these sockets say that nothing more will
 //! come, and are closed when the client has gone too, or has had its time.
 
-use crate::connections::Register;
-use crate::limits::{LEAVE_BYTES_MAX, LEAVE_MS, LEAVERS_MAX};
+use crate::connections::ConnectionTable;
+use crate::limits::{LINGER_BYTES_MAX, LINGER_MS, LINGERING_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use std::io::{self, Read};
@@ -15,7 +15,7 @@ use std::net::Shutdown;
 const TOKENS: usize = usize::MAX / 2;
 
 #[derive(Debug)]
-struct Leaver {
+struct LingeringSocket {
     stream: TcpStream,
     until_ms: i64,
     bytes_left: usize,
@@ -23,23 +23,23 @@ struct Leaver {
 
 /// Sockets of one thread that are about to be closed.
 #[derive(Debug, Default)]
-pub(super) struct Leavers(Vec<Option<Leaver>>);
+pub(super) struct Lingering(Vec<Option<LingeringSocket>>);
 
-impl Leavers {
+impl Lingering {
     /// Lets a socket go that is registered no more.
-    pub(super) fn add(&mut self, mut stream: TcpStream, now_ms: i64, registry: &Registry, register: &Register) {
+    pub(super) fn add(&mut self, mut stream: TcpStream, now_ms: i64, registry: &Registry, connections: &ConnectionTable) {
         let index = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
-        let is_held = index < LEAVERS_MAX
+        let is_held = index < LINGERING_MAX
             && stream.shutdown(Shutdown::Write).is_ok()
             && registry.register(&mut stream, Token(TOKENS + index), Interest::READABLE).is_ok();
         if is_held {
-            let leaver = Leaver { stream, until_ms: now_ms + LEAVE_MS, bytes_left: LEAVE_BYTES_MAX };
+            let lingering_socket = LingeringSocket { stream, until_ms: now_ms + LINGER_MS, bytes_left: LINGER_BYTES_MAX };
             if index == self.0.len() {
-                self.0.push(Some(leaver));
+                self.0.push(Some(lingering_socket));
             } else {
-                self.0[index] = Some(leaver);
+                self.0[index] = Some(lingering_socket);
             }
-            register.start_leaving();
+            connections.start_lingering();
         }
     }
 
@@ -49,25 +49,25 @@ impl Leavers {
     }
 
     /// Throws away what the client still sends; closes when it has gone, or sends too much.
-    pub(super) fn on_event(&mut self, token: Token, scratch: &mut [u8], register: &Register) {
+    pub(super) fn on_event(&mut self, token: Token, scratch: &mut [u8], connections: &ConnectionTable) {
         let Some(slot) = self.0.get_mut(token.0 - TOKENS) else { return };
-        if slot.as_mut().is_some_and(|leaver| leaver.is_done(scratch)) {
+        if slot.as_mut().is_some_and(|lingering_socket| lingering_socket.is_done(scratch)) {
             *slot = None;
-            register.left();
+            connections.end_lingering();
         }
     }
 
     /// Closes those that have had their time.
-    pub(super) fn check(&mut self, now_ms: i64, register: &Register) {
+    pub(super) fn check(&mut self, now_ms: i64, connections: &ConnectionTable) {
         for slot in &mut self.0 {
-            if slot.take_if(|leaver| leaver.until_ms <= now_ms).is_some() {
-                register.left();
+            if slot.take_if(|lingering_socket| lingering_socket.until_ms <= now_ms).is_some() {
+                connections.end_lingering();
             }
         }
     }
 }
 
-impl Leaver {
+impl LingeringSocket {
     fn is_done(&mut self, scratch: &mut [u8]) -> bool {
         while 0 < self.bytes_left {
             match self.stream.read(scratch) {

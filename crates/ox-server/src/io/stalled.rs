@@ -4,7 +4,7 @@
 //! queue is tried only while there may be some of its memory, from its front, and a connection that has to wait again keeps
 //! its place.
 
-use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIED_AT_ONCE_MAX};
+use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIES_PER_ITERATION_MAX};
 use ox_replica::{Pressure, Room, SMALL_BYTES, Shortage};
 use std::collections::VecDeque;
 
@@ -98,7 +98,7 @@ impl Stalled {
         for queue in queues {
             let before = taken.len();
             let is_overdue = queue.is_overdue(room, now_ms);
-            let most = if is_overdue { 1 } else { RETRIED_AT_ONCE_MAX };
+            let most = if is_overdue { 1 } else { RETRIES_PER_ITERATION_MAX };
             if is_overdue || may_go_on(queue.shortage, room, pressure) {
                 while taken.len() < before + most
                     && let Some(slot) = queue.waiting.pop_front()
@@ -164,7 +164,7 @@ mod tests {
         let mut stalled = Stalled::default();
         let all = [Shortage::Frames, Shortage::LargeWrites, Shortage::Replies, Shortage::SmallWrites];
         for (number, shortage) in all.into_iter().enumerate() {
-            (0..2 * RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
+            (0..2 * RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
         }
         for (room, pressure, expected) in [
             (Room::Small, Pressure::Full, [0, 3].as_slice()),
@@ -177,7 +177,7 @@ mod tests {
             numbers.sort_unstable();
             numbers.dedup();
             assert_eq!(numbers, expected, "{room:?} {pressure:?}");
-            assert_eq!(tried.len(), expected.len() * RETRIED_AT_ONCE_MAX);
+            assert_eq!(tried.len(), expected.len() * RETRIES_PER_ITERATION_MAX);
             tried.iter().for_each(|slot| stalled.add_again(all[slot / 1000], *slot));
             assert!(!stalled.flows());
             stalled.end_iteration(0);
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(taken.iter().map(|retry| retry.slot).collect::<Vec<_>>(), [1, 9], "2 is gone");
         stalled.end_iteration(0);
         assert!(stalled.is_empty() && !stalled.flows());
-        (0..=RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
+        (0..=RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
         take(&mut stalled, Room::Plenty, Pressure::Low);
         assert!(stalled.flows(), "all could go on, and one more waits");
     }

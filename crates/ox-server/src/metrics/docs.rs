@@ -1,6 +1,6 @@
 //! The page `docs/metrics.md`, written from the table.
 
-use super::{IDLE, Kind, TABLE};
+use super::{UNUSED, Kind, TABLE};
 use std::fmt::Write as _;
 
 /// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
@@ -13,8 +13,8 @@ pub fn metrics_page() -> String {
         }
     }
     page += MEMBERS;
-    page += IDLE_HEAD;
-    for metric in IDLE {
+    page += UNUSED_HEAD;
+    for metric in UNUSED {
         let kind = match metric.kind {
             Kind::Gauge | Kind::GaugeSet => "gauge",
             Kind::Counter | Kind::CounterSet => "counter",
@@ -77,7 +77,7 @@ Percentiles are of everything since then; beyond 64 they are right within 3 %. A
 characters than letters, digits, `_`, `-` and `.` is printed as it is, except that control characters become `?`.
 ";
 
-const IDLE_HEAD: &str = "
+const UNUSED_HEAD: &str = "
 ## Always 0 here
 
 | name | kind | why |

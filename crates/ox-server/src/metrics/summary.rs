@@ -86,21 +86,21 @@ impl Summary {
     }
 
     /// Adds a thread's own tally.
-    pub(crate) fn merge(&self, tally: &MetricSummary) {
-        if tally.count == 0 {
+    pub(crate) fn merge(&self, totals: &MetricSummary) {
+        if totals.count == 0 {
             return;
         }
-        self.count.fetch_add(tally.count, Relaxed);
-        self.sum.fetch_add(tally.sum, Relaxed);
-        if tally.min < self.min.load(Relaxed) {
-            self.min.fetch_min(tally.min, Relaxed);
+        self.count.fetch_add(totals.count, Relaxed);
+        self.sum.fetch_add(totals.sum, Relaxed);
+        if totals.min < self.min.load(Relaxed) {
+            self.min.fetch_min(totals.min, Relaxed);
         }
-        if self.max.load(Relaxed) < tally.max {
-            self.max.fetch_max(tally.max, Relaxed);
+        if self.max.load(Relaxed) < totals.max {
+            self.max.fetch_max(totals.max, Relaxed);
         }
     }
 
-    pub(crate) fn tally(&self) -> MetricSummary {
+    pub(crate) fn totals(&self) -> MetricSummary {
         let (min, max) = (self.min.load(Relaxed), self.max.load(Relaxed));
         let (count, sum) = (self.count.load(Relaxed), self.sum.load(Relaxed));
         MetricSummary {
@@ -152,8 +152,8 @@ impl Percentiles {
 
     pub(crate) fn reading(&self) -> Reading {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
-        let tally = self.summary.tally();
-        Reading::Percentiles(tally, QUANTILES.map(|quantile| percentile(&counts, quantile, tally.max)))
+        let totals = self.summary.totals();
+        Reading::Percentiles(totals, QUANTILES.map(|quantile| percentile(&counts, quantile, totals.max)))
     }
 
     pub(crate) fn reset(&self) {
@@ -213,23 +213,23 @@ impl Namespaces {
             return;
         }
         let mut spaces = self.0.lock();
-        traffic.drain(|name, tally| {
+        traffic.drain(|name, totals| {
             if let Some(space) = spaces.get_mut(name) {
-                space.merge(&tally);
+                space.merge(&totals);
             } else if spaces.len() < NAMESPACES_MAX {
-                spaces.insert(name.into(), tally);
+                spaces.insert(name.into(), totals);
             }
         });
     }
 
     pub(crate) fn show(&self, show: &mut dyn FnMut(&str, MetricSummary)) {
         let spaces = self.0.lock().clone();
-        spaces.iter().for_each(|(name, tally)| show(name, *tally));
+        spaces.iter().for_each(|(name, totals)| show(name, *totals));
     }
 
     /// Sets all to 0; the names stay.
     pub(crate) fn reset(&self) {
-        self.0.lock().values_mut().for_each(|tally| *tally = MetricSummary::default());
+        self.0.lock().values_mut().for_each(|totals| *totals = MetricSummary::default());
     }
 }
 
@@ -246,17 +246,17 @@ impl<T> Default for ByServer<T> {
 impl<T: Default> ByServer<T> {
     /// That of a server, to be kept by who adds to it often; none if there are too many.
     pub(crate) fn of(&self, server: ServerId) -> Option<Arc<T>> {
-        let mut figures = self.0.lock();
-        if SERVERS_MEASURED_MAX <= figures.len() && !figures.contains_key(&server) {
+        let mut by_server = self.0.lock();
+        if SERVERS_MEASURED_MAX <= by_server.len() && !by_server.contains_key(&server) {
             return None;
         }
-        Some(Arc::clone(figures.entry(server).or_default()))
+        Some(Arc::clone(by_server.entry(server).or_default()))
     }
 
     /// Each, with the server's number.
     pub(crate) fn each(&self, mut take: impl FnMut(&str, &T)) {
-        let figures = self.0.lock().clone();
-        figures.iter().for_each(|(server, figure)| take(&server.to_string(), figure));
+        let by_server = self.0.lock().clone();
+        by_server.iter().for_each(|(server, metric)| take(&server.to_string(), metric));
     }
 }
 
@@ -280,8 +280,8 @@ mod tests {
     fn check(values: &[i64], expected: [i64; 4]) {
         let percentiles = Percentiles::default();
         values.iter().for_each(|value| percentiles.note(*value, 1));
-        let Reading::Percentiles(tally, found) = percentiles.reading() else { panic!("percentiles") };
-        assert_eq!((tally.count, found), (values.len() as u64, expected), "{values:?}");
+        let Reading::Percentiles(totals, found) = percentiles.reading() else { panic!("percentiles") };
+        assert_eq!((totals.count, found), (values.len() as u64, expected), "{values:?}");
     }
 
     #[test]
@@ -297,24 +297,24 @@ mod tests {
 
     #[test]
     fn strangers_are_not_counted_without_end() {
-        let figures = ByServer::<Counter>::default();
+        let by_server = ByServer::<Counter>::default();
         for server in 0..10_000 {
-            figures.of(ServerId(server)).iter().for_each(|figure| figure.add(1));
+            by_server.of(ServerId(server)).iter().for_each(|metric| metric.add(1));
         }
-        figures.of(ServerId(0)).unwrap().add(1);
+        by_server.of(ServerId(0)).unwrap().add(1);
         let mut shown = Vec::new();
-        figures.each(|server, figure| shown.push((server.to_owned(), figure.get())));
+        by_server.each(|server, metric| shown.push((server.to_owned(), metric.get())));
         assert_eq!((shown.len(), &shown[0]), (SERVERS_MEASURED_MAX, &("0".to_owned(), 2)));
     }
 
     #[test]
     fn summaries_start_anew() {
         let summary = Summary::default();
-        assert_eq!(summary.tally(), MetricSummary::default());
+        assert_eq!(summary.totals(), MetricSummary::default());
         summary.note(-3, 1);
         summary.note(4, 2);
-        assert_eq!(summary.tally(), MetricSummary { count: 3, sum: 5, min: -3, max: 4 });
+        assert_eq!(summary.totals(), MetricSummary { count: 3, sum: 5, min: -3, max: 4 });
         summary.reset();
-        assert_eq!(summary.tally(), MetricSummary::default());
+        assert_eq!(summary.totals(), MetricSummary::default());
     }
 }

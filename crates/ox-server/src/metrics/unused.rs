@@ -24,7 +24,7 @@ const fn percentiles(name: &'static str, help: &'static str) -> Metric {
 }
 
 /// Always 0; the help says why.
-pub(crate) const IDLE: &[Metric] = &[
+pub(crate) const UNUSED: &[Metric] = &[
     counter("skip_learner_request_to_next_processor_count", STAGES),
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),

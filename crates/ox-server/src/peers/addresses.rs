@@ -7,30 +7,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The places of all servers that may be spoken to.
-pub(super) struct Places {
+pub(super) struct EnsembleAddresses {
     committed: Arc<Ensemble>,
     proposed: Option<Arc<Ensemble>>,
     /// Where this server is. One that is in no configuration stays where it was.
-    mine: Member,
+    own: Member,
     listen_on_all_ips: bool,
     /// Where followers listen for observers, if they serve them.
     observer_port: Option<u16>,
 }
 
-impl Places {
+impl EnsembleAddresses {
     /// None if this server is not in its own configuration.
     pub(super) fn new(member: &MemberConfig) -> Option<Self> {
-        let mine = member.ensemble.members().get(&member.server)?.clone();
+        let own = member.ensemble.members().get(&member.server)?.clone();
         let proposed = member.proposed.clone().map(Arc::new);
         let committed = Arc::new(member.ensemble.clone());
         let (listen_on_all_ips, observer_port) = (member.listen_on_all_ips, member.observer_master_port);
-        Some(Self { committed, proposed, mine, listen_on_all_ips, observer_port })
+        Some(Self { committed, proposed, own, listen_on_all_ips, observer_port })
     }
 
     /// Another configuration is in force, or proposed.
     pub(super) fn set(&mut self, me: ServerId, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
-        if let Some(mine) = committed.members().get(&me) {
-            self.mine = mine.clone();
+        if let Some(own) = committed.members().get(&me) {
+            self.own = own.clone();
         }
         (self.committed, self.proposed) = (committed, proposed);
     }
@@ -39,8 +39,8 @@ impl Places {
         &self.committed
     }
 
-    pub(super) fn mine(&self) -> &Member {
-        &self.mine
+    pub(super) fn own(&self) -> &Member {
+        &self.own
     }
 
     /// Where a leader listens for learners.
@@ -82,12 +82,12 @@ impl Places {
 
     /// Where this server listens for learners when it leads.
     pub(super) fn quorum_binds(&self) -> Vec<Address> {
-        self.binds(&self.mine.quorum)
+        self.binds(&self.own.quorum)
     }
 
     /// Where this server listens for notifications.
     pub(super) fn election_binds(&self) -> Vec<Address> {
-        self.binds(&self.mine.election)
+        self.binds(&self.own.election)
     }
 
     /// Where observers find followers that serve them, by follower; none if they are to go to the leader.
@@ -99,7 +99,7 @@ impl Places {
 
     /// Where this server listens for observers when it follows.
     pub(super) fn observer_master_binds(&self) -> Vec<Address> {
-        self.observer_port.map_or_else(Vec::new, |port| self.binds(&at_port(&self.mine, port)))
+        self.observer_port.map_or_else(Vec::new, |port| self.binds(&at_port(&self.own, port)))
     }
 
     fn binds(&self, addresses: &[Address]) -> Vec<Address> {

@@ -35,7 +35,7 @@ impl From<&Message> for Packets {
 }
 
 /// An order.
-pub(crate) enum Command {
+pub(crate) enum PeerCommand {
     /// Tell a server on the election port.
     Notify(ServerId, Notification),
     /// Connect to a leader.
@@ -45,7 +45,7 @@ pub(crate) enum Command {
     /// Send a state, and say where it is.
     Snapshot(LinkId, FrozenView),
     /// Send stored transactions, with their commits.
-    Stored(LinkId, Box<StoredHistory>),
+    LogDiff(LinkId, Box<StoredHistory>),
     /// Hang up, when everything is sent or not.
     Close(LinkId),
     /// So many bytes of packets are done with.
@@ -59,42 +59,42 @@ pub(crate) enum Command {
 }
 
 /// What happened.
-pub(crate) enum Event {
+pub(crate) enum PeerEvent {
     /// An election connection has come up or gone down.
     Election(ServerId, ox_zab::Link),
     /// The leader was reached, or not.
     Dialed(ServerId, Option<LinkId>),
     /// A learner has connected.
-    Linked(LinkId),
+    LearnerConnected(LinkId),
     /// Nobody can connect.
     CannotListen,
     /// A connection is gone.
-    Gone(LinkId),
+    LinkClosed(LinkId),
     /// Bytes have gone or come.
     Progress(LinkId, Moved),
     /// The socket has taken packets that count so much in the link's send window.
     Sent(LinkId, usize),
     /// The stored log has been looked into, up to this transaction.
-    LookedUp(LinkId, Zxid, Option<Box<StoredHistory>>),
+    LogDiffRead(LinkId, Zxid, Option<Box<StoredHistory>>),
     /// Packets, and how many bytes they hold.
     Messages(LinkId, Vec<Message>, usize),
     /// A state has come in.
-    Loaded(LinkId, Box<State>),
+    SnapshotLoaded(LinkId, Box<State>),
 }
 
 /// Orders that wait, and how to wake who takes them.
-pub(crate) struct Orders {
-    waiting: Mutex<Vec<Command>>,
+pub(crate) struct PeerCommands {
+    waiting: Mutex<Vec<PeerCommand>>,
     waker: Waker,
 }
 
-impl Orders {
+impl PeerCommands {
     pub(crate) fn new(waker: Waker) -> Self {
         Self { waiting: Mutex::new(Vec::new()), waker }
     }
 
     /// Gives orders.
-    pub(crate) fn give(&self, commands: impl IntoIterator<Item = Command>) {
+    pub(crate) fn send(&self, commands: impl IntoIterator<Item = PeerCommand>) {
         let mut waiting = self.waiting.lock();
         let slept = waiting.is_empty();
         waiting.extend(commands);
@@ -112,7 +112,7 @@ impl Orders {
         }
     }
 
-    pub(super) fn take(&self) -> Vec<Command> {
+    pub(super) fn take(&self) -> Vec<PeerCommand> {
         std::mem::take(&mut self.waiting.lock())
     }
 }

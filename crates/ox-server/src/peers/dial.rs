@@ -5,7 +5,7 @@
 
 use super::Tokens;
 use super::resolver::Resolver;
-use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
+use crate::limits::{CONNECT_RETRY, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
@@ -109,7 +109,7 @@ impl Dialer {
     }
 
     /// Starts the connects that are due.
-    pub(super) fn turn(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
+    pub(super) fn run_iteration(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
         self.resolver.take(now);
         for target in self.dials.keys().copied().collect::<Vec<_>>() {
             let Some(dial) = self.dials.get_mut(&target).filter(|dial| dial.next_at <= now || dial.ends_at <= now)
@@ -124,7 +124,7 @@ impl Dialer {
                 dial.addresses.iter().map(|at| (self.resolver.look_up(&at.host, now), at.port)).collect();
             dial.is_pending = found.iter().any(|(found, _)| found.is_none());
             let has_found = found.iter().any(|(found, _)| found.is_some());
-            dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
+            dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_RETRY };
             let found = found.into_iter().flat_map(|(found, port)| {
                 found.unwrap_or_default().into_iter().map(move |address| at_port(address, port))
             });

@@ -4,8 +4,8 @@
 //! other part of the server hears of a connection before it is identified.
 
 use super::listeners::Port;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, PROVOKED_LINES_AT_ONCE, UNIDENTIFIED_MAX};
-use crate::log_limit::Seldom;
+use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, LOG_LINES_BURST, UNIDENTIFIED_MAX};
+use crate::log_limit::LogLimit;
 use crate::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
@@ -82,7 +82,7 @@ pub(super) struct Handshakes {
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
     identified: Vec<Identified>,
-    rejections: Seldom,
+    rejections: LogLimit,
 }
 
 /// Fewer connections where the process may have few descriptors.
@@ -102,7 +102,7 @@ impl Handshakes {
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             identified: Vec::new(),
-            rejections: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            rejections: LogLimit::new(LOG_LINES_BURST),
         }
     }
 
@@ -163,7 +163,7 @@ impl Handshakes {
     }
 
     /// Reads what has come, and closes connections whose time is over.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn run_iteration(&mut self) {
         for token in std::mem::take(&mut self.ready) {
             self.advance(token);
         }
@@ -219,7 +219,7 @@ impl Handshakes {
         if conn.input.is_empty() {
             return;
         }
-        if let Some(suppressed) = self.rejections.may_say(self.now_ms()) {
+        if let Some(suppressed) = self.rejections.allow(self.now_ms()) {
             let (address, port) = (conn.address, conn.port);
             tracing::warn!(%address, ?port, reason, suppressed, "rejected a connection without a valid hello");
         }

@@ -3,9 +3,9 @@
 //! Names are looked up and ports bound on threads that nobody waits for. An address that cannot be had is tried again and
 //! again, while the others are of use.
 
-use super::commands::Orders;
-use super::resolver::Names;
-use crate::limits::ACCEPTED_AT_ONCE_MAX;
+use super::commands::PeerCommands;
+use super::resolver::NameLookup;
+use crate::limits::ACCEPTS_PER_ITERATION_MAX;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Interest, Registry, Token};
 use ox_proto::ensemble::Address;
@@ -41,40 +41,40 @@ struct Bound {
 }
 
 #[derive(Default)]
-struct Door {
+struct PortBindings {
     wanted: Vec<Address>,
     open: Vec<(Address, Token, TcpListener)>,
     /// Addresses that cannot be had, which has been said.
-    missed: Vec<Address>,
-    again_at: Option<Instant>,
+    failed_before: Vec<Address>,
+    retry_at: Option<Instant>,
 }
 
 /// All ports.
-pub(super) struct Doors {
-    orders: Arc<Orders>,
-    names: Names,
-    doors: BTreeMap<Port, Door>,
+pub(super) struct Listeners {
+    commands: Arc<PeerCommands>,
+    lookup: NameLookup,
+    listeners: BTreeMap<Port, PortBindings>,
     /// At most one attempt for an address.
-    under_way: Vec<(Port, Address)>,
+    pending: Vec<(Port, Address)>,
     done: Arc<Mutex<Vec<Bound>>>,
     /// Listeners where somebody may wait, and whether that is certain.
-    knocked: BTreeSet<Token>,
+    ready: BTreeSet<Token>,
     has_more: bool,
 }
 
-impl Doors {
-    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
-        let (doors, under_way, knocked) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Self { orders, names, doors, under_way, done: Arc::default(), knocked, has_more: false }
+impl Listeners {
+    pub(super) fn new(commands: Arc<PeerCommands>, lookup: NameLookup) -> Self {
+        let (listeners, pending, ready) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Self { commands, lookup, listeners, pending, done: Arc::default(), ready, has_more: false }
     }
 
     /// Opens a port and waits for that, before the server runs: somebody may be about to leave it.
-    pub(super) fn open_patiently(&mut self, port: Port, wanted: Vec<Address>, attempts_max: u32) -> io::Result<()> {
+    pub(super) fn bind_with_retry(&mut self, port: Port, wanted: Vec<Address>, attempts_max: u32) -> io::Result<()> {
         let mut attempts = 1;
         loop {
             let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
             for address in &wanted {
-                match bind(address, &self.names) {
+                match bind(address, &self.lookup) {
                     Ok(listener) => {
                         self.done.lock().push(Bound { port, address: address.clone(), listener: Ok(listener) })
                     }
@@ -96,37 +96,37 @@ impl Doors {
 
     /// Lets others connect at these addresses from now on, and at no others.
     pub(super) fn open(&mut self, port: Port, wanted: Vec<Address>) {
-        let door = self.doors.entry(port).or_default();
-        door.open.retain(|(address, ..)| wanted.contains(address));
-        (door.wanted, door.again_at) = (wanted, None);
+        let bindings = self.listeners.entry(port).or_default();
+        bindings.open.retain(|(address, ..)| wanted.contains(address));
+        (bindings.wanted, bindings.retry_at) = (wanted, None);
         self.bind_missing(port);
     }
 
     /// Lets nobody connect any more.
     pub(super) fn close(&mut self, port: Port) {
-        self.doors.remove(&port);
+        self.listeners.remove(&port);
     }
 
     pub(super) fn is_open(&self, port: Port) -> bool {
-        self.doors.contains_key(&port)
+        self.listeners.contains_key(&port)
     }
 
     fn bind_missing(&mut self, port: Port) {
-        let Some(door) = self.doors.get(&port) else { return };
-        let has_come: Vec<Address> = self.done.lock().iter().map(|bound| bound.address.clone()).collect();
-        let is_open = |address: &Address| door.open.iter().any(|(open, ..)| open == address);
-        let missing = door.wanted.iter().filter(|address| !is_open(address) && !has_come.contains(address));
+        let Some(bindings) = self.listeners.get(&port) else { return };
+        let bound: Vec<Address> = self.done.lock().iter().map(|bound| bound.address.clone()).collect();
+        let is_open = |address: &Address| bindings.open.iter().any(|(open, ..)| open == address);
+        let missing = bindings.wanted.iter().filter(|address| !is_open(address) && !bound.contains(address));
         for address in missing.cloned().collect::<Vec<_>>() {
-            if self.under_way.contains(&(port, address.clone())) {
+            if self.pending.contains(&(port, address.clone())) {
                 continue;
             }
-            self.under_way.push((port, address.clone()));
-            let (done, orders, names) = (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone());
+            self.pending.push((port, address.clone()));
+            let (done, commands, lookup) = (Arc::clone(&self.done), Arc::clone(&self.commands), self.lookup.clone());
             let tried = address.clone();
             let work = move || {
-                let listener = bind(&tried, &names);
+                let listener = bind(&tried, &lookup);
                 done.lock().push(Bound { port, address: tried, listener });
-                orders.wake();
+                commands.wake();
             };
             if address.host.parse::<IpAddr>().is_ok() {
                 work(); // there is no name to look up, and learners may be dialling already
@@ -138,11 +138,11 @@ impl Doors {
 
     /// Takes what has been bound. Returns ports of which no address can be had.
     pub(super) fn take(&mut self, mut token: impl FnMut() -> Token, registry: &Registry) -> Vec<Port> {
-        let mut shut = Vec::new();
+        let mut unbound = Vec::new();
         let done = std::mem::take(&mut *self.done.lock());
         for Bound { port, address, listener } in done {
-            self.under_way.retain(|(of, tried)| (*of, tried) != (port, &address));
-            let Some(door) = self.doors.get_mut(&port).filter(|door| door.wanted.contains(&address)) else { continue };
+            self.pending.retain(|(of, tried)| (*of, tried) != (port, &address));
+            let Some(bindings) = self.listeners.get_mut(&port).filter(|bindings| bindings.wanted.contains(&address)) else { continue };
             let token = token();
             let listener = listener.and_then(|listener| {
                 listener.set_nonblocking(true)?;
@@ -152,30 +152,30 @@ impl Doors {
             });
             match listener {
                 Ok(listener) => {
-                    door.missed.retain(|missed| *missed != address);
-                    door.open.push((address, token, listener));
-                    self.knocked.insert(token);
+                    bindings.failed_before.retain(|failed_before| *failed_before != address);
+                    bindings.open.push((address, token, listener));
+                    self.ready.insert(token);
                 }
                 Err(error) => {
-                    if !door.missed.contains(&address) {
+                    if !bindings.failed_before.contains(&address) {
                         let Address { host, port } = &address;
                         tracing::error!(%error, "cannot listen at {host}:{port}; it is tried again");
-                        door.missed.push(address);
+                        bindings.failed_before.push(address);
                     }
-                    door.again_at = Some(Instant::now() + BIND_PAUSE);
-                    if door.open.is_empty() && !self.under_way.iter().any(|(of, _)| *of == port) {
-                        shut.push(port);
+                    bindings.retry_at = Some(Instant::now() + BIND_PAUSE);
+                    if bindings.open.is_empty() && !self.pending.iter().any(|(of, _)| *of == port) {
+                        unbound.push(port);
                     }
                 }
             }
         }
-        shut
+        unbound
     }
 
     /// Tries again what could not be had.
     pub(super) fn on_time(&mut self, now: Instant) {
-        let is_due = |door: &mut Door| door.again_at.take_if(|at| *at <= now).is_some();
-        let due = self.doors.iter_mut().filter_map(|(port, door)| is_due(door).then_some(*port));
+        let is_due = |bindings: &mut PortBindings| bindings.retry_at.take_if(|at| *at <= now).is_some();
+        let due = self.listeners.iter_mut().filter_map(|(port, bindings)| is_due(bindings).then_some(*port));
         for port in due.collect::<Vec<_>>() {
             self.bind_missing(port);
         }
@@ -183,11 +183,11 @@ impl Doors {
 
     /// Somebody wants to come in; false if the token is nobody's here.
     pub(super) fn on_ready(&mut self, token: Token) -> bool {
-        let is_door = self.doors.values().any(|door| door.open.iter().any(|(_, of, _)| *of == token));
-        if is_door {
-            self.knocked.insert(token);
+        let is_listener = self.listeners.values().any(|bindings| bindings.open.iter().any(|(_, of, _)| *of == token));
+        if is_listener {
+            self.ready.insert(token);
         }
-        is_door
+        is_listener
     }
 
     /// Whether somebody certainly waits.
@@ -197,18 +197,18 @@ impl Doors {
 
     /// Who has come, but for those who come too many at once.
     pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream, SocketAddr)> {
-        let (mut came, mut again) = (Vec::new(), BTreeSet::new());
+        let (mut accepted, mut again) = (Vec::new(), BTreeSet::new());
         self.has_more = false;
-        if self.knocked.is_empty() {
-            return came;
+        if self.ready.is_empty() {
+            return accepted;
         }
-        let open = self.doors.iter().flat_map(|(port, door)| door.open.iter().map(|(_, of, way)| (*port, *of, way)));
-        for (port, token, listener) in open.filter(|(_, of, _)| self.knocked.contains(of)) {
-            let mut left = ACCEPTED_AT_ONCE_MAX;
+        let open = self.listeners.iter().flat_map(|(port, bindings)| bindings.open.iter().map(|(_, of, way)| (*port, *of, way)));
+        for (port, token, listener) in open.filter(|(_, of, _)| self.ready.contains(of)) {
+            let mut left = ACCEPTS_PER_ITERATION_MAX;
             loop {
                 match listener.accept() {
                     Ok((stream, address)) => {
-                        came.push((port, stream, address));
+                        accepted.push((port, stream, address));
                         left -= 1;
                         if left == 0 {
                             self.has_more = true;
@@ -226,15 +226,15 @@ impl Doors {
                 }
             }
         }
-        self.knocked = again;
-        came
+        self.ready = again;
+        accepted
     }
 }
 
 /// Binds an address: the first that can be, where a name stands for several.
-fn bind(address: &Address, names: &Names) -> io::Result<std::net::TcpListener> {
+fn bind(address: &Address, lookup: &NameLookup) -> io::Result<std::net::TcpListener> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for address in names.look_up(address)? {
+    for address in lookup.look_up(address)? {
         // Compat: Java's wildcard takes both kinds of addresses, where the system knows both.
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
         let first = address.ip().is_unspecified().then(|| listen(everywhere).ok()).flatten();

@@ -1,61 +1,61 @@
 //! Whom an observer connects to: the leader, or one of the followers that serve observers, each in its turn.
 
-use super::addresses::Places;
+use super::addresses::EnsembleAddresses;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Role};
 use rand::seq::SliceRandom;
 use std::time::Duration;
 
 /// Servers to try, in an order of this server's own, so that observers spread over them.
-pub(super) struct Masters {
+pub(super) struct ObserverTargets {
     is_observer: bool,
-    others: Vec<(ServerId, Vec<Address>)>,
+    masters: Vec<(ServerId, Vec<Address>)>,
     next: usize,
     delay_ms: u64,
 }
 
 /// One of them.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Choice {
+pub(super) struct LinkTarget {
     pub(super) server: ServerId,
     pub(super) addresses: Vec<Address>,
     /// To be waited first.
     pub(super) pause: Duration,
 }
 
-impl Masters {
-    pub(super) fn new(places: &Places, delay_ms: u64) -> Self {
-        let mut masters = Self { is_observer: false, others: Vec::new(), next: 0, delay_ms };
-        masters.reconfigure(places);
-        masters
+impl ObserverTargets {
+    pub(super) fn new(addresses: &EnsembleAddresses, delay_ms: u64) -> Self {
+        let mut observer_targets = Self { is_observer: false, masters: Vec::new(), next: 0, delay_ms };
+        observer_targets.reconfigure(addresses);
+        observer_targets
     }
 
     /// Servers are elsewhere, or others.
-    pub(super) fn reconfigure(&mut self, places: &Places) {
-        self.is_observer = places.mine().role == Role::Observer;
-        let mut others = places.observer_masters();
-        let is_new = |other| !self.others.contains(other);
-        if others.len() != self.others.len() || others.iter().any(is_new) {
-            others.shuffle(&mut rand::rng());
-            (self.others, self.next) = (others, 0);
+    pub(super) fn reconfigure(&mut self, addresses: &EnsembleAddresses) {
+        self.is_observer = addresses.own().role == Role::Observer;
+        let mut masters = addresses.observer_masters();
+        let is_new = |master| !self.masters.contains(master);
+        if masters.len() != self.masters.len() || masters.iter().any(is_new) {
+            masters.shuffle(&mut rand::rng());
+            (self.masters, self.next) = (masters, 0);
         }
     }
 
     /// Whom to dial while `leader` leads.
-    pub(super) fn choose(&mut self, leader: ServerId, places: &Places) -> Option<Choice> {
-        if let Some(other) = self.choose_other() {
-            return Some(other);
+    pub(super) fn choose(&mut self, leader: ServerId, addresses: &EnsembleAddresses) -> Option<LinkTarget> {
+        if let Some(master) = self.choose_observer_master() {
+            return Some(master);
         }
         let pause = if self.is_observer { self.pause() } else { Duration::ZERO };
-        Some(Choice { server: leader, addresses: places.quorum_addresses(leader)?, pause })
+        Some(LinkTarget { server: leader, addresses: addresses.quorum_addresses(leader)?, pause })
     }
 
-    fn choose_other(&mut self) -> Option<Choice> {
-        let (server, addresses) = self.others.get(self.next % self.others.len().max(1)).filter(|_| self.is_observer)?;
+    fn choose_observer_master(&mut self) -> Option<LinkTarget> {
+        let (server, addresses) = self.masters.get(self.next % self.masters.len().max(1)).filter(|_| self.is_observer)?;
         let (server, addresses) = (*server, addresses.clone());
-        let is_again = 0 < self.next && self.next.is_multiple_of(self.others.len());
+        let is_again = 0 < self.next && self.next.is_multiple_of(self.masters.len());
         self.next += 1;
-        Some(Choice { server, addresses, pause: if is_again { self.pause() } else { Duration::ZERO } })
+        Some(LinkTarget { server, addresses, pause: if is_again { self.pause() } else { Duration::ZERO } })
     }
 
     fn pause(&self) -> Duration {
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn observers_go_round_and_rest_after_each_round() {
-        let others = (1..=3).map(|id| (ServerId(id), Vec::new())).collect();
-        let mut masters = Masters { is_observer: true, others, next: 0, delay_ms: 1 << 40 };
-        let mut choose = || masters.choose_other().map(|choice| (choice.server.0, choice.pause.is_zero()));
+        let masters = (1..=3).map(|id| (ServerId(id), Vec::new())).collect();
+        let mut observer_targets = ObserverTargets { is_observer: true, masters, next: 0, delay_ms: 1 << 40 };
+        let mut choose = || observer_targets.choose_observer_master().map(|choice| (choice.server.0, choice.pause.is_zero()));
         let expected = [(1, true), (2, true), (3, true), (1, false), (2, true), (3, true), (1, false)];
         for expected in expected {
             assert_eq!(choose(), Some(expected));

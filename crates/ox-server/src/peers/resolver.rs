@@ -2,8 +2,8 @@
 //! until the next one is there.
 
 use super::address_match::AddressMatch;
-use super::commands::Orders;
-use crate::limits::{LOOK_UP_AGAIN, LOOK_UP_FAILED_AGAIN, UNKNOWN_HOSTS_MAX};
+use super::commands::PeerCommands;
+use crate::limits::{LOOKUP_INTERVAL, LOOKUP_RETRY, UNKNOWN_HOSTS_MAX};
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use parking_lot::Mutex;
@@ -17,11 +17,11 @@ type LookUp = dyn Fn(&Address) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
 /// Who knows them.
 #[derive(Clone)]
-pub(super) struct Names(Arc<LookUp>);
+pub(super) struct NameLookup(Arc<LookUp>);
 
-impl Names {
+impl NameLookup {
     /// As the system does it.
-    pub(super) fn of_system() -> Self {
+    pub(super) fn system() -> Self {
         Self(Arc::new(|address| Ok((address.host.as_str(), address.port).to_socket_addrs()?.collect())))
     }
 
@@ -33,15 +33,15 @@ impl Names {
     /// Knows all names, and those that are called "slow" when it is told so.
     #[cfg(test)]
     pub(super) fn slow(found: SocketAddr) -> (Self, std::sync::mpsc::Sender<()>) {
-        let (tell, told) = std::sync::mpsc::channel();
-        let told = parking_lot::Mutex::new(told);
+        let (release, released) = std::sync::mpsc::channel();
+        let released = parking_lot::Mutex::new(released);
         let look_up = move |address: &Address| {
             if address.host == "slow" {
-                told.lock().recv_timeout(std::time::Duration::from_secs(60)).map_err(io::Error::other)?;
+                released.lock().recv_timeout(std::time::Duration::from_secs(60)).map_err(io::Error::other)?;
             }
             Ok(vec![SocketAddr::new(found.ip(), address.port)])
         };
-        (Self(Arc::new(look_up)), tell)
+        (Self(Arc::new(look_up)), release)
     }
 }
 
@@ -49,7 +49,7 @@ impl Names {
 struct Host {
     /// The result of the last look-up that succeeded, without ports. An IPv6 address may have a scope.
     addresses: Vec<SocketAddr>,
-    asked: Option<Instant>,
+    started: Option<Instant>,
     /// When the last look-up failed, if it did.
     failed: Option<Instant>,
     is_pending: bool,
@@ -59,8 +59,8 @@ impl Host {
     /// Whether it is looked up again. Only a member's failed look-up is repeated soon: unknown servers may name any host.
     fn is_stale(&self, is_member: bool, now: Instant) -> bool {
         let (since, limit) = match self.failed {
-            Some(failed) if is_member => (Some(failed), LOOK_UP_FAILED_AGAIN),
-            _ => (self.asked, LOOK_UP_AGAIN),
+            Some(failed) if is_member => (Some(failed), LOOKUP_RETRY),
+            _ => (self.started, LOOKUP_INTERVAL),
         };
         since.is_none_or(|since| limit <= now.saturating_duration_since(since))
     }
@@ -71,8 +71,8 @@ type Found = (String, Vec<SocketAddr>);
 
 /// The results of look-ups, refreshed in the background while they are used.
 pub(super) struct Resolver {
-    orders: Arc<Orders>,
-    names: Names,
+    commands: Arc<PeerCommands>,
+    lookup: NameLookup,
     hosts: BTreeMap<String, Host>,
     /// Hosts of configured members; results for others are forgotten.
     members: BTreeSet<String>,
@@ -81,9 +81,9 @@ pub(super) struct Resolver {
 }
 
 impl Resolver {
-    pub(super) fn new(orders: Arc<Orders>, names: Names) -> Self {
+    pub(super) fn new(commands: Arc<PeerCommands>, lookup: NameLookup) -> Self {
         let (hosts, members, hosts_by_member) = (BTreeMap::new(), BTreeSet::new(), BTreeMap::new());
-        Self { orders, names, hosts, members, hosts_by_member, done: Arc::default() }
+        Self { commands, lookup, hosts, members, hosts_by_member, done: Arc::default() }
     }
 
     /// Looks up the hosts of configured members.
@@ -140,14 +140,14 @@ impl Resolver {
         }
         let known = self.hosts.entry(host.to_owned()).or_default();
         if !known.is_pending && known.is_stale(is_member, now) {
-            (known.asked, known.failed, known.is_pending) = (Some(now), None, true);
-            let (done, orders, names, host) =
-                (Arc::clone(&self.done), Arc::clone(&self.orders), self.names.clone(), host.to_owned());
+            (known.started, known.failed, known.is_pending) = (Some(now), None, true);
+            let (done, commands, lookup, host) =
+                (Arc::clone(&self.done), Arc::clone(&self.commands), self.lookup.clone(), host.to_owned());
             let work = move || {
-                let found = names.look_up(&Address { host: host.clone(), port: 0 }).unwrap_or_default();
+                let found = lookup.look_up(&Address { host: host.clone(), port: 0 }).unwrap_or_default();
                 let found = found.into_iter().map(canonical).collect();
                 done.lock().push((host, found));
-                orders.wake();
+                commands.wake();
             };
             if let Err(error) = std::thread::Builder::new().name("resolve".to_owned()).spawn(work) {
                 tracing::error!(%error, "cannot start a thread to look up a name");
@@ -171,7 +171,7 @@ impl Resolver {
             }
         }
         let is_recent =
-            |known: &Host| known.asked.is_some_and(|asked| now.saturating_duration_since(asked) < 2 * LOOK_UP_AGAIN);
+            |known: &Host| known.started.is_some_and(|started| now.saturating_duration_since(started) < 2 * LOOKUP_INTERVAL);
         self.hosts.retain(|host, known| self.members.contains(host) || known.is_pending || is_recent(known));
     }
 }
@@ -192,9 +192,9 @@ mod tests {
     use std::net::SocketAddrV6;
     use std::time::Duration;
 
-    fn resolver(names: Names) -> Resolver {
+    fn resolver(lookup: NameLookup) -> Resolver {
         let poll = mio::Poll::new().unwrap();
-        Resolver::new(Arc::new(Orders::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap())), names)
+        Resolver::new(Arc::new(PeerCommands::new(mio::Waker::new(poll.registry(), mio::Token(0)).unwrap())), lookup)
     }
 
     fn members<const N: usize>(hosts: [(i64, &[&str]); N]) -> BTreeMap<ServerId, BTreeSet<String>> {
@@ -213,21 +213,21 @@ mod tests {
 
     #[test]
     fn member_addresses_are_literals_and_the_results_of_look_ups() {
-        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
-        let (mut resolver, now) = (resolver(names), Instant::now());
+        let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(lookup), Instant::now());
         resolver.set_members(members([(1, &["slow", "10.0.0.2"]), (2, &["::1"])]), now);
         let is = |resolver: &mut Resolver, ip: &str| resolver.is_member(ip.parse().unwrap(), now);
         assert!(is(&mut resolver, "10.0.0.2") && is(&mut resolver, "::1") && is(&mut resolver, "::ffff:10.0.0.2"));
         assert!(!is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
-        tell.send(()).unwrap();
+        release.send(()).unwrap();
         wait(&mut resolver, now);
         assert!(is(&mut resolver, "10.0.0.1") && !is(&mut resolver, "10.0.0.3"));
     }
 
     #[test]
     fn address_match_follows_the_configuration_and_the_look_ups() {
-        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
-        let (mut resolver, now) = (resolver(names), Instant::now());
+        let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(lookup), Instant::now());
         resolver.set_members(members([(1, &["slow"]), (2, &["10.0.0.2", "::1"]), (3, &["10.0.0.1"])]), now);
         let of = |resolver: &Resolver, server, ip: &str| resolver.address_match(ServerId(server), ip.parse().unwrap());
         for (server, ip, expected) in [
@@ -241,7 +241,7 @@ mod tests {
         ] {
             assert_eq!(of(&resolver, server, ip), expected, "{server} at {ip}");
         }
-        tell.send(()).unwrap();
+        release.send(()).unwrap();
         wait(&mut resolver, now);
         assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::Server, "its name is known now");
         assert_eq!(of(&resolver, 3, "10.0.0.1"), AddressMatch::Server, "both share a host");
@@ -251,22 +251,22 @@ mod tests {
 
     #[test]
     fn look_ups_are_repeated_seldom_and_results_stay_meanwhile() {
-        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
-        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, mut now) = (resolver(lookup), Instant::now());
         assert_eq!(resolver.look_up("slow", now), None);
-        tell.send(()).unwrap();
+        release.send(()).unwrap();
         wait(&mut resolver, now);
         let found = Some(vec!["10.0.0.1:0".parse().unwrap()]);
         for _ in 0..10 {
             assert_eq!(resolver.look_up("slow", now), found);
             assert!(!resolver.hosts["slow"].is_pending);
         }
-        now += LOOK_UP_AGAIN;
+        now += LOOKUP_INTERVAL;
         assert_eq!(resolver.look_up("slow", now), found, "while it is looked up again");
         assert!(resolver.hosts["slow"].is_pending);
-        tell.send(()).unwrap();
+        release.send(()).unwrap();
         wait(&mut resolver, now);
-        resolver.take(now + 2 * LOOK_UP_AGAIN);
+        resolver.take(now + 2 * LOOKUP_INTERVAL);
         assert!(resolver.hosts.is_empty(), "it is in no configuration");
     }
 
@@ -274,8 +274,8 @@ mod tests {
     fn scope_of_an_address_is_kept() {
         let scoped = SocketAddrV6::new("fe80::1".parse().unwrap(), 0, 0, 3);
         let mapped = SocketAddrV6::new("::ffff:10.0.0.1".parse().unwrap(), 0, 0, 0);
-        let names = Names(Arc::new(move |_| Ok(vec![scoped.into(), mapped.into()])));
-        let (mut resolver, now) = (resolver(names), Instant::now());
+        let lookup = NameLookup(Arc::new(move |_| Ok(vec![scoped.into(), mapped.into()])));
+        let (mut resolver, now) = (resolver(lookup), Instant::now());
         assert_eq!(resolver.look_up("fe80::1%eth0", now), None);
         wait(&mut resolver, now);
         let found = vec![scoped.into(), "10.0.0.1:0".parse().unwrap()];
@@ -286,36 +286,36 @@ mod tests {
     fn failed_look_up_of_a_member_is_repeated_soon() {
         let is_up = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let can = Arc::clone(&is_up);
-        let names = Names(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
+        let lookup = NameLookup(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
             true => Ok(vec!["10.0.0.1:0".parse().unwrap()]),
             false => Err(io::ErrorKind::NotFound.into()),
         }));
-        let (mut resolver, mut now) = (resolver(names), Instant::now());
+        let (mut resolver, mut now) = (resolver(lookup), Instant::now());
         assert_eq!(resolver.look_up("unknown", now), None);
         wait(&mut resolver, now);
-        assert_eq!(resolver.look_up("unknown", now + LOOK_UP_FAILED_AGAIN), Some(Vec::new()));
+        assert_eq!(resolver.look_up("unknown", now + LOOKUP_RETRY), Some(Vec::new()));
         assert!(!resolver.hosts["unknown"].is_pending, "any host can name it");
         resolver.set_members(members([(1, &["host"])]), now);
         assert_eq!(resolver.look_up("host", now), None);
-        now += LOOK_UP_AGAIN; // the look-up itself takes long
+        now += LOOKUP_INTERVAL; // the look-up itself takes long
         wait(&mut resolver, now);
         is_up.store(true, std::sync::atomic::Ordering::Relaxed);
-        assert_eq!(resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN / 2), Some(Vec::new()));
+        assert_eq!(resolver.look_up("host", now + LOOKUP_RETRY / 2), Some(Vec::new()));
         assert!(!resolver.hosts["host"].is_pending);
-        now += LOOK_UP_FAILED_AGAIN;
+        now += LOOKUP_RETRY;
         assert_eq!(resolver.look_up("host", now), None);
         wait(&mut resolver, now);
-        let found = resolver.look_up("host", now + LOOK_UP_FAILED_AGAIN);
+        let found = resolver.look_up("host", now + LOOKUP_RETRY);
         assert_eq!(found, Some(vec!["10.0.0.1:0".parse().unwrap()]));
         assert!(!resolver.hosts["host"].is_pending, "it has succeeded");
     }
 
     #[test]
     fn unknown_hosts_are_bounded() {
-        let (names, tell) = Names::slow("10.0.0.1:0".parse().unwrap());
-        let (mut resolver, now) = (resolver(names), Instant::now());
+        let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
+        let (mut resolver, now) = (resolver(lookup), Instant::now());
         let pending = (0..1_000).filter(|number| resolver.look_up(&format!("host-{number}"), now).is_none()).count();
         assert!(pending <= UNKNOWN_HOSTS_MAX && resolver.hosts.len() <= UNKNOWN_HOSTS_MAX);
-        drop(tell);
+        drop(release);
     }
 }

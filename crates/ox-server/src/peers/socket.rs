@@ -76,11 +76,11 @@ impl Socket {
 
     /// Appends what is there to `input`, up to about `max` bytes in it, by way of `desk`. False if there may be more. The
     /// end of the stream is an error.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, desk: &mut [u8]) -> io::Result<bool> {
+    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, buffer: &mut [u8]) -> io::Result<bool> {
         while input.len() < max {
-            match self.stream.read(desk) {
+            match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => input.extend_from_slice(&desk[..count]),
+                Ok(count) => input.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),

@@ -1,14 +1,14 @@
 //! The replica thread of a member: what other servers and the disk say goes in, what they shall do comes out.
 
 use super::ReplicaLoop;
-use super::log_diff_reads::Lookups;
-use super::role_log::Journal;
+use super::log_diff_reads::LogDiffReads;
+use super::role_log::RoleLog;
 use crate::inbox::Input;
-use crate::limits::{LINK_PIECE_BYTES, LINK_UNSAID_BYTES};
+use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
 use crate::log_writer::{Job, Report};
 use crate::member_setup::show_config;
-use crate::peers::{Command, Event, Heard, Orders, Packets};
-use crate::reconfig::{ConfigChange, put_in_force};
+use crate::peers::{PeerCommand, PeerEvent, LatestVote, PeerCommands, Packets};
+use crate::reconfig::{ConfigChange, activate};
 use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
@@ -20,34 +20,34 @@ use std::sync::Arc;
 
 /// Packets of a link that are not taken yet, with the bytes that each batch holds.
 #[derive(Default)]
-struct Waiting {
+struct QueuedPackets {
     messages: VecDeque<Message>,
     batches: VecDeque<(usize, usize)>,
 }
 
 /// The way to other servers.
-pub(super) struct PeerLines {
-    orders: Arc<Orders>,
-    waiting: BTreeMap<LinkId, Waiting>,
-    lookups: Lookups<Box<StoredHistory>>,
+pub(super) struct PeerChannel {
+    commands: Arc<PeerCommands>,
+    waiting: BTreeMap<LinkId, QueuedPackets>,
+    log_diff_reads: LogDiffReads<Box<StoredHistory>>,
     /// Bytes of packets that were dealt with, for the peers thread to know.
     consumed: BTreeMap<LinkId, usize>,
-    journal: Journal,
+    role_log: RoleLog,
 }
 
-impl PeerLines {
-    pub(super) fn new(orders: Arc<Orders>, shared: Arc<Shared>) -> Self {
+impl PeerChannel {
+    pub(super) fn new(commands: Arc<PeerCommands>, shared: Arc<Shared>) -> Self {
         let (waiting, consumed) = (BTreeMap::new(), BTreeMap::new());
-        Self { orders, waiting, lookups: Lookups::default(), consumed, journal: Journal::new(shared) }
+        Self { commands, waiting, log_diff_reads: LogDiffReads::default(), consumed, role_log: RoleLog::new(shared) }
     }
 }
 
 impl ReplicaLoop {
     /// Takes in what the disk has done and what other servers say.
-    pub(super) fn hear_peers(&mut self, now: Now, input: &mut Input) {
+    pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input) {
         let me = self.me();
         let Some(peers) = &mut self.peers else { return };
-        input.durable.into_iter().for_each(|zxid| peers.journal.durable(me, zxid, now.wall_ms));
+        input.durable.into_iter().for_each(|zxid| peers.role_log.durable(me, zxid, now.wall_ms));
         for Report { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
@@ -58,45 +58,45 @@ impl ReplicaLoop {
         }
         input.config_stored.into_iter().for_each(|version| self.replica.on_config_stored(version));
         for event in std::mem::take(&mut input.peers) {
-            self.hear(now, event);
+            self.on_peer_event(now, event);
         }
-        for (from, Heard { note, config }) in std::mem::take(&mut input.heard) {
+        for (from, LatestVote { note, config }) in std::mem::take(&mut input.votes) {
             config.into_iter().for_each(|config| self.replica.on_config(now, from, config));
             self.replica.on_notification(now, from, note);
         }
         self.take_packets(now);
-        self.settle(now);
+        self.process_effects(now);
     }
 
     fn me(&self) -> ServerId {
         self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server)
     }
 
-    fn hear(&mut self, now: Now, event: Event) {
+    fn on_peer_event(&mut self, now: Now, event: PeerEvent) {
         match event {
-            Event::Election(server, link) => self.replica.on_election_link(now, server, link),
-            Event::Dialed(leader, link) => self.replica.on_dialed(now, leader, link),
-            Event::Linked(link) => self.replica.on_link(now, link),
-            Event::CannotListen => self.replica.step_down(now, Reason::CannotListen),
-            Event::Gone(link) => {
+            PeerEvent::Election(server, link) => self.replica.on_election_link(now, server, link),
+            PeerEvent::Dialed(leader, link) => self.replica.on_dialed(now, leader, link),
+            PeerEvent::LearnerConnected(link) => self.replica.on_link(now, link),
+            PeerEvent::CannotListen => self.replica.step_down(now, Reason::CannotListen),
+            PeerEvent::LinkClosed(link) => {
                 self.take_packets(now); // what was said before it went counts
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
-            Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
-            Event::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
-            Event::LookedUp(link, below, mut found) => {
+            PeerEvent::Progress(link, moved) => self.replica.on_progress(now, link, moved),
+            PeerEvent::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
+            PeerEvent::LogDiffRead(link, below, mut found) => {
                 let below = found.is_some().then_some(below);
-                self.peers.iter_mut().for_each(|peers| peers.lookups.end(link, found.take()));
+                self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.end(link, found.take()));
                 self.replica.on_looked_up(now, link, below);
             }
-            Event::Loaded(link, state) => {
+            PeerEvent::SnapshotLoaded(link, state) => {
                 self.take_packets(now);
                 if self.replica.is_loading(link) {
                     self.replica.on_loaded(now, *state);
                 }
             }
-            Event::Messages(link, messages, bytes) => {
+            PeerEvent::Messages(link, messages, bytes) => {
                 if let Some(peers) = &mut self.peers {
                     let waiting = peers.waiting.entry(link).or_default();
                     waiting.batches.push_back((messages.len(), bytes));
@@ -110,9 +110,9 @@ impl ReplicaLoop {
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
             peers.waiting.remove(&link);
-            peers.lookups.forget(link);
+            peers.log_diff_reads.forget(link);
             peers.consumed.remove(&link);
-            peers.journal.gone(link);
+            peers.role_log.link_closed(link);
         }
     }
 
@@ -125,14 +125,14 @@ impl ReplicaLoop {
             {
                 self.replica.on_message(now, link, message);
                 if self.replica.log_is_full() {
-                    self.settle(now);
+                    self.process_effects(now);
                 }
             }
         }
     }
 
     fn next_packet(&mut self, now: Now, link: LinkId) -> Option<Message> {
-        let PeerLines { waiting, consumed, journal, .. } = self.peers.as_mut()?;
+        let PeerChannel { waiting, consumed, role_log, .. } = self.peers.as_mut()?;
         let waiting = waiting.get_mut(&link)?;
         let message = waiting.messages.pop_front()?;
         if let Some((left, bytes)) = waiting.batches.front_mut() {
@@ -142,12 +142,12 @@ impl ReplicaLoop {
                 waiting.batches.pop_front();
             }
         }
-        journal.heard(link, &message, now.wall_ms);
+        role_log.received(link, &message, now.wall_ms);
         Some(message)
     }
 
     /// Does what the ensemble asks for.
-    pub(super) fn settle(&mut self, now: Now) {
+    pub(super) fn process_effects(&mut self, now: Now) {
         if self.peers.is_none() {
             return;
         }
@@ -157,65 +157,65 @@ impl ReplicaLoop {
             self.post();
         }
         self.hand_over_log();
-        self.perform(now);
+        self.dispatch_effects(now);
         if let Some(peers) = &mut self.peers {
-            peers.journal.look_at(&self.replica);
+            peers.role_log.update(&self.replica);
         }
     }
 
     /// Passes effects on: to the disk, and to the peers thread.
-    pub(super) fn perform(&mut self, now: Now) {
+    pub(super) fn dispatch_effects(&mut self, now: Now) {
         let effects = self.replica.take_effects();
-        let unsaid = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
-        if effects.is_empty() && unsaid < LINK_UNSAID_BYTES {
+        let suppressed = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
+        if effects.is_empty() && suppressed < LINK_CONSUMED_REPORT_BYTES {
             return;
         }
         let me = self.me();
-        let mut orders = Gathered::default();
+        let mut batch = CommandBatch::default();
         for effect in effects {
-            let Some(PeerLines { journal, .. }) = &mut self.peers else { return };
+            let Some(PeerChannel { role_log, .. }) = &mut self.peers else { return };
             match effect {
                 Effect::Send(link, message) => {
-                    journal.says(link, &message, now.wall_ms);
-                    orders.send(link, &message);
+                    role_log.sending(link, &message, now.wall_ms);
+                    batch.send(link, &message);
                 }
-                Effect::Notify(to, note) => orders.push(Command::Notify(to, note)),
+                Effect::Notify(to, note) => batch.push(PeerCommand::Notify(to, note)),
                 Effect::Dial(leader) => {
-                    journal.elected(leader, self.replica.peer_state().unwrap_or(PeerState::Looking));
-                    orders.push(Command::Dial(leader));
+                    role_log.elected(leader, self.replica.peer_state().unwrap_or(PeerState::Looking));
+                    batch.push(PeerCommand::Dial(leader));
                 }
                 Effect::SendSnapshot(link) => {
-                    journal.sends_state(link);
-                    self.peers.iter_mut().for_each(|peers| peers.lookups.forget(link));
-                    orders.push(Command::Snapshot(link, self.shared.state.read().freeze()));
+                    role_log.sending_snapshot(link);
+                    self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.forget(link));
+                    batch.push(PeerCommand::Snapshot(link, self.shared.state.read().freeze()));
                 }
-                Effect::LookUp(link, search) => self.look_up(link, search),
+                Effect::LookUp(link, search) => self.read_log_diff(link, search),
                 Effect::SendStored(link) => {
-                    let found = self.peers.as_mut().and_then(|peers| peers.lookups.take(link));
+                    let found = self.peers.as_mut().and_then(|peers| peers.log_diff_reads.take(link));
                     // Without it the link is gone, or has to go: what was announced must not be left out.
-                    orders.push(found.map_or(Command::Close(link), |found| Command::Stored(link, found)));
+                    batch.push(found.map_or(PeerCommand::Close(link), |found| PeerCommand::LogDiff(link, found)));
                 }
                 Effect::Close(link) => {
                     self.forget(link);
-                    orders.push(Command::Close(link));
+                    batch.push(PeerCommand::Close(link));
                 }
-                Effect::Disk(job) => self.give_job(job),
+                Effect::Disk(job) => self.push_disk_job(job),
                 Effect::Listen => {
-                    journal.elected(me, PeerState::Leading);
-                    orders.push(Command::Listen(true));
+                    role_log.elected(me, PeerState::Leading);
+                    batch.push(PeerCommand::Listen(true));
                 }
-                Effect::ServeObservers => orders.push(Command::ServeObservers),
+                Effect::ServeObservers => batch.push(PeerCommand::ServeObservers),
                 Effect::Looking => {
-                    journal.looking();
-                    orders.push(Command::Listen(false));
+                    role_log.looking();
+                    batch.push(PeerCommand::Listen(false));
                 }
                 Effect::Leave(reason) => {
-                    journal.left(&reason);
-                    orders.push(Command::Listen(false));
+                    role_log.stepped_down(&reason);
+                    batch.push(PeerCommand::Listen(false));
                 }
-                Effect::Seen(ensemble) => self.see_config(ensemble).into_iter().for_each(|order| orders.push(order)),
+                Effect::Seen(ensemble) => self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command)),
                 Effect::Activate(ensemble, _) => {
-                    self.activate_config(&ensemble).into_iter().for_each(|order| orders.push(order));
+                    self.config_committed(&ensemble).into_iter().for_each(|command| batch.push(command));
                 }
                 Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
@@ -223,32 +223,32 @@ impl ReplicaLoop {
         }
         if let Some(peers) = &mut self.peers {
             let consumed = std::mem::take(&mut peers.consumed);
-            consumed.into_iter().for_each(|(link, bytes)| orders.push(Command::Consumed(link, bytes)));
-            peers.orders.give(orders.commands);
+            consumed.into_iter().for_each(|(link, bytes)| batch.push(PeerCommand::Consumed(link, bytes)));
+            peers.commands.send(batch.commands);
         }
     }
 
     /// Another configuration may follow, or none.
-    fn see_config(&self, ensemble: Arc<Ensemble>) -> Option<Command> {
+    fn config_proposed(&self, ensemble: Arc<Ensemble>) -> Option<PeerCommand> {
         let committed = self.shared.ensemble.read().clone()?;
         let is_newer = committed.version() < ensemble.version();
         self.log.push_config(if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept });
-        Some(Command::Config(committed, is_newer.then_some(ensemble)))
+        Some(PeerCommand::Config(committed, is_newer.then_some(ensemble)))
     }
 
     /// A configuration is in force.
-    fn activate_config(&self, ensemble: &Arc<Ensemble>) -> Option<Command> {
-        put_in_force(&self.shared, ensemble, self.replica.is_serving());
+    fn config_committed(&self, ensemble: &Arc<Ensemble>) -> Option<PeerCommand> {
+        activate(&self.shared, ensemble, self.replica.is_serving());
         let pending =
             self.replica.as_peer()?.configs().pending().filter(|pending| ensemble.version() < pending.version());
         let pending = pending.cloned();
         self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
-        Some(Command::Config(Arc::clone(ensemble), pending))
+        Some(PeerCommand::Config(Arc::clone(ensemble), pending))
     }
 
     /// Looks into the stored log, on a thread of its own: that may take a while.
-    fn look_up(&mut self, link: LinkId, Search { after, below, continues }: Search) {
-        self.peers.iter_mut().for_each(|peers| peers.lookups.begin(link));
+    fn read_log_diff(&mut self, link: LinkId, Search { after, below, continues }: Search) {
+        self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.begin(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
         let factor = if continues { f64::INFINITY } else { factor };
@@ -257,15 +257,15 @@ impl ReplicaLoop {
                 tracing::warn!(%error, "the stored log cannot be read for a learner; it gets the state");
                 None
             });
-            shared.inbox.put(|input| input.peers.push(Event::LookedUp(link, below, found.map(Box::new))));
+            shared.inbox.put(|input| input.peers.push(PeerEvent::LogDiffRead(link, below, found.map(Box::new))));
         };
         if let Err(error) = std::thread::Builder::new().name("history".to_owned()).spawn(look) {
             tracing::error!(%error, "cannot start a thread to read the log with");
-            self.shared.inbox.put(|input| input.peers.push(Event::LookedUp(link, below, None)));
+            self.shared.inbox.put(|input| input.peers.push(PeerEvent::LogDiffRead(link, below, None)));
         }
     }
 
-    fn give_job(&mut self, job: DiskJob) {
+    fn push_disk_job(&mut self, job: DiskJob) {
         let job = match job {
             DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
             DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
@@ -285,29 +285,29 @@ impl ReplicaLoop {
 
 /// Orders in the making. Packets for a link go together, unless something else lies between them.
 #[derive(Default)]
-struct Gathered {
-    commands: Vec<Command>,
+struct CommandBatch {
+    commands: Vec<PeerCommand>,
     /// Where packets for a link can be added.
     open: Vec<(LinkId, usize)>,
 }
 
-impl Gathered {
+impl CommandBatch {
     fn send(&mut self, link: LinkId, message: &Message) {
         let open = self.open.iter().find(|(of, _)| *of == link);
         let at = open.map_or(self.commands.len(), |(_, at)| *at);
-        let is_full = |command: &Command| matches!(command, Command::Send(_, of) if LINK_PIECE_BYTES <= of.bytes.len());
+        let is_full = |command: &PeerCommand| matches!(command, PeerCommand::Send(_, of) if LINK_CHUNK_BYTES <= of.bytes.len());
         let at = if self.commands.get(at).is_some_and(is_full) { self.commands.len() } else { at };
         if at == self.commands.len() {
             self.open.retain(|(of, _)| *of != link);
             self.open.push((link, at));
-            self.commands.push(Command::Send(link, Packets::default()));
+            self.commands.push(PeerCommand::Send(link, Packets::default()));
         }
-        if let Command::Send(_, packets) = &mut self.commands[at] {
+        if let PeerCommand::Send(_, packets) = &mut self.commands[at] {
             packets.put(message);
         }
     }
 
-    fn push(&mut self, command: Command) {
+    fn push(&mut self, command: PeerCommand) {
         self.open.clear();
         self.commands.push(command);
     }

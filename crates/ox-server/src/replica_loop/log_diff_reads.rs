@@ -4,15 +4,15 @@ use ox_zab::LinkId;
 use std::collections::BTreeMap;
 
 /// What is found, by link; none while it is looked for.
-pub(super) struct Lookups<History>(BTreeMap<LinkId, Option<History>>);
+pub(super) struct LogDiffReads<History>(BTreeMap<LinkId, Option<History>>);
 
-impl<History> Default for Lookups<History> {
+impl<History> Default for LogDiffReads<History> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<History> Lookups<History> {
+impl<History> LogDiffReads<History> {
     /// A log is looked into.
     pub(super) fn begin(&mut self, link: LinkId) {
         self.0.insert(link, None);
@@ -53,33 +53,33 @@ mod tests {
 
     #[test]
     fn what_is_found_is_taken_once() {
-        let mut lookups = Lookups::default();
-        lookups.begin(LINK);
-        assert!(lookups.take(LINK).is_none(), "it is still looked for");
-        lookups.begin(LINK);
+        let mut log_diff_reads = LogDiffReads::default();
+        log_diff_reads.begin(LINK);
+        assert!(log_diff_reads.take(LINK).is_none(), "it is still looked for");
+        log_diff_reads.begin(LINK);
         let (history, is_kept) = found();
-        lookups.end(LINK, history);
-        assert!(lookups.take(LINK).is_some() && lookups.take(LINK).is_none());
+        log_diff_reads.end(LINK, history);
+        assert!(log_diff_reads.take(LINK).is_some() && log_diff_reads.take(LINK).is_none());
         assert!(is_kept.upgrade().is_none());
-        lookups.begin(LINK);
-        lookups.end(LINK, None);
-        assert!(lookups.0.is_empty());
+        log_diff_reads.begin(LINK);
+        log_diff_reads.end(LINK, None);
+        assert!(log_diff_reads.0.is_empty());
     }
 
     #[test]
     fn who_goes_away_leaves_nothing() {
-        let mut lookups = Lookups::default();
+        let mut log_diff_reads = LogDiffReads::default();
         for goes_first in [true, false] {
-            lookups.begin(LINK);
+            log_diff_reads.begin(LINK);
             let (history, is_kept) = found();
             if goes_first {
-                lookups.forget(LINK);
+                log_diff_reads.forget(LINK);
             }
-            lookups.end(LINK, history);
+            log_diff_reads.end(LINK, history);
             if !goes_first {
-                lookups.forget(LINK);
+                log_diff_reads.forget(LINK);
             }
-            assert!(is_kept.upgrade().is_none() && lookups.0.is_empty(), "gone first: {goes_first}");
+            assert!(is_kept.upgrade().is_none() && log_diff_reads.0.is_empty(), "gone first: {goes_first}");
         }
     }
 }

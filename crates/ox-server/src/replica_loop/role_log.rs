@@ -13,17 +13,17 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// An election that takes so long does not end by itself.
-const LONG: Duration = Duration::from_secs(10);
+const LONG_ELECTION: Duration = Duration::from_secs(10);
 /// Between two reminders of that.
-const REMIND_EVERY: Duration = Duration::from_secs(60);
+const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
-pub(super) struct Journal {
+pub(super) struct RoleLog {
     shared: Arc<Shared>,
     /// Since when there is no leader, or none that serves.
-    unserved_since: Instant,
+    unavailable_since: Instant,
     /// Since when one is looked for.
     looking_since: Option<Instant>,
-    reminded_at: Option<Instant>,
+    warned_at: Option<Instant>,
     elected_at: Instant,
     is_serving: bool,
     is_read_only: bool,
@@ -34,15 +34,15 @@ pub(super) struct Journal {
     latency: Latency,
 }
 
-impl Journal {
+impl RoleLog {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let now = Instant::now();
         let acks_timed_every = shared.config.member.as_ref().map_or(0, |member| member.acks_timed_every);
         Self {
             shared,
-            unserved_since: now,
+            unavailable_since: now,
             looking_since: None,
-            reminded_at: None,
+            warned_at: None,
             elected_at: now,
             is_serving: false,
             is_read_only: false,
@@ -55,10 +55,10 @@ impl Journal {
     pub(super) fn looking(&mut self) {
         tracing::info!("LOOKING");
         self.shared.metrics.looking_count.add(1);
-        (self.looking_since, self.reminded_at) = (Some(Instant::now()), None);
+        (self.looking_since, self.warned_at) = (Some(Instant::now()), None);
         self.learners.clear();
         self.syncing.clear();
-        self.latency.forget();
+        self.latency.reset();
     }
 
     /// Somebody was elected. A leader is dialled more than once; that is no news.
@@ -77,30 +77,30 @@ impl Journal {
     }
 
     /// Looks whether clients are served now, or not any more.
-    pub(super) fn look_at(&mut self, replica: &Replica) {
+    pub(super) fn update(&mut self, replica: &Replica) {
         if replica.is_read_only() != self.is_read_only {
             self.is_read_only = !self.is_read_only;
             let what = if self.is_read_only { "started" } else { "stopped" };
             tracing::info!("Read-only server {what}");
         }
         if let Some(peer) = replica.as_peer() {
-            self.remind(peer);
+            self.warn_long_election(peer);
         }
         if replica.is_serving() == self.is_serving {
             return;
         }
         self.is_serving = !self.is_serving;
         if !self.is_serving {
-            self.unserved_since = Instant::now();
+            self.unavailable_since = Instant::now();
             return;
         }
         let Some(peer) = replica.as_peer() else { return };
         let (metrics, sync_ms) = (&self.shared.metrics, super::elapsed_ms(self.elected_at));
-        let unserved_ms = super::elapsed_ms(self.unserved_since);
-        metrics.unavailable_time.note(unserved_ms, 1);
+        let unavailable_ms = super::elapsed_ms(self.unavailable_since);
+        metrics.unavailable_time.note(unavailable_ms, 1);
         let state = match peer.state() {
             PeerState::Leading => {
-                metrics.leader_unavailable_time.note(unserved_ms, 1);
+                metrics.leader_unavailable_time.note(unavailable_ms, 1);
                 self.shared.stats.leads_since_ms.store(self.shared.clock.mono_ms(), Relaxed);
                 "leading"
             }
@@ -114,18 +114,18 @@ impl Journal {
             }
         };
         let (epoch, leader) = (peer.epochs().current, peer.leader_id().map_or(-1, |leader| leader.0));
-        tracing::info!(leader, %epoch, sync_ms, unserved_ms, "Peer state changed: {state} - broadcast");
+        tracing::info!(leader, %epoch, sync_ms, unavailable_ms, "Peer state changed: {state} - broadcast");
     }
 
     /// Says what an election that does not end is waiting for, and what an operator can do about it.
-    fn remind(&mut self, peer: &Peer) {
-        let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG <= *looking) else {
+    fn warn_long_election(&mut self, peer: &Peer) {
+        let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG_ELECTION <= *looking) else {
             return;
         };
-        if self.reminded_at.is_some_and(|at| at.elapsed() < REMIND_EVERY) {
+        if self.warned_at.is_some_and(|at| at.elapsed() < WARN_INTERVAL) {
             return;
         }
-        self.reminded_at = Some(Instant::now());
+        self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
         if peer.standing() == Standing::History || peer.kind() == LearnerKind::Observer {
             tracing::warn!(looking_s, "no leader yet: too few servers can be reached and vote");
@@ -145,7 +145,7 @@ impl Journal {
         }
     }
 
-    pub(super) fn left(&mut self, reason: &Reason) {
+    pub(super) fn stepped_down(&mut self, reason: &Reason) {
         self.elected_at = Instant::now(); // the next leader need not be elected: a configuration may name it
         let why = match reason {
             Reason::LinkLost => "the connection to the leader is gone".to_owned(),
@@ -171,7 +171,7 @@ impl Journal {
     }
 
     /// The leader, or a learner, has said something.
-    pub(super) fn heard(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
+    pub(super) fn received(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Hello { server, kind, accepted, .. } => {
@@ -183,19 +183,19 @@ impl Journal {
             Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
             Message::Proposal(txn) => {
                 metrics.learner_proposal_received_count.add(1);
-                self.latency.hears(txn, wall_ms, metrics);
+                self.latency.on_proposal_received(txn, wall_ms, metrics);
             }
             Message::Commit(zxid) | Message::CommitAndActivate(zxid, _) => {
                 metrics.learner_commit_received_count.add(1);
-                self.latency.hears_commit(*zxid, wall_ms, metrics);
+                self.latency.on_commit_received(*zxid, wall_ms, metrics);
             }
             Message::Commits(run) => {
                 metrics.learner_commit_received_count.add(run.count());
-                self.latency.hears_commit(run.last, wall_ms, metrics);
+                self.latency.on_commit_received(run.last, wall_ms, metrics);
             }
             Message::Inform(txn) | Message::InformAndActivate(txn, _) => {
                 metrics.learner_commit_received_count.add(1);
-                self.latency.is_informed(txn, wall_ms, metrics);
+                self.latency.on_inform_received(txn, wall_ms, metrics);
             }
             Message::Ack(zxid) => self.acked(link, Run::from(*zxid), wall_ms),
             Message::Acks(run) => self.acked(link, *run, wall_ms),
@@ -207,49 +207,49 @@ impl Journal {
     /// These are durable at a learner.
     fn acked(&mut self, link: LinkId, run: Run, wall_ms: i64) {
         self.syncing.remove(&link);
-        for ms in self.latency.are_acked(run, wall_ms) {
-            let figure = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
-            figure.iter().for_each(|figure| figure.note(ms, 1));
+        for ms in self.latency.acked_ages(run, wall_ms) {
+            let metric = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
+            metric.iter().for_each(|metric| metric.note(ms, 1));
         }
     }
 
     /// Everything up to here is durable here.
     pub(super) fn durable(&mut self, me: ServerId, zxid: Zxid, wall_ms: i64) {
-        for ms in self.latency.are_durable(zxid, wall_ms) {
-            self.shared.metrics.ack_latency.of(me).iter().for_each(|figure| figure.note(ms, 1));
+        for ms in self.latency.durable_ages(zxid, wall_ms) {
+            self.shared.metrics.ack_latency.of(me).iter().for_each(|metric| metric.note(ms, 1));
         }
     }
 
     /// Something is said to a learner or the leader.
-    pub(super) fn says(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
+    pub(super) fn sending(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Commit(zxid) | Message::Commits(Run { last: zxid, .. }) => {
-                self.latency.tells_commit(*zxid, wall_ms, metrics);
+                self.latency.on_commit_sent(*zxid, wall_ms, metrics);
             }
-            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => self.latency.acks(*zxid, wall_ms, metrics),
+            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => self.latency.on_ack_sent(*zxid, wall_ms, metrics),
             Message::Proposal(txn) => {
-                self.latency.proposes(txn);
+                self.latency.on_proposal_sent(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
             }
             Message::Diff(zxid) => {
                 tracing::info!("Sending DIFF zxid={zxid} for peer sid: {}", self.name(link));
-                self.begins_to_give(link, false);
+                self.start_sync(link, false);
             }
             Message::Trunc(zxid) => {
                 tracing::info!("Sending TRUNC zxid={zxid} for peer sid: {}", self.name(link));
-                self.begins_to_give(link, false);
+                self.start_sync(link, false);
             }
             _ => (),
         }
     }
 
-    pub(super) fn sends_state(&mut self, link: LinkId) {
+    pub(super) fn sending_snapshot(&mut self, link: LinkId) {
         tracing::info!("Sending snapshot for peer sid: {}", self.name(link));
-        self.begins_to_give(link, true);
+        self.start_sync(link, true);
     }
 
-    fn begins_to_give(&mut self, link: LinkId, is_snapshot: bool) {
+    fn start_sync(&mut self, link: LinkId, is_snapshot: bool) {
         self.syncing.insert(link, is_snapshot);
         let metrics = &self.shared.metrics;
         let (count, in_flight) = match is_snapshot {
@@ -262,7 +262,7 @@ impl Journal {
     }
 
     /// A connection is gone, or is given up.
-    pub(super) fn gone(&mut self, link: LinkId) {
+    pub(super) fn link_closed(&mut self, link: LinkId) {
         self.syncing.remove(&link);
         if let Some((server, _)) = self.learners.remove(&link) {
             tracing::warn!("******* GOODBYE sid:{server} ********");

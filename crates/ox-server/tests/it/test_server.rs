@@ -3,14 +3,14 @@
 use crate::raw::{Client, Hello};
 use crate::server_fixture::TIMEOUT_MS;
 use ox_proto::{OpCode, SessionId};
-use ox_server::{Ephemeral, Server};
+use ox_server::{TestServer, Server};
 use std::net::TcpStream;
 
-fn client(server: &Ephemeral) -> Client {
+fn client(server: &TestServer) -> Client {
     Client::open(server.address(), TIMEOUT_MS)
 }
 
-fn again(server: &Ephemeral, client: &Client) -> Option<Client> {
+fn again(server: &TestServer, client: &Client) -> Option<Client> {
     Client::try_open(server.address(), &Hello::again(&client.hello))
 }
 
@@ -45,7 +45,7 @@ fn a_dropped_connection_leaves_the_session() {
 #[test]
 fn a_restart_keeps_port_and_data_and_the_end_leaves_nothing() {
     let mut dir = None;
-    let mut server = Ephemeral::start(|config| dir = Some(config.data_dir.clone())).unwrap();
+    let mut server = TestServer::start(|config| dir = Some(config.data_dir.clone())).unwrap();
     let mut first = client(&server);
     assert_eq!(first.ask(|packet, xid| packet.create(xid, "/kept", b"x", 0)).err, 0);
     server.stop().unwrap();

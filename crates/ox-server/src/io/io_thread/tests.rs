@@ -50,7 +50,7 @@ impl Driver {
         self.now_ms += ms;
         self.io.poll.poll(&mut self.events, Some(Duration::ZERO)).unwrap();
         self.io.on_events(&self.events, self.now_ms);
-        self.io.turn(Now { mono_ms: self.now_ms, wall_ms: self.now_ms });
+        self.io.run_iteration(Now { mono_ms: self.now_ms, wall_ms: self.now_ms });
     }
 
     /// Iterations until something has happened that takes the system a moment.
@@ -78,7 +78,7 @@ impl Driver {
         let (stream, address) = self.listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
         client.set_nonblocking(true).unwrap();
-        self.io.shared.register.admit(address.ip(), 0, 0).expect("no limit");
+        self.io.shared.connections.admit(address.ip(), 0, 0).expect("no limit");
         let slot = self.io.free.last().copied().unwrap_or(self.io.conns.len());
         self.io.add(TcpStream::from_std(stream), address);
         (slot, client)
@@ -112,7 +112,7 @@ impl Driver {
     /// All threads together hold so many bytes of requests in flight.
     fn hold(&mut self, bytes: usize) {
         self.held_bytes = bytes;
-        self.io.shared.totals.hold(Load { requests: 0, bytes });
+        self.io.shared.global_limits.set_held(Load { requests: 0, bytes });
     }
 
     /// Connections of the requests submitted since the last call.
@@ -121,13 +121,13 @@ impl Driver {
         let items = input.submissions.iter().flat_map(|submission| &submission.items);
         let slots = items.filter(|item| matches!(item.ask, Ask::Request { .. })).map(|item| item.conn.slot()).collect();
         for submission in input.submissions {
-            self.io.shared.totals.took(submission.load(), Load { requests: 0, bytes: self.held_bytes });
+            self.io.shared.global_limits.on_taken(submission.load(), Load { requests: 0, bytes: self.held_bytes });
         }
         slots
     }
 
     fn share_in_flight(&self) -> usize {
-        self.io.shared.totals.budget().in_flight
+        self.io.shared.global_limits.budget().in_flight
     }
 }
 
@@ -155,7 +155,7 @@ fn owe(driver: &mut Driver, slot: usize, bytes: usize) {
     let conn = driver.io.conns[slot].as_mut().unwrap();
     socket2::SockRef::from(&conn.stream).set_send_buffer_size(4096).unwrap();
     conn.output = vec![0; bytes];
-    driver.io.list(slot);
+    driver.io.mark_ready(slot);
     driver.pass(0);
 }
 
@@ -256,14 +256,14 @@ fn connection_with_unsent_replies_goes_on_when_pressure_falls() {
     let mut driver = driver();
     let (slot, mut client) = driver.connect();
     socket2::SockRef::from(&client).set_recv_buffer_size(4096).unwrap();
-    let much = driver.io.shared.totals.budget().unsent / 2;
-    driver.io.shared.totals.mail(much);
+    let half_share = driver.io.shared.global_limits.budget().unsent / 2;
+    driver.io.shared.global_limits.on_posted(half_share);
     owe(&mut driver, slot, 900_000);
     driver.send(&mut client, &set(1));
     driver.pass_until("the request has come", |driver| driver.conn(slot).readable);
     driver.pass(0);
     assert!(0 < driver.conn(slot).unsent() && driver.submitted().is_empty());
-    driver.io.shared.totals.delivered(much);
+    driver.io.shared.global_limits.on_delivered(half_share);
     assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event comes");
     driver.pass(100);
     driver.pass(0);

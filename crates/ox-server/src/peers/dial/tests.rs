@@ -1,14 +1,14 @@
 //! Dials over real sockets, with a clock that the test moves.
 
-use super::super::commands::Orders;
-use super::super::resolver::Names;
+use super::super::commands::PeerCommands;
+use super::super::resolver::NameLookup;
 use super::*;
 use mio::{Events, Poll, Waker};
 use socket2::{Domain, Socket, Type};
 use std::net::{Shutdown, TcpListener};
 use std::sync::Arc;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 struct Caller {
@@ -19,27 +19,27 @@ struct Caller {
 }
 
 impl Caller {
-    fn new(names: Names) -> Self {
+    fn new(lookup: NameLookup) -> Self {
         let poll = Poll::new().unwrap();
-        let orders = Arc::new(Orders::new(Waker::new(poll.registry(), Token(0)).unwrap()));
-        let dialer = Dialer::with(Resolver::new(orders, names), TIMEOUT, TIMEOUT);
+        let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), Token(0)).unwrap()));
+        let dialer = Dialer::with(Resolver::new(commands, lookup), TIMEOUT, TIMEOUT);
         Self { dialer, poll, tokens: Tokens(0), now: Instant::now() }
     }
 
-    fn turn(&mut self) {
+    fn run_iteration(&mut self) {
         let mut events = Events::with_capacity(16);
         self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
         for event in &events {
             self.dialer.on_ready(event.token(), self.poll.registry());
         }
-        self.dialer.turn(self.now, &mut self.tokens, self.poll.registry());
+        self.dialer.run_iteration(self.now, &mut self.tokens, self.poll.registry());
     }
 
     /// The end of the next dial.
     fn next(&mut self) -> Dialed {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TEST_TIMEOUT;
         loop {
-            self.turn();
+            self.run_iteration();
             if let Some(dialed) = self.dialer.take().pop() {
                 return dialed;
             }
@@ -79,7 +79,7 @@ fn k086_all_addresses_are_tried_at_the_same_time() {
     let ports = [full.local_addr().unwrap().port(), closed, open.local_addr().unwrap().port()];
     let mut addresses: Vec<Address> = ports.map(at).into();
     addresses.insert(1, Address::new("no-such-host.invalid", 1));
-    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Election(ServerId(1)));
+    let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Election(ServerId(1)));
     caller.dialer.dial(target, addresses.clone(), Duration::ZERO, caller.now);
     let stream = caller.next().stream.unwrap();
     let (accepted, _) = open.accept().unwrap();
@@ -93,23 +93,23 @@ fn k086_all_addresses_are_tried_at_the_same_time() {
 #[test]
 fn unanswered_connect_is_followed_by_fresh_ones() {
     let Some((listener, _waiting)) = swallowing() else { return };
-    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Leader(ServerId(1)));
+    let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Leader(ServerId(1)));
     caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
-    caller.turn();
+    caller.run_iteration();
     let first = caller.local_ports();
-    caller.now += CONNECT_AGAIN / 2;
-    caller.turn();
+    caller.now += CONNECT_RETRY / 2;
+    caller.run_iteration();
     assert_eq!((first.len(), caller.local_ports()), (1, first.clone()), "it is not time yet");
     for number in 2..10 {
-        caller.now += CONNECT_AGAIN;
-        caller.turn();
+        caller.now += CONNECT_RETRY;
+        caller.run_iteration();
         assert_eq!(caller.local_ports().len(), number.min(CONNECTS_MAX));
     }
     assert!(!caller.local_ports().contains(&first[0]), "the oldest is abandoned");
     // The network is back.
     listener.set_nonblocking(true).unwrap();
     while listener.accept().is_ok() {}
-    caller.now += CONNECT_AGAIN;
+    caller.now += CONNECT_RETRY;
     let dialed = caller.next();
     assert!(dialed.target == target && dialed.stream.is_some() && caller.dialer.connects.is_empty());
 }
@@ -117,9 +117,9 @@ fn unanswered_connect_is_followed_by_fresh_ones() {
 #[test]
 fn dial_without_an_answer_ends_after_its_time() {
     let Some((listener, _waiting)) = swallowing() else { return };
-    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Election(ServerId(1)));
+    let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Election(ServerId(1)));
     caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
-    caller.turn();
+    caller.run_iteration();
     assert!(caller.dialer.is_dialing(target) && caller.dialer.take().is_empty());
     caller.now += TIMEOUT;
     assert!(caller.next().stream.is_none() && caller.dialer.connects.is_empty());
@@ -129,8 +129,8 @@ fn dial_without_an_answer_ends_after_its_time() {
 fn slow_look_up_delays_no_other_dial() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = open.local_addr().unwrap();
-    let (names, tell) = Names::slow(address);
-    let mut caller = Caller::new(names);
+    let (lookup, tell) = NameLookup::slow(address);
+    let mut caller = Caller::new(lookup);
     let (slow, fast) = (Target::Leader(ServerId(1)), Target::Election(ServerId(2)));
     for (target, host) in [(slow, "slow"), (fast, "fast"), (slow, "slow")] {
         caller.dialer.dial(target, vec![Address::new(host, address.port())], Duration::ZERO, caller.now);
@@ -144,7 +144,7 @@ fn slow_look_up_delays_no_other_dial() {
 
 #[test]
 fn dials_to_unknown_servers_are_bounded() {
-    let mut caller = Caller::new(Names::of_system());
+    let mut caller = Caller::new(NameLookup::system());
     for server in 0..1_000 {
         caller.dialer.dial(Target::Unknown(ServerId(server)), vec![at(1)], Duration::ZERO, caller.now);
     }
@@ -160,12 +160,12 @@ fn unknown_server_gets_one_connect_to_each_of_a_few_addresses() {
     let port = listener.local_addr().unwrap().port();
     let loopback = |number: u32| Address::new(&format!("127.0.0.{number}"), port);
     let addresses: Vec<Address> = std::iter::once(at(port)).chain((2..200).map(loopback)).collect();
-    let (mut caller, target) = (Caller::new(Names::of_system()), Target::Unknown(ServerId(1)));
+    let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Unknown(ServerId(1)));
     caller.dialer.dial(target, addresses, Duration::ZERO, caller.now);
     for _ in 0..10 {
-        caller.turn();
+        caller.run_iteration();
         assert!(caller.dialer.is_dialing(target), "the first address does not answer");
-        caller.now += CONNECT_AGAIN;
+        caller.now += CONNECT_RETRY;
         caller.dialer.hurry(target, caller.now);
     }
     assert_eq!(caller.tokens.0, UNKNOWN_ADDRESSES_MAX);

@@ -3,44 +3,44 @@
 use super::*;
 use mio::{Poll, Waker};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Hall {
-    doors: Doors,
+struct Fixture {
+    listeners: Listeners,
     poll: Poll,
     tokens: usize,
     came: Vec<Port>,
     shut: Vec<Port>,
 }
 
-impl Hall {
+impl Fixture {
     fn new() -> Self {
-        Self::with(Names::of_system())
+        Self::with(NameLookup::system())
     }
 
-    fn with(names: Names) -> Self {
+    fn with(lookup: NameLookup) -> Self {
         let poll = Poll::new().unwrap();
-        let orders = Orders::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
-        Self { doors: Doors::new(Arc::new(orders), names), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
+        let commands = PeerCommands::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
+        Self { listeners: Listeners::new(Arc::new(commands), lookup), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
     }
 
     /// Looks around until something is so.
     fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TEST_TIMEOUT;
         while !is_so(self) {
             assert!(Instant::now() < until, "{:?} {:?}", self.came, self.shut);
             let mut events = mio::Events::with_capacity(16);
             self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
-            events.iter().for_each(|event| _ = self.doors.on_ready(event.token()));
+            events.iter().for_each(|event| _ = self.listeners.on_ready(event.token()));
             let tokens = &mut self.tokens;
             let token = || {
                 *tokens += 1;
                 Token(*tokens)
             };
-            let shut = self.doors.take(token, self.poll.registry());
+            let shut = self.listeners.take(token, self.poll.registry());
             self.shut.extend(shut);
-            self.came.extend(self.doors.accept().into_iter().map(|(port, ..)| port));
-            self.doors.on_time(Instant::now());
+            self.came.extend(self.listeners.accept().into_iter().map(|(port, ..)| port));
+            self.listeners.on_time(Instant::now());
         }
     }
 
@@ -48,9 +48,9 @@ impl Hall {
     fn check_open(&mut self, address: &str, port: u16) {
         let before = self.came.len();
         let mut caller = None;
-        self.until(|hall| {
+        self.until(|fixture| {
             caller = caller.take().or_else(|| std::net::TcpStream::connect((address, port)).ok());
-            before < hall.came.len()
+            before < fixture.came.len()
         });
     }
 }
@@ -62,43 +62,43 @@ fn free(host: &str) -> Address {
 /// A name that nobody knows and an address that somebody else has do not shut the others.
 #[test]
 fn k088_a_port_is_open_on_every_address_that_can_be_had() {
-    let mut hall = Hall::new();
+    let mut fixture = Fixture::new();
     let (first, second) = (free("127.0.0.1"), free("127.0.0.2"));
     let holder = std::net::TcpListener::bind(("127.0.0.3", 0)).unwrap();
     let held = Address::new("127.0.0.3", holder.local_addr().unwrap().port());
     let nobody = Address::new("no-such-host.invalid", 1);
-    hall.doors.open(Port::Quorum, vec![nobody, held.clone(), first.clone(), second.clone()]);
-    hall.check_open("127.0.0.1", first.port);
-    hall.check_open("127.0.0.2", second.port);
-    assert_eq!(hall.came, [Port::Quorum; 2]);
+    fixture.listeners.open(Port::Quorum, vec![nobody, held.clone(), first.clone(), second.clone()]);
+    fixture.check_open("127.0.0.1", first.port);
+    fixture.check_open("127.0.0.2", second.port);
+    assert_eq!(fixture.came, [Port::Quorum; 2]);
     drop(holder);
-    hall.check_open("127.0.0.3", held.port);
-    hall.doors.open(Port::Quorum, vec![second.clone()]);
+    fixture.check_open("127.0.0.3", held.port);
+    fixture.listeners.open(Port::Quorum, vec![second.clone()]);
     assert!(std::net::TcpStream::connect(("127.0.0.1", first.port)).is_err(), "it has moved");
-    hall.check_open("127.0.0.2", second.port);
-    hall.doors.close(Port::Quorum);
+    fixture.check_open("127.0.0.2", second.port);
+    fixture.listeners.close(Port::Quorum);
     assert!(std::net::TcpStream::connect(("127.0.0.2", second.port)).is_err());
 }
 
 #[test]
 fn a_port_without_any_address_is_reported() {
-    let mut hall = Hall::new();
-    hall.doors.open(Port::Quorum, vec![Address::new("no-such-host.invalid", 1)]);
-    hall.until(|hall| !hall.shut.is_empty());
-    assert_eq!(hall.shut[0], Port::Quorum);
-    let error = hall.doors.open_patiently(Port::Election, vec![Address::new("no-such-host.invalid", 1)], 1);
+    let mut fixture = Fixture::new();
+    fixture.listeners.open(Port::Quorum, vec![Address::new("no-such-host.invalid", 1)]);
+    fixture.until(|fixture| !fixture.shut.is_empty());
+    assert_eq!(fixture.shut[0], Port::Quorum);
+    let error = fixture.listeners.bind_with_retry(Port::Election, vec![Address::new("no-such-host.invalid", 1)], 1);
     assert!(error.is_err());
 }
 
 /// Everywhere is where both kinds of addresses are.
 #[test]
 fn the_wildcard_takes_both_kinds_of_addresses() {
-    let mut hall = Hall::new();
+    let mut fixture = Fixture::new();
     let port = free("0.0.0.0").port;
-    hall.doors.open_patiently(Port::Election, vec![Address::new("0.0.0.0", port)], 1).unwrap();
-    hall.check_open("127.0.0.1", port);
+    fixture.listeners.bind_with_retry(Port::Election, vec![Address::new("0.0.0.0", port)], 1).unwrap();
+    fixture.check_open("127.0.0.1", port);
     if std::net::TcpListener::bind(("::1", 0)).is_ok() {
-        hall.check_open("::1", port);
+        fixture.check_open("::1", port);
     }
 }
 
@@ -106,21 +106,21 @@ fn the_wildcard_takes_both_kinds_of_addresses() {
 fn a_name_that_takes_long_delays_no_other_port() {
     let held = [0; 2].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
     let [slow, fast] = held.map(|listener| listener.local_addr().unwrap().port());
-    let (names, tell) = Names::slow("127.0.0.1:0".parse().unwrap());
-    let mut hall = Hall::with(names);
-    hall.doors.open(Port::Quorum, vec![Address::new("slow", slow)]);
-    hall.doors.open(Port::Election, vec![Address::new("fast", fast)]);
-    hall.check_open("127.0.0.1", fast);
+    let (lookup, tell) = NameLookup::slow("127.0.0.1:0".parse().unwrap());
+    let mut fixture = Fixture::with(lookup);
+    fixture.listeners.open(Port::Quorum, vec![Address::new("slow", slow)]);
+    fixture.listeners.open(Port::Election, vec![Address::new("fast", fast)]);
+    fixture.check_open("127.0.0.1", fast);
     tell.send(()).unwrap();
-    hall.check_open("127.0.0.1", slow);
-    assert_eq!((hall.came, hall.shut), (vec![Port::Election, Port::Quorum], vec![]));
+    fixture.check_open("127.0.0.1", slow);
+    assert_eq!((fixture.came, fixture.shut), (vec![Port::Election, Port::Quorum], vec![]));
 }
 
 /// An elected leader's followers dial it when they have decided, which may be the same moment.
 #[test]
 fn port_at_an_address_without_a_name_is_bound_when_open_returns() {
-    let mut hall = Hall::new();
+    let mut fixture = Fixture::new();
     let address = free("127.0.0.1");
-    hall.doors.open(Port::Quorum, vec![address.clone()]);
+    fixture.listeners.open(Port::Quorum, vec![address.clone()]);
     std::net::TcpStream::connect((address.host.as_str(), address.port)).unwrap();
 }
