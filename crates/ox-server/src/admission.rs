@@ -1,11 +1,11 @@
-//! What the server holds for all its clients together, and how much of that is enough.
+//! Limits over all clients together, and the counters behind them.
 //!
-//! Connections are bounded one by one; these figures bound the sum of them, by the shares of one budget
-//! (`ox-replica/src/admission.rs`). I/O threads count what changes much immediately and the rest once per iteration,
-//! so a share may be exceeded by what the threads take in during one iteration, but not by more.
+//! Each connection has its own limits; these bound the sum, by the shares of one memory budget
+//! (`ox-replica/src/admission.rs`). I/O threads count large changes immediately and the rest once per iteration, so a
+//! share may be exceeded by what the threads receive during one iteration, but not by more.
 
 use crate::limits::{
-    ADMISSION_RECHECK_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX, MEMORY_BUDGET_DIVISOR,
+    ADMISSION_RECHECK_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN,
     REQUESTS_IN_FLIGHT_MAX,
 };
 use crate::os_info;
@@ -25,26 +25,26 @@ impl Gauge {
     }
 }
 
-/// Sums over all connections.
+/// Sums over all client connections.
 #[derive(Debug)]
 pub(crate) struct GlobalLimits {
     admission: Admission,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
-    /// Submitted, and not taken in by the replica.
+    /// Submitted to the replica, which has not taken them yet.
     queued: Gauge,
-    /// Taken in by the replica, and not applied.
+    /// Taken by the replica and not applied yet.
     held: Gauge,
-    /// Requests being received: their bytes, or the whole announced length where that is reserved. Threads count
-    /// growth late, so this and the next may be negative for a moment.
+    /// Bytes of requests being received, or the announced length where it is reserved. Threads count growth late, so
+    /// this and `unsent` may be negative for a moment.
     received: AtomicIsize,
     /// Replies and events in the buffers of connections.
     unsent: AtomicIsize,
     /// Replies and events between the replica and the I/O threads.
     mailed: AtomicUsize,
-    /// Connections that wait to receive a large request.
+    /// Connections that wait for memory to receive a large request.
     waiting_frames: AtomicUsize,
-    /// Bytes of large requests on their way.
+    /// Bytes of large requests in flight.
     large: AtomicUsize,
 }
 
@@ -72,12 +72,12 @@ impl GlobalLimits {
         }
     }
 
-    /// The shares.
+    /// The memory budget with its shares.
     pub(crate) fn budget(&self) -> MemoryBudget {
         self.admission.budget
     }
 
-    /// Bytes held now, of all shares.
+    /// Bytes held now, over all shares.
     pub(crate) fn used(&self) -> usize {
         self.queued.load().bytes + self.held.load().bytes + self.received() + self.unsent()
     }
@@ -90,7 +90,7 @@ impl GlobalLimits {
         self.mailed.load(Ordering::Relaxed) + self.unsent.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
-    /// What may still come in, given `more` that is not counted yet.
+    /// What is still admitted, if `more` is added that is not counted yet.
     pub(crate) fn room(&self, more: Load) -> Room {
         let mut in_flight = self.queued.load();
         in_flight += self.held.load();
@@ -98,31 +98,35 @@ impl GlobalLimits {
         self.admission.room(in_flight, self.unsent())
     }
 
-    /// The same where every single request counts; `judged` is what the turn began with.
+    /// The same where every single request counts; `judged` is the admission at the start of the iteration.
     pub(crate) fn exact_room(&self, judged: Room, more: Load) -> Room {
-        if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes { self.room(more) } else { judged }
+        if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
+            self.room(more)
+        } else {
+            judged
+        }
     }
 
-    /// Requests are being handed to the replica.
+    /// Counts requests that are submitted to the replica.
     pub(crate) fn on_submitted(&self, load: Load) {
         self.queued.requests.fetch_add(load.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
-    /// The replica has taken `taken` in, and holds `held` now.
+    /// Moves `taken` from the queue to the replica, which holds `held` now.
     pub(crate) fn on_taken(&self, taken: Load, held: Load) {
         self.set_held(held);
         self.queued.requests.fetch_sub(taken.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_sub(taken.bytes, Ordering::Relaxed);
     }
 
-    /// The replica holds `held` now.
+    /// Sets what the replica holds now.
     pub(crate) fn set_held(&self, held: Load) {
         self.held.requests.store(held.requests, Ordering::Relaxed);
         self.held.bytes.store(held.bytes, Ordering::Relaxed);
     }
 
-    /// Buffers of connections have grown or shrunk.
+    /// Counts growth, or shrinking, of connection buffers.
     pub(crate) fn on_buffers_grown(&self, more: Growth) {
         if more.received != 0 {
             self.received.fetch_add(more.received, Ordering::Relaxed);
@@ -132,7 +136,7 @@ impl GlobalLimits {
         }
     }
 
-    /// Takes memory for a request that is being received; false when the share is used up.
+    /// Reserves memory for a request that is being received; false when the share is used up.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
         let share = self.admission.budget.received.cast_signed();
         let fits = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed) < share;
@@ -147,7 +151,7 @@ impl GlobalLimits {
         self.admission.budget.received <= self.received()
     }
 
-    /// A connection begins or ends to wait for [`Self::reserve`].
+    /// Counts connections that wait for [`Self::reserve`].
     pub(crate) fn wait_for_frame(&self, waits: bool) {
         if waits {
             self.waiting_frames.fetch_add(1, Ordering::Relaxed);
@@ -156,43 +160,43 @@ impl GlobalLimits {
         }
     }
 
-    /// Whether connections wait to receive large requests.
+    /// Whether a connection waits to receive a large request.
     pub(crate) fn do_frames_wait(&self) -> bool {
         self.waiting_frames.load(Ordering::Relaxed) != 0
     }
 
-    /// Replies and events are handed to an I/O thread.
+    /// Counts replies and events that are handed to an I/O thread.
     pub(crate) fn on_posted(&self, bytes: usize) {
         self.mailed.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The I/O thread has delivered them.
+    /// Counts replies and events that an I/O thread has delivered.
     pub(crate) fn on_delivered(&self, bytes: usize) {
         self.mailed.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// How much of the share of replies and events is used, given `more` that is not counted yet.
+    /// How much of the share of replies and events is used, if `more` is added that is not counted yet.
     pub(crate) fn pressure(&self, more: usize) -> Pressure {
         self.admission.budget.pressure(self.unsent() + more)
     }
 
-    /// Bytes of replies that may be made before they are counted.
+    /// Bytes of replies that may be created before they are counted.
     pub(crate) fn replies_max(&self) -> usize {
         let share = self.admission.budget.unsent;
         share.saturating_sub(self.unsent()).min(ox_replica::limits::REPLIES_BYTES_MAX)
     }
 
-    /// Whether a request of so many bytes is large.
+    /// Whether a request of `bytes` exceeds the threshold for large requests.
     pub(crate) fn is_large(&self, bytes: usize) -> bool {
         self.large_threshold.is_some_and(|threshold| threshold < bytes)
     }
 
-    /// Whether there would be room for a large request.
+    /// Whether a large request is within the limit for large requests.
     pub(crate) fn fits_large(&self, bytes: usize) -> bool {
         self.large.load(Ordering::Relaxed).saturating_add(bytes) <= self.large_bytes_max
     }
 
-    /// Takes room for a large request; false when there is none.
+    /// Counts a large request; false when the limit is reached.
     pub(crate) fn reserve_large(&self, bytes: usize) -> bool {
         let taken = self.large.fetch_add(bytes, Ordering::Relaxed);
         let fits = taken.saturating_add(bytes) <= self.large_bytes_max;
@@ -202,13 +206,13 @@ impl GlobalLimits {
         fits
     }
 
-    /// Large requests are done.
+    /// Uncounts large requests that have their reply.
     pub(crate) fn release_large(&self, bytes: usize) {
         self.large.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
-/// How much the buffers of connections have grown.
+/// Change of the bytes in connection buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     pub(crate) received: isize,
@@ -261,18 +265,23 @@ mod tests {
     }
 
     #[test]
-    fn frames_beyond_their_share_wait_but_for_the_first() {
+    fn first_frame_is_received_beyond_the_share_and_further_ones_wait() {
         let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
         let share = global_limits.budget().received;
         assert!(global_limits.reserve(10 * share), "a request larger than the share, alone");
         assert!(global_limits.is_receiving_full() && !global_limits.reserve(1));
         assert_eq!(global_limits.used(), 10 * share);
         global_limits.on_buffers_grown(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
-        assert!(!global_limits.is_receiving_full() && global_limits.reserve(share - 1) && global_limits.reserve(1) && !global_limits.reserve(1));
+        assert!(
+            !global_limits.is_receiving_full()
+                && global_limits.reserve(share - 1)
+                && global_limits.reserve(1)
+                && !global_limits.reserve(1)
+        );
     }
 
     #[test]
-    fn replies_count_from_the_replica_to_the_socket() {
+    fn replies_count_from_the_replica_until_they_are_sent() {
         let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
         let share = global_limits.budget().unsent;
         global_limits.on_posted(share / 2);
@@ -282,7 +291,11 @@ mod tests {
         global_limits.on_delivered(share / 2);
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
         global_limits.on_buffers_grown(Growth { received: 0, unsent: -share.cast_signed() });
-        assert_eq!((global_limits.pressure(0), global_limits.used()), (Pressure::Low, 0), "a thread has not counted everything yet");
+        assert_eq!(
+            (global_limits.pressure(0), global_limits.used()),
+            (Pressure::Low, 0),
+            "a thread has not counted everything yet"
+        );
     }
 
     #[test]
@@ -293,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_the_configuration_are_obeyed() {
+    fn configured_limits_bound_requests_in_flight() {
         let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
         outstanding.on_submitted(load(10, 0));
         assert_eq!(outstanding.room(Load::default()), Room::Plenty);
@@ -303,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn large_requests_share_their_room() {
+    fn large_requests_are_limited_together() {
         let off = global_limits(|_| ());
         assert!(!off.is_large(usize::MAX));
         let global_limits = global_limits(|config| {
@@ -311,7 +324,9 @@ mod tests {
             config.limits.large_request_max_bytes = 1000;
         });
         assert!(!global_limits.is_large(100) && global_limits.is_large(101));
-        assert!(global_limits.reserve_large(600) && !global_limits.fits_large(401) && !global_limits.reserve_large(401));
+        assert!(
+            global_limits.reserve_large(600) && !global_limits.fits_large(401) && !global_limits.reserve_large(401)
+        );
         assert!(global_limits.reserve_large(400));
         global_limits.release_large(600);
         assert!(global_limits.reserve_large(600));

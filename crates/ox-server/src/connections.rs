@@ -1,4 +1,4 @@
-//! The connections there are: for limits per address, and for the commands that list them.
+//! The table of client connections, for limits per address and for four-letter commands.
 
 use crate::metrics::Summary;
 use ox_proto::{OpCode, SessionId};
@@ -10,20 +10,20 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Figures of one connection. Written by its I/O thread, read by status commands.
+/// Statistics of one connection. Its I/O thread writes them, four-letter commands read them.
 #[derive(Debug)]
 pub(crate) struct ConnStats {
     pub(crate) address: SocketAddr,
     pub(crate) established_ms: i64,
     session: AtomicI64,
     timeout_ms: AtomicI32,
-    /// What the socket is asked for: 1 to read, 4 to write, 0 while a four-letter word is answered.
+    /// Interest bits as in Java's selectors: 1 to read, 4 to write, 0 while a four-letter command runs.
     pub(crate) interest: AtomicU8,
-    /// Packets from the client.
+    /// Packets received from the client.
     pub(crate) received: AtomicU64,
-    /// Packets to the client.
+    /// Packets sent to the client.
     pub(crate) sent: AtomicU64,
-    /// Requests handed to the replica and not answered yet.
+    /// Requests submitted to the replica that have no reply yet.
     pub(crate) queued: AtomicU32,
     last_op: AtomicI32,
     last_xid: AtomicI32,
@@ -31,24 +31,24 @@ pub(crate) struct ConnStats {
     last_response_ms: AtomicI64,
     last_latency_ms: AtomicI64,
     pub(crate) last_io_ms: AtomicI64,
-    /// From requests to answers, ms.
+    /// From request to reply, ms.
     pub(crate) latency: Summary,
 }
 
-/// The last answer a connection got.
+/// The last reply on a connection, as `cons` shows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LastReply {
-    /// The operation's code.
+    /// Code of the operation.
     pub(crate) op: i32,
-    /// The request's; what the protocol reserves (pings, for example) leaves the one before in place.
+    /// Xid of the request. Reserved xids, such as that of pings, leave the previous one in place.
     pub(crate) xid: i32,
     pub(crate) zxid: i64,
-    /// When it was answered.
+    /// When the reply was created.
     pub(crate) at_ms: i64,
     pub(crate) latency_ms: i64,
 }
 
-/// No operation has this code.
+/// A code that no operation has.
 const NO_OP: i32 = i32::MIN;
 
 impl ConnStats {
@@ -72,13 +72,13 @@ impl ConnStats {
         }
     }
 
-    /// The connection has got its session.
+    /// Records the session of the connection.
     pub(crate) fn attach(&self, session: SessionId, timeout_ms: i32) {
         self.timeout_ms.store(timeout_ms, Relaxed);
         self.session.store(session.0, Relaxed);
     }
 
-    /// The session, 0 without one.
+    /// The session, 0 before the handshake.
     pub(crate) fn session(&self) -> SessionId {
         SessionId(self.session.load(Relaxed))
     }
@@ -87,7 +87,7 @@ impl ConnStats {
         self.timeout_ms.load(Relaxed)
     }
 
-    /// Notes the last of some answers.
+    /// Records the last of several replies.
     pub(crate) fn record_reply(&self, last: LastReply) {
         self.last_op.store(last.op, Relaxed);
         if 0 <= last.xid {
@@ -108,13 +108,13 @@ impl ConnStats {
         }
     }
 
-    /// When the connection is closed unless something is sent or received, in steps of `step_ms`.
+    /// When the connection is closed if nothing is sent or received before, rounded up to `step_ms`.
     pub(crate) fn closes_at_ms(&self, step_ms: i64) -> i64 {
         let timeout_ms = if self.session() == SessionId::NONE { step_ms } else { i64::from(self.timeout_ms()) };
         ((self.last_io_ms.load(Relaxed) + timeout_ms) / step_ms + 1) * step_ms
     }
 
-    /// What `crst` resets.
+    /// Resets what `crst` resets.
     pub(crate) fn reset(&self) {
         self.received.store(0, Relaxed);
         self.sent.store(0, Relaxed);
@@ -140,7 +140,7 @@ struct Inner {
     conns: BTreeMap<ConnId, Arc<ConnStats>>,
     per_address: HashMap<IpAddr, u32>,
     total: u32,
-    /// Sockets that are nobody's connection any more, and not closed yet.
+    /// Sockets without a connection that are not closed yet.
     lingering: u32,
 }
 
@@ -160,17 +160,17 @@ impl Inner {
 #[derive(Default)]
 pub(crate) struct ConnectionTable(Mutex<Inner>);
 
-/// Why a connection was not accepted.
+/// The limit that refused a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// `maxCnxns`.
+    /// The limit `maxCnxns` on all connections.
     Total,
-    /// `maxClientCnxns`.
+    /// The limit `maxClientCnxns` per address.
     Address,
 }
 
 impl ConnectionTable {
-    /// Counts a new connection, unless that would be too many. It has no name yet.
+    /// Counts a new connection, unless a limit is reached. It has no id yet.
     pub(crate) fn admit(&self, address: IpAddr, max_total: u32, max_per_address: u32) -> Result<(), Refused> {
         let mut inner = self.0.lock();
         if max_total != 0 && max_total <= inner.total {
@@ -185,7 +185,7 @@ impl ConnectionTable {
         Ok(())
     }
 
-    /// Names an admitted connection.
+    /// Adds an admitted connection under its id.
     pub(crate) fn add(&self, conn: ConnId, address: SocketAddr, wall_ms: i64, now_ms: i64) -> Arc<ConnStats> {
         let stats = Arc::new(ConnStats::new(address, wall_ms, now_ms));
         self.0.lock().conns.insert(conn, Arc::clone(&stats));
@@ -198,22 +198,22 @@ impl ConnectionTable {
         inner.release(address);
     }
 
-    /// An admitted connection went before it got a name.
+    /// Uncounts an admitted connection that was closed before it had an id.
     pub(crate) fn abandon(&self, address: IpAddr) {
         self.0.lock().release(address);
     }
 
-    /// A connection is removed, and its socket stays open for a moment.
+    /// Counts a socket that stays open for a moment after its connection is removed.
     pub(crate) fn start_lingering(&self) {
         self.0.lock().lingering += 1;
     }
 
-    /// Such a socket is closed.
+    /// Uncounts a lingering socket that is closed.
     pub(crate) fn end_lingering(&self) {
         self.0.lock().lingering -= 1;
     }
 
-    /// Descriptors of connections, with or without a name, and of those that leave.
+    /// Descriptors of all connections, with or without an id, and of lingering sockets.
     pub(crate) fn descriptors(&self) -> usize {
         let inner = self.0.lock();
         (inner.total + inner.lingering) as usize
@@ -223,7 +223,7 @@ impl ConnectionTable {
         self.0.lock().conns.len()
     }
 
-    /// Connections behind `after`, at most `max`, in the order of their names.
+    /// At most `max` connections after `after`, ordered by id.
     pub(crate) fn list_after(&self, after: Option<ConnId>, max: usize) -> Vec<(ConnId, Arc<ConnStats>)> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let inner = self.0.lock();

@@ -1,12 +1,11 @@
-//! Four-letter words: plain-text status commands on the client port, told apart by the first four bytes.
+//! Four-letter commands: plain-text status commands on the client port, recognised by the first four bytes.
 //!
-//! They are answered on a thread of their own. Long answers are made in pieces: a piece takes each lock for a moment,
-//! and the next one is made when the connection has sent the last. So a listing of a million watches delays nobody,
-//! and a client that reads slowly holds one piece, not the listing.
-//!
+//! They run on a thread of their own. Long replies are created in chunks: each chunk takes each lock for a moment, and
+//! the next one is created when the connection has sent the last. So a listing of a million watches delays no other
+//! client, and a slow reader holds one chunk instead of the whole listing.
 //! ```text
-//! I/O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+
-//!                       ^------------------------------------------------------------------------+
+//! O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+/O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+
+//!                           ^----------------------------------------------------------------------------+
 //! ```
 
 mod config;
@@ -21,7 +20,7 @@ mod watches;
 
 use crate::connections::ConnStats;
 use crate::java_text;
-use crate::limits::{LOG_LINES_BURST, COMMAND_CHUNK_BYTES};
+use crate::limits::{COMMAND_CHUNK_BYTES, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;
 use crate::mailbox::Text;
 use crate::server_mode::ServerMode;
@@ -29,7 +28,7 @@ use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
 use ox_config::FourLetterWhitelist;
 use ox_tree::ConnId;
-use queue::{Task, Queue};
+use queue::{Queue, Task};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,38 +37,38 @@ use std::time::Duration;
 pub use docs::commands_page;
 pub(crate) use environment::environment;
 
-/// What a server answers that has no leader yet, or is about to stop.
+/// The reply of a server that has no leader yet, or is about to stop.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
 
-/// A status command.
+/// An entry of the command table.
 pub(crate) struct CommandSpec {
     pub(crate) name: &'static str,
-    /// The bytes it is asked for with.
+    /// The first bytes of a connection that select it.
     bytes: [u8; 4],
-    /// One line for people.
+    /// One line for `docs/commands.md`.
     pub(crate) help: &'static str,
     run: Handler,
 }
 
-/// How a command answers.
+/// How a command creates its reply.
 #[derive(Clone, Copy)]
 enum Handler {
-    /// At once.
+    /// One text, in any state of the server.
     Text(fn(&Shared) -> String),
-    /// At once, by a server that serves clients.
+    /// One text, if the server serves clients.
     Serving(fn(&Shared, ServerMode) -> String),
-    /// At once, with the eight bytes that follow the word.
+    /// One text, with the eight bytes that follow the command.
     WithMask(fn(&Shared, u64) -> String),
-    /// In pieces, by a server that serves clients.
+    /// Chunks, if the server serves clients.
     Listing(fn(ServerMode) -> Listing),
-    /// Not at all: the connection is closed.
+    /// No reply: the connection is closed.
     Close,
 }
 
-/// Makes an answer piece by piece: appends to the text and says whether there is more.
+/// Creates a reply in chunks: each call appends to the text.
 type Listing = Box<dyn FnMut(&Shared, &mut String) -> ListingStatus + Send>;
 
-/// Where an answer stands.
+/// Whether a listing has more chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListingStatus {
     More,
@@ -77,15 +76,15 @@ enum ListingStatus {
 }
 
 const fn command(name: &'static str, run: Handler, help: &'static str) -> CommandSpec {
-    let Some(bytes) = name.as_bytes().first_chunk::<4>() else { panic!("a command has four letters") };
+    let Some(bytes) = name.as_bytes().first_chunk::<4>() else { panic!("the name of a command has four letters") };
     CommandSpec { name, bytes: *bytes, help, run }
 }
 
-/// All commands.
+/// The commands in the order of `docs/commands.md`.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     command("conf", Handler::Serving(config::conf), "settings of the server"),
-    command("cons", Handler::Listing(connections::cons), "all connections with their stats"),
-    command("crst", Handler::Serving(connections::crst), "reset the stats of all connections"),
+    command("cons", Handler::Listing(connections::cons), "all connections with their statistics"),
+    command("crst", Handler::Serving(connections::crst), "reset the statistics of all connections"),
     command("dirs", Handler::Serving(config::dirs), "bytes of snapshots and logs"),
     command("dump", Handler::Listing(sessions::dump), "sessions, ephemeral nodes and connections, by when they expire"),
     command("envi", Handler::Text(environment::envi), "the machine the server runs on"),
@@ -94,9 +93,9 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     command("isro", Handler::Serving(status::isro), "`ro` when the server is read-only, else `rw`"),
     command("mntr", Handler::Serving(monitor::mntr), "all metrics"),
     command("ruok", Handler::Text(status::ruok), "`imok` when the server runs"),
-    command("srst", Handler::Serving(status::srst), "reset the stats of the server"),
-    command("srvr", Handler::Serving(status::srvr), "stats of the server"),
-    command("stat", Handler::Listing(connections::stat), "stats of the server and its connections"),
+    command("srst", Handler::Serving(status::srst), "reset the statistics and metrics of the server"),
+    command("srvr", Handler::Serving(status::srvr), "statistics of the server"),
+    command("stat", Handler::Listing(connections::stat), "statistics of the server, and its connections"),
     command("stmk", Handler::WithMask(status::stmk), "set the trace mask to the eight bytes that follow"),
     command("wchc", Handler::Listing(watches::wchc), "watched paths by session"),
     command("wchp", Handler::Listing(watches::wchp), "sessions by watched path"),
@@ -109,27 +108,26 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     },
 ];
 
-/// A word and what came with it.
+/// A received command with its argument.
 #[derive(Clone, Copy)]
 pub(crate) struct FourLetterCommand {
     command: &'static CommandSpec,
-    /// The eight bytes that follow.
+    /// The eight bytes that follow the command.
     mask: u64,
 }
 
 /// What the first bytes of a connection are.
 #[derive(Clone, Copy)]
 pub(crate) enum Parsed {
-    /// A word.
     Command(FourLetterCommand),
-    /// Perhaps one; more bytes are needed.
+    /// Possibly a command: more bytes are needed.
     Incomplete,
     /// The beginning of a frame.
     NotACommand,
 }
 
-/// Looks for a word at the start of a connection. What follows it is ignored, except by the one word that has an
-/// argument; that one waits for it, if it is answered at all.
+/// Looks for a command at the start of a connection. Bytes after it are ignored, except by `stmk`, which waits for its
+/// argument if it is enabled.
 pub(crate) fn parse(bytes: &[u8], enabled: &FourLetterWhitelist) -> Parsed {
     let Some((first, rest)) = bytes.split_first_chunk::<4>() else { return Parsed::Incomplete };
     let Some(command) = COMMANDS.iter().find(|command| command.bytes == *first) else { return Parsed::NotACommand };
@@ -140,18 +138,24 @@ pub(crate) fn parse(bytes: &[u8], enabled: &FourLetterWhitelist) -> Parsed {
     }
 }
 
-/// The way to the thread that answers.
+/// The sending end of the queue, one per I/O thread.
 #[derive(Clone)]
 pub(crate) struct CommandQueue {
     queue: Arc<Queue>,
-    /// Lines about words, of one thread.
+    /// Limits the log lines about commands of one thread.
     lines: LogLimit,
 }
 
 impl CommandQueue {
-    /// Asks for an answer and counts the question; false when too many wait already.
-    pub(crate) fn enqueue(&mut self, shared: &Shared, conn: ConnId, stats: &ConnStats, command: FourLetterCommand) -> bool {
-        // Counted here and now, because the answer may show it.
+    /// Queues a command and counts it; false when too many are queued already.
+    pub(crate) fn enqueue(
+        &mut self,
+        shared: &Shared,
+        conn: ConnId,
+        stats: &ConnStats,
+        command: FourLetterCommand,
+    ) -> bool {
+        // Counted before the command runs, because its reply may show it.
         stats.received.fetch_add(1, Relaxed);
         stats.interest.store(0, Relaxed);
         shared.stats.received.add(1);
@@ -163,21 +167,21 @@ impl CommandQueue {
         self.queue.put(Task::Execute(conn, command))
     }
 
-    /// The connection has sent what it had: the next piece, please.
+    /// Requests the next chunk, after the connection has sent the last.
     pub(crate) fn continue_listing(&self, conn: ConnId) {
         self.queue.put(Task::Continue(conn));
     }
 
-    /// The connection is closed.
+    /// Discards the listing of a closed connection.
     pub(crate) fn cancel(&self, conn: ConnId) {
         self.queue.put(Task::Cancel(conn));
     }
 }
 
-/// The thread that answers.
+/// The thread that executes commands.
 pub(crate) struct CommandThread {
     queue: Arc<Queue>,
-    /// Answers whose connections still send the piece before.
+    /// Listings whose connections are still sending the last chunk.
     listings: BTreeMap<ConnId, Listing>,
 }
 
@@ -189,7 +193,7 @@ pub(crate) fn queue() -> (CommandQueue, CommandThread) {
 }
 
 impl CommandThread {
-    /// Answers until the server stops.
+    /// Executes commands until the server stops.
     pub(crate) fn run(mut self, shared: &Shared, heartbeat: &Heartbeat) {
         while !shared.is_stopping() {
             heartbeat.beat();
@@ -225,7 +229,7 @@ impl CommandThread {
         post(shared, Text { conn, text, is_last: true });
     }
 
-    /// Makes the next piece of a listing.
+    /// Creates the next chunk of a listing.
     fn continue_listing(&mut self, shared: &Shared, conn: ConnId, mut listing: Listing) {
         let (mut text, mut status) = (String::new(), ListingStatus::More);
         while status == ListingStatus::More && text.len() < COMMAND_CHUNK_BYTES && !shared.is_stopping() {
@@ -238,7 +242,7 @@ impl CommandThread {
     }
 }
 
-/// Two words say it in their own way.
+/// Compat: `isro` and `hash` have their own texts.
 fn not_serving(name: &str) -> &'static str {
     match name {
         "isro" => "null",
@@ -264,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_told_from_frames() {
+    fn commands_are_told_from_frames() {
         check(b"ruok", Some(("ruok", 0)));
         check(b"ruok\r\n", Some(("ruok", 0)));
         check(b"RUOK", None);
@@ -274,11 +278,11 @@ mod tests {
     }
 
     #[test]
-    fn more_is_waited_for() {
+    fn incomplete_command_waits_for_more_bytes() {
         for bytes in [&b""[..], b"ruo", b"stmk", b"stmk\0\0\0\0\0\0\0"] {
             assert!(matches!(parse(bytes, &FourLetterWhitelist::All), Parsed::Incomplete), "{bytes:?}");
         }
         let nothing = FourLetterWhitelist::Only(BTreeSet::new());
-        assert!(matches!(parse(b"stmk", &nothing), Parsed::Command(_)), "what is refused needs no argument");
+        assert!(matches!(parse(b"stmk", &nothing), Parsed::Command(_)), "a refused command needs no argument");
     }
 }

@@ -4,11 +4,12 @@
 //!  clients <-> I/O threads --Submission--> replica thread --LogBatch--> log thread
 //!                  ^   \                     |      ^                      |
 //!                  |    +-- reads: state <---+      +------ durable -------+
-//!                  +------- Outbox ----------+ (applies, answers, fires watches)
+//!                  +------- Outbox ----------+ (applies, replies, fires watches)
 //! ```
 //!
-//! [`Server::start`] recovers the data and serves it; [`Server::wait`] says how it ended. A fatal error is a value:
-//! the server stops serving and reports it, the process is the caller's to end. [`Server::ephemeral`] is for tests.
+//! [`Server::start`] recovers the data and serves clients; [`Server::wait`] returns how the server ended. A fatal error
+//! is a value: the server stops serving and reports it, and the caller ends the process. [`Server::ephemeral`] starts a
+//! server for tests.
 
 mod admission;
 mod clock;

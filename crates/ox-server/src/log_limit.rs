@@ -1,29 +1,29 @@
-//! Lines that strangers can provoke, without letting them fill the disk with them.
+//! Rate limit for log lines that remote peers can trigger.
 
-/// From now on one more line may be said in each such time.
+/// Interval of the lines after a burst.
 const INTERVAL_MS: i64 = 1000;
 
-/// Lets some lines of a kind through at once, then one now and then, and counts the others.
+/// Allows a burst of lines of one kind, then one per interval, and counts the suppressed ones.
 #[derive(Clone, Debug)]
 pub(crate) struct LogLimit {
     burst: i64,
-    /// When nothing is owed any more: each line said adds to it.
+    /// When the next line would be due at one line per interval; each allowed line moves it.
     next_free_ms: i64,
     suppressed: u64,
 }
 
 impl LogLimit {
-    /// `at_once` is how many may come without a pause.
+    /// `burst` is the number of lines allowed without a pause.
     pub(crate) fn new(burst: i64) -> Self {
         Self { burst, next_free_ms: 0, suppressed: 0 }
     }
 
-    /// Counts some that are not worth to be said one by one.
+    /// Counts events that are not logged individually.
     pub(crate) fn suppress(&mut self, count: u64) {
         self.suppressed += count;
     }
 
-    /// How many were held back before this one, which may be said; `None` when it may not.
+    /// The number of lines suppressed before this one, if it may be logged; `None` if it is suppressed, too.
     pub(crate) fn allow(&mut self, now_ms: i64) -> Option<u64> {
         let next_free_ms = self.next_free_ms.max(now_ms) + INTERVAL_MS;
         if now_ms + self.burst * INTERVAL_MS < next_free_ms {
@@ -42,17 +42,17 @@ mod tests {
     fn check(burst: i64, expected: &[u64]) {
         let mut limit = LogLimit::new(burst);
         let allowed: Vec<_> = (0..2500).filter_map(|now_ms| limit.allow(now_ms)).collect();
-        assert_eq!(allowed, expected, "a line per millisecond, {burst} at once");
+        assert_eq!(allowed, expected, "a line per millisecond, bursts of {burst}");
     }
 
     #[test]
-    fn k164_strangers_do_not_fill_the_log() {
+    fn k164_remote_peers_do_not_fill_the_log() {
         check(1, &[0, 999, 999]);
         check(4, &[0, 0, 0, 0, 996, 999]);
     }
 
     #[test]
-    fn after_a_while_some_may_come_at_once_again() {
+    fn burst_is_allowed_again_after_a_pause() {
         let mut limit = LogLimit::new(2);
         let mut allowed = |now_ms| (0..9).filter_map(|_| limit.allow(now_ms)).count();
         assert_eq!([allowed(0), allowed(900), allowed(1000), allowed(60_000)], [2, 0, 1, 2]);

@@ -1,4 +1,4 @@
-//! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
+//! The log thread: one write per batch, and one fsync for all batches that have arrived meanwhile (group commit).
 
 use crate::limits::FSYNC_BATCH_BYTES;
 use crate::reconfig::ConfigChange;
@@ -14,27 +14,27 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A batch and when it was handed over.
+/// A batch and when it was queued.
 struct QueuedBatch {
     batch: Arc<LogBatch>,
     since: Instant,
 }
 
-/// What an ensemble asks of the disk besides its transactions.
+/// A disk job of a member, besides appending transactions.
 pub(crate) enum Job {
-    /// Remember a promise.
+    /// Store the accepted epoch, before ACKEPOCH is sent.
     AcceptedEpoch(Epoch),
-    /// The history is that of this epoch.
+    /// Store the current epoch, whose history the log contains.
     CurrentEpoch(Epoch),
-    /// Forget what is behind this transaction.
+    /// Truncate the log after this zxid.
     Truncate(Zxid),
-    /// This state replaces the history.
+    /// Replace all local files by this state.
     Install(FrozenView),
-    /// Begin an empty history.
+    /// Initialise an empty log, when a new ensemble bootstraps.
     Found,
 }
 
-/// A finished job, and the state that the files lead to where that is another one.
+/// A finished job, with the state to use from now on if the job has replaced it.
 pub(crate) struct Report {
     pub(crate) done: DiskDone,
     pub(crate) state: Option<Box<State>>,
@@ -46,11 +46,9 @@ enum Work {
     Config(ConfigChange),
 }
 
-/// Where transactions go.
+/// The transaction log that the thread writes.
 pub(crate) enum Log {
-    /// Of a single server.
     Standalone(Box<TxnLog>),
-    /// Of a member of an ensemble.
     Member(Box<MemberLog>),
 }
 
@@ -85,8 +83,8 @@ impl Log {
     }
 
     fn work(&mut self, job: &Job) -> Result<Report, ox_store::Error> {
-        let Self::Member(log) = self else { unreachable!("a single server has no epochs") };
-        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an epoch that was promised"));
+        let Self::Member(log) = self else { unreachable!("a standalone server has no epochs") };
+        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an accepted epoch"));
         let done = match job {
             Job::AcceptedEpoch(epoch) => {
                 log.set_accepted(number(epoch))?;
@@ -112,7 +110,7 @@ impl Log {
                     DiskDone::Truncated(Some(end))
                 }
                 Truncated::NotPossible(why) => {
-                    tracing::warn!(why, "the history cannot be cut at {zxid}; the leader's state is asked for");
+                    tracing::warn!(why, "cannot truncate the log after {zxid}: requesting a snapshot from the leader");
                     DiskDone::Truncated(None)
                 }
             },
@@ -127,7 +125,7 @@ struct Inner {
     closed: bool,
 }
 
-/// Batches on their way to the disk.
+/// Batches and jobs for the log thread, in order.
 #[derive(Default)]
 pub(crate) struct LogQueue {
     inner: Mutex<Inner>,
@@ -140,31 +138,30 @@ impl LogQueue {
         self.arrived.notify_one();
     }
 
-    /// Gives the disk something else to do, behind everything that was pushed before.
+    /// Adds a disk job after everything that was pushed before.
     pub(crate) fn push_job(&self, job: Job) {
         self.inner.lock().batches.push_back(Work::Job(job));
         self.arrived.notify_one();
     }
 
-    /// Has a configuration written, behind everything that was pushed before.
+    /// Adds the writing of a configuration after everything that was pushed before.
     pub(crate) fn push_config(&self, change: ConfigChange) {
         self.inner.lock().batches.push_back(Work::Config(change));
         self.arrived.notify_one();
     }
 
-    /// No more will come: the thread ends when it has written what is there.
+    /// Closes the queue: the thread ends when it has written what is queued.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.arrived.notify_one();
     }
 
-    /// Nothing is left to do, and no more will come.
     fn is_done(&self) -> bool {
         let inner = self.inner.lock();
         inner.closed && inner.batches.is_empty()
     }
 
-    /// The next batch of a group; `None` when none came in time, or something else comes first.
+    /// The next batch of a group; `None` if none arrives in time, or if a job is next.
     fn pop_batch(&self, timeout: Duration) -> Option<QueuedBatch> {
         let mut inner = self.inner.lock();
         if inner.batches.is_empty() && !inner.closed && !timeout.is_zero() {
@@ -176,7 +173,7 @@ impl LogQueue {
         }
     }
 
-    /// What comes next; `None` when nothing came in time.
+    /// The next item; `None` if none arrives in time.
     fn pop(&self, timeout: Duration) -> Option<Work> {
         let mut inner = self.inner.lock();
         if inner.batches.is_empty() && !inner.closed {
@@ -186,7 +183,7 @@ impl LogQueue {
     }
 }
 
-/// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
+/// Writes until the queue is closed. An error ends the server, because nothing may be acknowledged after it.
 pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, heartbeat: &Heartbeat) {
     let mut group = Group::default();
     while !queue.is_done() {
@@ -208,11 +205,11 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, heartbeat: &H
         }
     }
     if let Err(error) = log.close() {
-        tracing::warn!(%error, "cannot note the end of the log; the next start checks it");
+        tracing::warn!(%error, "cannot record the synced position: the next start checks the end of the log");
     }
 }
 
-/// Batches that become durable together: since when each waited, and its records.
+/// Batches that become durable together: when each was queued, and its number of records.
 #[derive(Default)]
 struct Group {
     batches: Vec<(Instant, usize)>,
@@ -220,7 +217,7 @@ struct Group {
     records: usize,
 }
 
-/// Appends everything that has gathered and syncs once.
+/// Appends all queued batches and fsyncs once.
 fn write_group(
     shared: &Shared,
     queue: &LogQueue,

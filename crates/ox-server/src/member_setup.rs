@@ -1,4 +1,4 @@
-//! From a member's files and configuration to what its parts are told.
+//! Opening of a member's files, and the settings of its quorum peer.
 
 use crate::limits::{LEARNER_WINDOW_BYTES, REQUEST_WINDOW_BYTES};
 use crate::options::{store_options, tree_options};
@@ -15,10 +15,10 @@ use ox_zab::{
 };
 use std::sync::Arc;
 
-/// How much of the recent history is kept for learners, whatever the count says.
+/// Bytes of the recent log, whatever `commitLogCount` says.
 const HISTORY_BYTES_MAX: usize = 64 << 20;
 
-/// What a member's files lead to.
+/// A member's opened files, with the state and the quorum peer that they lead to.
 pub(crate) struct Member {
     pub(crate) store: Store,
     pub(crate) log: MemberLog,
@@ -28,7 +28,6 @@ pub(crate) struct Member {
     pub(crate) loaded: Option<ox_store::RecoveryReport>,
 }
 
-/// Opens the files of a member.
 pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Result<Member, ox_store::Error> {
     let (hash_seed, log_seed) = (rand::random(), rand::random());
     let tree_options = tree_options(config, hash_seed);
@@ -38,12 +37,12 @@ pub(crate) fn open(disk: Arc<dyn Disk>, config: &Config, member: &MemberConfig) 
     let (loaded, standing) = match standing {
         Standing::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
-            tracing::error!(%last, %reach, "the log ends before the snapshot does; a leader's history is waited for");
+            tracing::error!(%last, %reach, "the log ends before the zxid of the snapshot: waiting for a leader's snapshot");
             (None, ox_zab::Standing::Quarantined)
         }
         Standing::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
         Standing::Empty => {
-            tracing::info!("nothing is stored; waiting for other servers that have nothing, or a leader");
+            tracing::info!("data directory is empty: waiting for a leader, or for a quorum of empty members");
             (None, ox_zab::Standing::Empty)
         }
         Standing::Quarantined(quarantine) => {
@@ -84,15 +83,15 @@ fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
     MemberOptions { server: member.server.0, on_damage, window: member.commit_log_count, config }
 }
 
-/// Puts the configuration where clients can read it.
+/// Writes the configuration to the node `/zookeeper/config`.
 pub(crate) fn show_config(shared: &Shared, state: &mut State) {
     if let Some(ensemble) = &*shared.ensemble.read() {
         state.set_config(&ensemble.to_string(), ensemble.version(), shared.clock.now().wall_ms);
     }
 }
 
-/// Where configurations are written, if they can change. Members that stand in the configuration file are about to move
-/// out of it, so a copy is kept.
+/// The files that configurations are written to, if they can change. The servers in the configuration file will move to
+/// a dynamic file, so the configuration file is backed up.
 pub(crate) fn config_files(disk: &Arc<dyn Disk>, config: &Config, member: &MemberConfig) -> Option<ConfigFiles> {
     if !config.reconfig_enabled {
         return None;
@@ -101,13 +100,13 @@ pub(crate) fn config_files(disk: &Arc<dyn Disk>, config: &Config, member: &Membe
     if !member.files.has_dynamic_file
         && let Err(error) = files.back_up()
     {
-        tracing::error!(%error, "the configuration file cannot be copied");
+        tracing::error!(%error, "cannot back up the configuration file");
     }
     Some(files)
 }
 
-/// The configurations to begin with. One that was proposed may stand in the log and not in a file, or the other way
-/// round; the newest counts.
+/// The initial configurations. A proposed one may be in the log and not in a file, or the other way round; the newest
+/// counts.
 fn configs(config: &Config, member: &MemberConfig, state: &State) -> Configs {
     if !config.reconfig_enabled {
         return Configs::fixed(member.ensemble.clone());

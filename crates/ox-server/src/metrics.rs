@@ -1,11 +1,11 @@
-//! The metrics: one table with names, kinds and what they mean, and the struct that holds the figures.
+//! The metrics: one table with names, kinds and meanings, and the structs that hold the values.
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
-//! order, `docs/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
-//! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
-//! figures by server, which are looked up once per connection or seldom.
+//! order, and `docs/metrics.md` is generated from it. Threads count in plain fields and add here once per batch;
+//! nothing here allocates or waits, except for metrics by namespace and by server, which have a mutex each and are
+//! looked up rarely.
 //!
-//! A metric is a line in the table below and a call where the thing happens.
+//! A metric is a line in the table below, and a call where the event happens.
 
 mod docs;
 mod summary;
@@ -16,30 +16,30 @@ use ox_tree::MetricSummary;
 pub(crate) use summary::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
 pub(crate) use unused::UNUSED;
 
-/// What a metric is made of.
+/// The type of a metric, which decides how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A figure of this moment.
+    /// A value read when it is printed.
     Gauge,
-    /// A gauge for each of several things.
+    /// A gauge for each top-level node.
     GaugeSet,
-    /// Counts up.
+    /// A sum that only grows.
     Counter,
-    /// A counter for each of several things.
+    /// A counter for each top-level node.
     CounterSet,
-    /// Mean, smallest, largest, number and sum.
+    /// Mean, minimum, maximum, count and sum.
     Summary,
-    /// The same and percentiles.
+    /// A summary with percentiles.
     Percentiles,
-    /// A summary for each of several things.
+    /// A summary for each top-level node.
     SummarySet,
     /// A summary for each of several servers.
     ServerSummary,
-    /// The same with percentiles.
+    /// A summary with percentiles for each of several servers.
     ServerPercentiles,
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Metric {
     pub(crate) help: &'static str,
 }
 
-/// The value of a metric now.
+/// The present value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
     Number(Number),
@@ -56,7 +56,7 @@ pub(crate) enum Reading {
     Percentiles(MetricSummary, [i64; 4]),
 }
 
-/// Takes a metric's name, which of a set it is, and its value.
+/// Receives a metric's name, its key in a set, and its value.
 pub(crate) type Show<'a> = dyn FnMut(&'static str, Option<&str>, Reading) + 'a;
 
 macro_rules! metrics {
@@ -71,14 +71,14 @@ macro_rules! metrics {
         server_summaries { $(#[doc = $server_help:literal] $server:ident;)* }
         server_percentiles { $(#[doc = $timed_help:literal] $timed:ident;)* }
     ) => {
-        /// Figures that are read off the server when somebody asks.
+        /// Values that are read when they are printed.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Gauges {
             $(#[doc = $gauge_help] pub(crate) $gauge: $gauge_type,)*
             $(#[doc = $gauge_set_help] pub(crate) $gauge_set: Vec<(String, i64)>,)*
         }
 
-        /// Figures that gather.
+        /// Values that threads add to.
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(#[doc = $counter_help] pub(crate) $counter: Counter,)*
@@ -90,7 +90,7 @@ macro_rules! metrics {
             $(#[doc = $timed_help] pub(crate) $timed: ByServer<Percentiles>,)*
         }
 
-        /// Everything that is measured.
+        /// All metrics, in the order of `mntr`.
         pub(crate) const TABLE: &[Metric] = &[
             $(Metric { name: stringify!($gauge), kind: Kind::Gauge, help: $gauge_help },)*
             $(Metric { name: stringify!($gauge_set), kind: Kind::GaugeSet, help: $gauge_set_help },)*
@@ -104,7 +104,7 @@ macro_rules! metrics {
         ];
 
         impl Gauges {
-            /// Shows all, single ones first.
+            /// Shows all gauges, single ones first.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($gauge), None, Reading::Number(self.$gauge.into()));)*
                 $(for (key, value) in &self.$gauge_set {
@@ -114,7 +114,7 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// Shows all, kind by kind.
+            /// Shows all metrics, kind by kind.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($counter), None, Reading::Number(self.$counter.number()));)*
                 $(self.$counter_set.show(&mut |key, totals| {
@@ -145,59 +145,59 @@ macro_rules! metrics {
 
 metrics! {
     gauges {
-        /// Mean time from a request to its answer since the start or `srst`, ms.
+        /// Mean time from a request to its reply since the start or `srst`, ms.
         avg_latency: f64;
-        /// Longest time from a request to its answer, ms.
+        /// Longest time from a request to its reply, ms.
         max_latency: i64;
-        /// Shortest time from a request to its answer, ms.
+        /// Shortest time from a request to its reply, ms.
         min_latency: i64;
-        /// Packets from clients since the start or `srst`; a four-letter word is one.
+        /// Packets from clients since the start or `srst`; a four-letter command is one.
         packets_received: i64;
         /// Packets to clients since the start or `srst`.
         packets_sent: i64;
-        /// Open connections, the one that asks included.
+        /// Open connections, including the one that runs the command.
         num_alive_connections: i64;
-        /// Requests handed to the replica and not answered yet.
+        /// Requests submitted to the replica that have no reply yet.
         outstanding_requests: i64;
-        /// Bytes of requests being received or in flight, and of replies and events not sent; not in Apache.
+        /// Bytes of requests being received or in flight, and of unsent replies and events; not in Apache.
         client_memory_bytes: i64;
-        /// What `oxkeeper.memoryBudget` allows of them; not in Apache.
+        /// The limit of these bytes by `oxkeeper.memoryBudget`; not in Apache.
         client_memory_limit_bytes: i64;
         /// Time since the server started, ms.
         uptime: i64;
-        /// Nodes, with the built-in ones.
+        /// Number of nodes, including the built-in ones.
         znode_count: i64;
-        /// Watches, for data and for children.
+        /// Number of data and child watches.
         watch_count: i64;
         /// Watches refused by `oxkeeper.maxWatchesPerAddress` since the start; not in Apache.
         watches_rejected: i64;
-        /// Ephemeral nodes.
+        /// Number of ephemeral nodes.
         ephemerals_count: i64;
         /// Bytes of all paths and data.
         approximate_data_size: i64;
-        /// Sessions.
+        /// Number of global sessions.
         global_sessions: i64;
-        /// Sessions that only this server knows: always 0 on a single server.
+        /// Sessions that only this server knows; 0 on a standalone server.
         local_sessions: i64;
-        /// Open files and sockets, -1 where that is unknown.
+        /// Open files and sockets, -1 where unknown.
         open_file_descriptor_count: i64;
-        /// Files and sockets that may be open, -1 where that is unknown.
+        /// Limit of open files and sockets, -1 where unknown.
         max_file_descriptor_count: i64;
-        /// Share of new connections that the throttle turns away at random.
+        /// Probability with which the throttle refuses a connection.
         connection_drop_probability: f64;
-        /// Bytes of the last reply or event without its length, -1 before the first.
+        /// Bytes of the last reply or event without its length prefix, -1 before the first.
         last_client_response_size: i64;
         /// Bytes of the largest reply or event, -1 before the first.
         max_client_response_size: i64;
         /// Bytes of the smallest reply or event, -1 before the first.
         min_client_response_size: i64;
-        /// TLS handshakes under way: always 0 until there is TLS.
+        /// TLS handshakes in progress; 0 until TLS is supported.
         outstanding_tls_handshake: i64;
-        /// Certificates refused: always 0 until there is TLS.
+        /// Certificates refused; 0 until TLS is supported.
         auth_failed_count: i64;
-        /// Connections without a certificate from other hosts: always 0 until there is TLS.
+        /// Connections without a certificate from other hosts; 0 until TLS is supported.
         non_mtls_remote_conn_count: i64;
-        /// Connections without a certificate from this host: always 0 until there is TLS.
+        /// Connections without a certificate from this host; 0 until TLS is supported.
         non_mtls_local_conn_count: i64;
     }
     gauge_sets {
@@ -205,77 +205,77 @@ metrics! {
         quota_count_limit_per_namespace;
         /// Bytes that the quotas below a top-level node allow.
         quota_bytes_limit_per_namespace;
-        /// Nodes that count for the quotas below a top-level node.
+        /// Nodes that count towards the quotas below a top-level node.
         quota_count_usage_per_namespace;
-        /// Bytes that count for the quotas below a top-level node.
+        /// Bytes that count towards the quotas below a top-level node.
         quota_bytes_usage_per_namespace;
     }
     counters {
-        /// Handshakes received.
+        /// Handshakes received from clients.
         connection_request_count;
         /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the throttle.
         connection_rejected;
         /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
         sessions_rejected;
-        /// Connections that ended without the end of their session.
+        /// Connections closed before their session.
         connection_drop_count;
-        /// Handshakes that named a session.
+        /// Handshakes that resumed a session.
         connection_revalidate_count;
-        /// Connections closed because they were silent for too long.
+        /// Connections closed because they were idle for too long.
         sessionless_connections_expired;
-        /// Sessions that timed out.
+        /// Sessions expired by their timeout.
         stale_sessions_expired;
-        /// New connections that waited for a leader and were then served, by `oxkeeper.parkLimitMs`; not in Apache.
+        /// Handshakes that waited for a leader and were then served (`oxkeeper.parkLimitMs`); not in Apache.
         parked_handshakes;
         /// Bytes of packets from clients.
         bytes_received_count;
-        /// Bytes of replies without their lengths; pings and authentication do not count.
+        /// Bytes of replies without their length prefixes; pings and authentication are not counted.
         response_bytes;
-        /// Bytes of watch events without their lengths.
+        /// Bytes of watch events without their length prefixes.
         watch_bytes;
-        /// Times that a thread stood still for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
+        /// Times that a thread stalled for longer than `oxkeeper.watchdog.warnAfter`; not in Apache.
         thread_stalls;
-        /// Threads lost that the server cannot do without; it stops then.
+        /// Essential threads lost; the server stops then.
         unrecoverable_error_count;
-        /// Requests handed to the replica: writes, handshakes, and reads behind a write of their own.
+        /// Requests submitted to the replica: writes, handshakes, and reads after an outstanding write.
         prep_processor_request_queued;
-        /// Transactions handed to the log.
+        /// Transactions handed to the log thread.
         sync_processor_request_queued;
-        /// Transactions that entered the list of pending changes.
+        /// Transactions added to the pending changes.
         outstanding_changes_queued;
-        /// Transactions that left it because they were applied.
+        /// Transactions removed from the pending changes because they were applied.
         outstanding_changes_removed;
-        /// Transactions proposed; on a single server too, where Apache shows 0.
+        /// Transactions proposed; counted on a standalone server too, where Apache shows 0.
         proposal_count;
-        /// Transactions committed; on a single server too, where Apache shows 0.
+        /// Transactions committed; counted on a standalone server too, where Apache shows 0.
         commit_count;
-        /// Transactions whose digest did not fit the tree: anything but 0 means damage.
+        /// Transactions whose digest did not match the tree: any value but 0 means corrupted data.
         digest_mismatches_count;
-        /// Large requests refused because others were under way.
+        /// Large requests refused because of others in flight.
         large_requests_rejected;
-        /// Times that a request had to wait because too many were under way.
+        /// Times that a request had to wait because too many were in flight.
         request_throttle_wait_count;
-        /// Requests answered with an error because they had waited too long.
+        /// Requests refused with an error because they had waited too long.
         throttled_ops;
-        /// Requests that had waited longer than their session's timeout.
+        /// Requests that waited for longer than the timeout of their session.
         stale_requests;
-        /// Those that were dropped for it, with their connections.
+        /// Stale requests that were dropped, with their connections.
         stale_requests_dropped;
-        /// Snapshots that failed.
+        /// Snapshots that could not be written.
         snapshot_error_count;
-        /// Times that this member had no leader and began to look for one.
+        /// Times that this member became LOOKING.
         looking_count;
-        /// Times a new leader gave up because a voter that had elected it was looking again.
+        /// Times that a leader stepped down because a supporter had changed its vote.
         quit_leading_due_to_disloyal_voter;
-        /// Sessions that learners asked this leader, or observers this follower, for.
+        /// Sessions that learners revalidated at this leader, or observers at this observer master.
         revalidate_count;
-        /// Learners that this leader gave the end of the history, or told to cut theirs.
+        /// Learners that this leader synchronised with DIFF or TRUNC.
         diff_count;
-        /// Learners that this leader gave its whole state.
+        /// Learners that this leader synchronised with a snapshot.
         snap_count;
-        /// Proposals that came from the leader.
+        /// Proposals received from the leader.
         learner_proposal_received_count;
-        /// Commits that came from the leader; for an observer, transactions.
+        /// Commits received from the leader; by an observer, INFORM packets.
         learner_commit_received_count;
     }
     counter_sets {
@@ -283,27 +283,27 @@ metrics! {
         quota_exceeded_error_per_namespace;
     }
     summaries {
-        /// Learners that get a snapshot at a time, counted whenever another one begins.
+        /// Learners being sent a snapshot, counted whenever another one starts.
         inflight_snap_count;
-        /// Learners that get a diff at a time, counted whenever another one begins.
+        /// Learners being sent a diff, counted whenever another one starts.
         inflight_diff_count;
-        /// One sync of the transaction log, ms.
+        /// Duration of one fsync of the transaction log, ms.
         fsynctime;
-        /// One snapshot, ms.
+        /// Duration of one snapshot, ms.
         snapshottime;
-        /// From looking for a leader to having elected one, ms.
+        /// Duration of an election, ms.
         election_time;
         /// From the election of a leader to following it, ms.
         follower_sync_time;
         /// From the election of a leader to observing it, ms.
         observer_sync_time;
-        /// From looking for a leader to serving clients again, ms.
+        /// From LOOKING to serving clients again, ms.
         unavailable_time;
-        /// The same on the server that became leader, ms.
+        /// The same time on the server that became leader, ms.
         leader_unavailable_time;
-        /// Reading the data at start, ms.
+        /// Recovery at start, ms.
         dbinittime;
-        /// Reading the snapshot at start, ms.
+        /// Loading the snapshot at start, ms.
         startup_snap_load_time;
         /// Replaying the logs at start, ms.
         startup_txns_load_time;
@@ -311,65 +311,65 @@ metrics! {
         startup_txns_loaded;
         /// Tokens missing in the throttle's bucket at a handshake.
         connection_token_deficit;
-        /// Watchers told of one created node.
+        /// Watches fired by one created node.
         node_created_watch_count;
-        /// Watchers told of one deleted node.
+        /// Watches fired by one deleted node.
         node_deleted_watch_count;
-        /// Watchers told of one change of data.
+        /// Watches fired by one change of data.
         node_changed_watch_count;
-        /// Watchers told of one change of a list of children.
+        /// Watches fired by one change of a list of children.
         node_children_watch_count;
-        /// Requests the replica found waiting behind the first.
+        /// Requests queued behind the first when the replica takes them.
         prep_processor_queue_size;
-        /// Preparing what was found at once, ms.
+        /// Preparing the requests taken together, ms.
         prep_process_time;
-        /// Batches the log thread found waiting behind the first.
+        /// Batches queued behind the first when the log thread takes them.
         sync_processor_queue_size;
-        /// Transactions that became durable with one sync.
+        /// Transactions covered by one fsync.
         sync_processor_batch_size;
-        /// Writing and syncing what was found at once, ms.
+        /// Writing and fsyncing one group of batches, ms.
         sync_process_time;
-        /// Applying a run of committed transactions while readers wait, ms.
+        /// Applying a run of committed transactions under the write lock, ms.
         write_batch_time_in_commit_processor;
     }
     percentiles {
-        /// From a read to its answer, ms.
+        /// From a read to its reply, ms.
         readlatency;
-        /// From a write to its answer, ms.
+        /// From a write to its reply, ms.
         updatelatency;
         /// From a transaction's timestamp to its application, ms.
         propagation_latency;
-        /// From a proposal's timestamp to the agreement of a quorum, ms, on the leader.
+        /// From a proposal's timestamp to the acknowledgement of a quorum, ms, on the leader.
         quorum_ack_latency;
-        /// From a proposal's timestamp to its arrival, ms, on a follower.
+        /// From a proposal's timestamp to its receipt, ms, on a follower.
         proposal_latency;
         /// From a proposal's timestamp to its acknowledgement, ms, on a follower.
         proposal_ack_creation_latency;
-        /// From a transaction's timestamp to the word that it is agreed on, ms, on a learner.
+        /// From a transaction's timestamp to the receipt of its commit, ms, on a learner.
         commit_propagation_latency;
-        /// A batch of requests waiting for the replica, ms.
+        /// Time of a batch of requests in the replica's queue, ms.
         prep_processor_queue_time_ms;
-        /// A transaction waiting for the log thread, ms.
+        /// Time of a transaction in the log thread's queue, ms.
         sync_processor_queue_time_ms;
-        /// A transaction being written and synced, ms.
+        /// Time to write and fsync a transaction, ms.
         sync_processor_queue_flush_time_ms;
-        /// Both together, ms.
+        /// Time of a transaction in the queue and to write and fsync it, ms.
         sync_processor_queue_and_flush_time_ms;
     }
     summary_sets {
-        /// Bytes of one read (path, data or names, 68 for the stat) below a top-level node; multiRead does not count.
+        /// Bytes of one read (path, data or names, 68 for the stat) below a top-level node; multiRead is not counted.
         read_per_namespace;
         /// Bytes of one write (path and data) below a top-level node.
         write_per_namespace;
     }
     server_summaries {
-        /// Packets that wait for a learner when one is taken to be sent.
+        /// Packets queued for a learner when one is sent.
         learner_handler_qp_size;
     }
     server_percentiles {
-        /// How long a packet has waited for a learner, ms; one in a thousand is looked at.
+        /// Time of a packet in a learner's queue, ms; one in a thousand is measured.
         learner_handler_qp_time_ms;
-        /// From a proposal's timestamp to a voter's acknowledgement, ms, on the leader; of one proposal in a thousand.
+        /// From a proposal's timestamp to a voter's acknowledgement, ms, on the leader; one in a thousand is measured.
         ack_latency;
     }
 }
@@ -380,7 +380,7 @@ mod tests {
     use ox_proto::ServerId;
     use std::collections::BTreeSet;
 
-    /// Without what depends on the data: the namespaces.
+    /// Without the names that depend on the data: the namespaces.
     fn names_in(mntr: &str) -> BTreeSet<&str> {
         let keys = mntr.lines().filter_map(|line| line.split_once('\t')?.0.strip_prefix("zk_"));
         keys.filter(|key| !key.ends_with("_per_namespace")).collect()
@@ -397,7 +397,7 @@ mod tests {
         parts.iter().map(|part| format!("{part}_{}", metric.name)).collect()
     }
 
-    /// What Apache does not have.
+    /// Metrics that Apache does not have.
     const OWN: [&str; 6] = [
         "parked_handshakes",
         "sessions_rejected",
@@ -408,11 +408,11 @@ mod tests {
     ];
 
     #[test]
-    fn the_table_is_apaches() {
+    fn table_has_exactly_the_metrics_of_apache() {
         let golden = include_str!("../testdata/4lw/mntr.txt");
         let ours: Vec<String> = TABLE.iter().chain(UNUSED).flat_map(|metric| expand(*metric)).collect();
         let names: BTreeSet<&str> = ours.iter().map(String::as_str).chain(["version", "server_state"]).collect();
-        assert_eq!(names.len(), ours.len() + 2, "a name stands twice");
+        assert_eq!(names.len(), ours.len() + 2, "duplicate name");
         let theirs = &names_in(golden) | &BTreeSet::from(OWN);
         let (missing, extra): (Vec<_>, Vec<_>) =
             (theirs.difference(&names).collect(), names.difference(&theirs).collect());
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn reset_forgets_all_but_the_names() {
+    fn reset_keeps_names_and_sets_values_to_zero() {
         let metrics = Metrics::default();
         metrics.connection_rejected.add(3);
         metrics.fsynctime.note(5, 1);

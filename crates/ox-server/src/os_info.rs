@@ -1,14 +1,13 @@
-//! What the operating system says about this process and its machine. Linux tells it in files; where they are missing
-//! the answer is unknown.
+//! Properties of the process and the machine, from Linux's files. Where these are missing, the result is unknown.
 
 use std::fs;
 
-/// Memory in bytes.
+/// Memory of the process, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// What the process may use: the container's limit, or all there is.
+    /// What the process may use: the container's limit, or the memory of the machine.
     pub(crate) limit: u64,
-    /// What it uses.
+    /// Resident set size.
     pub(crate) used: u64,
 }
 
@@ -18,14 +17,14 @@ pub(crate) fn memory() -> Option<Memory> {
     Some(Memory { limit: container_limit().map_or(all, |limit| limit.min(all)), used })
 }
 
-/// The smallest limit of the control groups this process is in: version 2, each group inside its parent, or version 1.
+/// The smallest limit of the process's control groups: version 2, each group inside its parent, or version 1.
 fn container_limit() -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let files = group_files(&groups);
     files.iter().filter_map(|file| line(file)?.parse().ok()).min()
 }
 
-/// Files that may hold a limit, by the lines `ID:CONTROLLERS:PATH` of `/proc/self/cgroup`.
+/// Files that may contain a limit, by the lines `ID:CONTROLLERS:PATH` of `/proc/self/cgroup`.
 fn group_files(groups: &str) -> Vec<String> {
     let mut files = vec!["/sys/fs/cgroup/memory.max".to_owned(), V1_LIMIT.to_owned()];
     for group in groups.lines() {
@@ -51,14 +50,14 @@ pub(crate) fn host_name() -> Option<String> {
     line("/proc/sys/kernel/hostname").or_else(|| std::env::var("HOSTNAME").ok())
 }
 
-/// Whose process this is.
+/// The user that the process runs as.
 pub(crate) fn user_name() -> Option<String> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let id = status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?;
     user_of(&fs::read_to_string("/etc/passwd").ok()?, id)
 }
 
-/// `name:password:id:..`
+/// The name of user `id`, from lines `name:password:id:..`.
 fn user_of(passwd: &str, id: &str) -> Option<String> {
     let mut users = passwd.lines().map(|line| line.split(':'));
     users
@@ -70,18 +69,18 @@ pub(crate) fn kernel() -> Option<String> {
     line("/proc/sys/kernel/osrelease")
 }
 
-/// Files and sockets this process has open.
+/// Open files and sockets of this process.
 pub(crate) fn open_files() -> Option<u64> {
-    // The directory that is read is one of them.
+    // The directory being read is one of them.
     Some((fs::read_dir("/proc/self/fd").ok()?.count() as u64).saturating_sub(1))
 }
 
-/// Files and sockets it may have open.
+/// The limit of open files and sockets.
 pub(crate) fn open_files_max() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// `VmRSS:    1234 kB`, in bytes.
+/// The value of a line such as `VmRSS:    1234 kB`, in bytes.
 fn kilobytes(text: &str, key: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(key))?;
     Some(rest.split_whitespace().next()?.parse::<u64>().ok()? << 10)
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn users_and_sizes() {
+    fn user_names_and_sizes_are_parsed() {
         assert_eq!(user_of("root:x:0:0::/root:\nzk:x:10:10:::\n", "10").as_deref(), Some("zk"));
         assert_eq!(kilobytes("VmPeak:\t 5 kB\nVmRSS:\t   1234 kB\n", "VmRSS:"), Some(1234 << 10));
     }

@@ -1,12 +1,13 @@
-//! The connections to other servers of the ensemble: one thread, which moves bytes and knows no rules.
+//! The peers thread: all connections to other servers of the ensemble. It transfers bytes and knows no protocol rules.
 //!
 //! ```text
-//!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
+//!   replica thread ── PeerCommand ──► queue ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   short-lived threads: names, on-disk logs
+//!         └──────────────── PeerEvent ── inbox ◄───────┘   short-lived threads: name lookups, on-disk logs
 //! ```
-//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
-//! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
+//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only
+//! the newest counts ([`election`]); links carry packets, and sometimes a whole snapshot ([`link`]). Received packets
+//! that the replica has not processed are bounded per link.
 
 mod address_match;
 mod addresses;
@@ -14,15 +15,15 @@ mod commands;
 mod dial;
 mod election;
 mod handshakes;
-mod timed_log_limit;
 mod link;
 mod listeners;
 mod log_diff_sender;
 mod observer_target;
 mod resolver;
 mod socket;
+mod timed_log_limit;
 
-pub(crate) use commands::{PeerCommand, PeerEvent, PeerCommands, Packets};
+pub(crate) use commands::{Packets, PeerCommand, PeerCommands, PeerEvent};
 pub(crate) use election::LatestVote;
 pub(crate) use handshakes::unidentified_limits;
 
@@ -34,8 +35,7 @@ use addresses::EnsembleAddresses;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
 use handshakes::{Handshakes, Identified, Peer};
-use timed_log_limit::TimedLogLimit;
-use link::{ReceivedSnapshot, RemoteEnd, Links};
+use link::{Links, ReceivedSnapshot, RemoteEnd};
 use listeners::{Listeners, Port};
 use mio::{Events, Poll, Token};
 use observer_target::{LinkTarget, ObserverTargets};
@@ -49,8 +49,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use timed_log_limit::TimedLogLimit;
 
-/// What the thread works with.
+/// State of the peers thread.
 pub(crate) struct Peers {
     shared: Arc<Shared>,
     me: ServerId,
@@ -63,9 +64,9 @@ pub(crate) struct Peers {
     elections: Elections,
     links: Links,
     observer_targets: ObserverTargets,
-    /// Who was dialled last, and for which leader.
+    /// The server that was dialled last, and the leader for which.
     dialled: Option<(ServerId, ServerId)>,
-    /// A leader that was not heard for so long has missed a ping.
+    /// A leader that was silent for this long has missed a ping.
     leader_silence: Duration,
     tokens: Tokens,
     events: Vec<PeerEvent>,
@@ -112,7 +113,7 @@ impl Peers {
         })
     }
 
-    /// Where notifications come in.
+    /// The addresses of the election port.
     pub(crate) fn election_binds(&self) -> Vec<Address> {
         self.addresses.election_binds()
     }
@@ -127,7 +128,7 @@ impl Peers {
             if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(timeout)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, "cannot wait for other servers");
+                tracing::error!(%error, "peers thread failed: cannot poll its sockets");
                 return;
             }
             for event in &events {
@@ -146,7 +147,7 @@ impl Peers {
             self.links.run_iteration(&mut self.events);
             self.on_time();
             self.hand_over();
-            // The replica has to know first that they come.
+            // The replica has to process their SNAP packets first.
             self.links.take_snapshots().into_iter().for_each(|state| self.load_snapshot(state));
         }
     }
@@ -225,7 +226,9 @@ impl Peers {
                 PeerCommand::Close(link) => self.links.close(link),
                 PeerCommand::Consumed(link, bytes) => self.links.consumed(link, bytes),
                 PeerCommand::Listen(listen) => self.listen(listen),
-                PeerCommand::ServeObservers => self.listeners.open(Port::Observers, self.addresses.observer_master_binds()),
+                PeerCommand::ServeObservers => {
+                    self.listeners.open(Port::Observers, self.addresses.observer_master_binds())
+                }
                 PeerCommand::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
@@ -279,14 +282,15 @@ impl Peers {
         }
     }
 
-    /// Takes ports that have been bound. Observers that cannot connect go elsewhere; without learners nobody leads.
+    /// Takes ports that have been bound. Without the quorum port a leader cannot lead; observers can use another
+    /// observer master.
     fn take_bound(&mut self) {
         if self.listeners.take(|| self.tokens.next(), self.poll.registry()).contains(&Port::Quorum) {
             self.events.push(PeerEvent::CannotListen);
         }
     }
 
-    /// Servers are elsewhere, or others; so may this one be.
+    /// Applies a new ensemble configuration.
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
         self.addresses.set(self.me, committed, proposed);
         self.dialer.resolver.set_members(self.addresses.hosts(), Instant::now());
@@ -310,16 +314,18 @@ impl Peers {
         self.check_leader_link(now);
     }
 
-    /// Ends a leader link that a network fault has stalled.
+    /// Closes a leader link that a network fault has stalled.
     fn check_leader_link(&mut self, now: Instant) {
-        let (Some((heard, is_read)), Some((server, _))) = (self.links.leader_last_received(), self.dialled) else { return };
+        let (Some((heard, is_read)), Some((server, _))) = (self.links.leader_last_received(), self.dialled) else {
+            return;
+        };
         let since = |at| now.saturating_duration_since(at);
         let spoke = self.elections.first_notification_since(server, heard).map(since);
         let silence = LeaderSilence { silent: since(heard), is_read, spoke };
         match silence.judge(self.leader_silence, STALLED_LINK_GRACE) {
             LinkVerdict::Keep => (),
             LinkVerdict::Probe => self.elections.reconnect(server, now, &mut self.dialer, &mut self.events),
-            // This thread may have been paused since it last looked.
+            // This thread may have been paused since it last read.
             LinkVerdict::Reset if self.links.read_leader(&mut self.events) => (),
             LinkVerdict::Reset => {
                 let silent = silence.silent;
@@ -329,19 +335,19 @@ impl Peers {
         }
     }
 
-    /// Makes a state of what has come, on a thread of its own: that may take a while.
+    /// Loads a received snapshot, on a separate thread because that takes long.
     fn load_snapshot(&self, state: ReceivedSnapshot) {
         let (shared, commands, link) = (Arc::clone(&self.shared), Arc::clone(&self.commands), state.link);
         let work = move || match state.finish() {
             Some(state) => shared.inbox.put(|input| input.peers.push(PeerEvent::SnapshotLoaded(link, state))),
             None => {
-                tracing::warn!(link = link.0, "a state is broken");
+                tracing::warn!(link = link.0, "snapshot stream is corrupt");
                 commands.send([PeerCommand::Close(link)]);
                 shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("state".to_owned()).spawn(work) {
-            tracing::error!(%error, "cannot start a thread to load a state with");
+            tracing::error!(%error, "cannot start a thread to load a snapshot");
             self.commands.send([PeerCommand::Close(link)]);
             self.shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
         }
@@ -358,17 +364,18 @@ impl Peers {
     }
 }
 
-/// What peers send is bounded by what was accepted there; a little more, so that nobody is shut out by a setting.
+/// Packets are bounded by what the sender accepted from its clients. The limit here is higher, so that different
+/// settings do not exclude a peer.
 fn packet_bytes_max(shared: &Shared) -> usize {
     let limits = &shared.config.limits;
     let record = limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize;
     (record * 2).max(PACKET_BYTES_MIN)
 }
 
-/// Shorter silences are no reason to doubt a link.
+/// A shorter silence does not make a link suspect.
 const LEADER_SILENCE_MIN: Duration = Duration::from_millis(750);
 
-/// Numbers for whatever can be ready.
+/// Generates unique tokens for all sockets of the thread.
 struct Tokens(usize);
 
 impl Tokens {

@@ -1,4 +1,4 @@
-//! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
+//! The thread that runs the replica: inputs in, effects out. It never waits for the disk.
 
 mod ensemble;
 mod latency;
@@ -29,19 +29,20 @@ pub(crate) struct ReplicaLoop {
     snapshotter: Snapshotter,
     outboxes: Outboxes,
     snapshot_due: Option<Zxid>,
-    /// Mismatches that are counted in the metrics.
+    /// Digest mismatches that the metrics include.
     mismatches_reported: u64,
-    /// The way to other servers.
+    /// Communication with other servers; `None` on a standalone server.
     peers: Option<PeerChannel>,
     quota_warnings: LogLimit,
-    /// Lines about sessions that expired.
+    /// Limits the lines about expired sessions.
     expiry_log: LogLimit,
-    /// Lines about sessions that were refused.
+    /// Limits the lines about refused sessions.
     refusal_log: LogLimit,
 }
 
 impl Drop for ReplicaLoop {
-    /// However the thread ends, the log thread must not wait for more; nor be blamed for what it did not begin.
+    /// Ends the log thread, whichever way this thread ends. After a panic the server stops first, so that the end of
+    /// the log thread is not reported as the cause.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.shared.stop();
@@ -73,7 +74,7 @@ impl ReplicaLoop {
         }
     }
 
-    /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
+    /// Runs until the server stops. Queued batches are still written then, but not acknowledged.
     pub(crate) fn run(mut self, heartbeat: &Heartbeat) {
         if self.peers.is_some() {
             let now = self.shared.clock.now();
@@ -90,17 +91,17 @@ impl ReplicaLoop {
             self.update_metrics();
             self.take_snapshot();
         }
-        // The end of the log is noted with all files that there are: a snapshot must not come after that.
+        // The synced position is recorded with all existing files, so a snapshot must not be written after that.
         self.snapshotter.wait();
         self.log.close();
     }
 
-    /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
-    /// silent. While only this thread was busy they were heard.
+    /// Detects that the process was paused. Clients may have sent anything meanwhile, so none of them counts as silent.
+    /// Work of this thread is no pause: I/O threads received input meanwhile.
     fn detect_pause(&mut self, timeout: Duration) {
         let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms, thread_worked_ms) {
-            tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
+            tracing::warn!(late_ms, "process was paused: every session gets its full timeout again");
         }
     }
 
@@ -176,8 +177,8 @@ impl ReplicaLoop {
         }
     }
 
-    /// Applies what is committed. The outboxes are posted while the state is still held: whoever reads the new
-    /// state next finds the events that announce it.
+    /// Applies committed transactions. The outboxes are posted while the state is locked, so that a client receives an
+    /// event before any reply that shows the change.
     fn apply(&mut self) {
         let shared = Arc::clone(&self.shared);
         while self.replica.has_committed() {
@@ -201,13 +202,13 @@ impl ReplicaLoop {
         self.process_effects(shared.clock.now());
     }
 
-    /// Adds what the replica has counted to the metrics.
+    /// Adds the replica's counters to the metrics.
     fn update_metrics(&mut self) {
         let metrics = &self.shared.metrics;
         let mismatches = self.replica.digest_mismatches();
         if self.mismatches_reported == 0 && 0 < mismatches {
             tracing::error!(
-                "the digest of a transaction does not fit the tree: this server's data is not what others have"
+                "digest mismatch: this server's tree differs from its leader's; compare the command hash of all members"
             );
         }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_reported);
@@ -255,8 +256,8 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
-    /// ago. Who serves nobody may hold what was never agreed on, and have to forget it (K24).
+    /// Starts a snapshot when one is due and all its transactions are applied, or when the last one failed some time
+    /// ago. A server that does not serve may hold uncommitted transactions, and have to truncate them (K24).
     fn take_snapshot(&mut self) {
         if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;

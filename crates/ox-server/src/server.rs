@@ -1,4 +1,4 @@
-//! Starting, stopping and watching over a server's threads.
+//! Start and stop of a server and its threads.
 
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
@@ -32,46 +32,46 @@ use std::time::{Duration, Instant};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The data cannot be used.
+    /// The data directories cannot be used.
     #[error("{0}")]
     Store(#[from] ox_store::Error),
-    /// The client port is taken, or not ours to take.
+    /// The client port or the election port cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// What was asked for.
+        /// The configured address, or the name of the port.
         address: String,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The system has no threads or descriptors left.
+    /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
-    /// The system lets this process open too few files.
+    /// The limit of open files is too low.
     #[error("{0}")]
     Descriptors(#[from] TooFewDescriptors),
 }
 
 impl StartError {
-    /// What an operator can do about it, where that is known.
+    /// What an operator can do about the error, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
             Self::Bind { .. } | Self::Setup(_) => None,
-            Self::Descriptors(_) => Some("ulimit -n"),
+            Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
 
-    /// The disk has no space left.
+    /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_full())
     }
 
-    /// Another process, or an earlier server of this one that is about to end, uses the directories.
+    /// Whether another process, or an earlier server of this one that is about to end, uses the directories.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Store(ox_store::Error::Locked(_)))
     }
 
-    /// The exit code that Apache uses for the same.
+    /// Apache's exit code for the same error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
@@ -80,16 +80,16 @@ impl StartError {
     }
 }
 
-/// How long threads may take to end while one of them stands still.
+/// How long threads may take to end while one of them hangs.
 const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 
-/// A running server.
+/// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<(&'static str, JoinHandle<()>)>,
 }
 
-/// What the replica and the log thread begin with.
+/// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
     log: Log,
@@ -97,24 +97,24 @@ struct Core {
     peers: Option<Peers>,
 }
 
-/// Stops a server from anywhere, a signal handler's thread for example.
+/// Stops a server from any thread, such as that of a signal handler.
 #[derive(Clone)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Asks the server to stop. [`Server::wait`] returns when it has.
+    /// Requests the stop. [`Server::wait`] returns when the server has stopped.
     pub fn stop(&self) {
         self.0.stop();
     }
 }
 
 impl Server {
-    /// Recovers the data, opens the port and starts to serve.
+    /// Recovers the data, opens the client port and starts to serve.
     pub fn start(config: Config) -> Result<Self, StartError> {
         Self::start_on(Arc::new(RealDisk), config)
     }
 
-    /// The same, with files on any disk.
+    /// The same, with files on any [`Disk`].
     pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
         startup_banner::starting(&config);
         if let Some(member) = config.member.clone() {
@@ -158,7 +158,7 @@ impl Server {
         let space = opened.store.space()?;
         let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;
-        // It may stand in the log only, and the log goes with the snapshots.
+        // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().pending();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
             ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
@@ -177,9 +177,10 @@ impl Server {
         startup_banner::listening(&member, &peers.election_binds());
         let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         replica.limit_epochs(member.epoch_txns);
-        // Known before it looks for a leader: who has no room stands back.
+        // Set before the first election: a member with low disk space does not stand for it.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
-        let core = Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
+        let core =
+            Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
@@ -219,7 +220,9 @@ impl Server {
         self.spawn_watched(&mut dog, "replica", None, move |heartbeat| replica_loop.run(heartbeat))?;
         let (for_commands, for_maintenance, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         self.spawn_watched(&mut dog, "commands", None, move |heartbeat| command_thread.run(&for_commands, heartbeat))?;
-        self.spawn_watched(&mut dog, "maintenance", None, move |heartbeat| maintenance::run_checks(&for_maintenance, heartbeat))?;
+        self.spawn_watched(&mut dog, "maintenance", None, move |heartbeat| {
+            maintenance::run_checks(&for_maintenance, heartbeat)
+        })?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
         }
@@ -229,7 +232,7 @@ impl Server {
         for (number, thread) in io.into_iter().enumerate() {
             self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
                 if let Err(error) = thread.run(heartbeat) {
-                    tracing::error!(%error, "an I/O thread failed");
+                    tracing::error!(%error, "O thread failed/O thread failed");
                 }
             })?;
         }
@@ -237,7 +240,7 @@ impl Server {
         self.spawn("watchdog", None, move || dog.run(&for_dog))
     }
 
-    /// Starts a thread whose end means the end of the server, and which must come around all the time.
+    /// Starts a thread whose end means the end of the server, and whose heartbeat the watchdog checks.
     fn spawn_watched(
         &mut self,
         dog: &mut Watchdog,
@@ -287,8 +290,8 @@ impl Server {
         self.shared.take_fatal().map_or(Ok(()), Err)
     }
 
-    /// Waits for the end of all threads, and names those that panicked. When one of them stands still, it and those that
-    /// wait for it are left behind: nothing they do is acknowledged any more.
+    /// Waits for the end of all threads, and returns those that panicked. If a thread hangs, it and those that wait for
+    /// it are left running: nothing that they do is acknowledged any more.
     fn join(&mut self) -> Vec<&'static str> {
         let may_hang = self.shared.await_stop();
         let until = Instant::now() + HUNG_THREAD_WAIT;
@@ -308,21 +311,21 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        self.join(); // what went wrong is told by `wait`, which nobody called
+        self.join(); // errors are returned by `wait`, which was not called
     }
 }
 
-/// Whether a server that ended because its disk was full can begin again. Where nobody knows, the attempt will tell.
+/// Whether a server that ended because of a full disk can start again. True where free space cannot be measured.
 pub fn has_disk_space(config: &Config) -> bool {
     ox_store::has_room(&RealDisk, &store_options(config)).unwrap_or(true)
 }
 
-/// How a thread is called where people look.
+/// The name of a thread in the log and in tools.
 fn label(name: &str, number: Option<usize>) -> String {
     number.map_or_else(|| name.to_owned(), |number| format!("{name} {number}"))
 }
 
-/// I/O threads for this machine: the replica and the log need cores too.
+/// Number of I/O threads: the replica and the log need cores too.
 fn io_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, 8)
@@ -379,33 +382,33 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_no_failure() {
+    fn requested_stop_is_no_error() {
         let (server, _dir) = start();
         server.stopper().stop();
         assert!(server.wait().is_ok());
     }
 
-    /// R27: whichever thread ends, the server ends, and says so.
+    /// A server ends with an error when any of its threads ends (R27).
     #[test]
-    fn a_thread_that_ends_takes_the_server_with_it() {
+    fn end_of_a_thread_stops_the_server() {
         let (mut server, _dir) = start();
         server.spawn("returns", None, || ()).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("returns"))));
         let (mut server, _dir) = start();
-        server.spawn("panics", None, || panic!("as the test wants it")).unwrap();
+        server.spawn("panics", None, || panic!("panic of the test")).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("panics"))));
     }
 
     #[test]
-    fn the_replica_does_not_end_alone() {
+    fn panic_of_the_replica_stops_the_server() {
         let (server, _dir) = start();
-        server.shared.inbox.put(|input| input.queries.push(Box::new(|_, _| panic!("as the test wants it"))));
-        assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread does not wait for ever");
+        server.shared.inbox.put(|input| input.queries.push(Box::new(|_, _| panic!("panic of the test"))));
+        assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread ends, too");
     }
 
-    /// R27: a thread that hangs is found, the idle ones beside it are not accused, and nobody waits for it.
+    /// The watchdog finds a thread that hangs and no idle one, and the server does not wait for it (R27).
     #[test]
-    fn a_thread_that_hangs_ends_the_server_where_that_is_asked_for() {
+    fn hanging_thread_stops_the_server_after_exit_after() {
         let (server, _dir) = start_with(|config| {
             (config.supervision.warn_after_ms, config.supervision.exit_after_ms) = (3_000, 4_000);
         });

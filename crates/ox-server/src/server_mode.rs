@@ -1,4 +1,4 @@
-//! What a server is at this moment, for those who ask: alone, or a member in one of its roles.
+//! The server's mode: standalone, or a member in one of its roles.
 
 use crate::shared::Shared;
 use ox_proto::ServerId;
@@ -8,35 +8,35 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// The replica never waits for the disk, so it answers soon or not at all.
+/// The replica never waits for the disk, so it replies soon or not at all.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A server that serves clients.
+/// The mode of a server that serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerMode {
     Standalone,
-    /// Without a leader, for clients that only read.
+    /// Without a leader, for clients that accept read-only mode.
     ReadOnly,
     Leader(LearnerCounts),
-    /// With so many observers, if it serves any.
+    /// With the number of its observers, if it is an observer master.
     Follower(Option<i64>),
-    /// Of which server.
+    /// With the server that it is linked to.
     Observer(ServerId),
 }
 
-/// Those who follow a leader.
+/// Learners of a leader, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LearnerCounts {
     pub(crate) learners: i64,
     pub(crate) synced_followers: i64,
-    /// They follow, and their votes do not count.
+    /// Followers whose votes do not count.
     pub(crate) synced_non_voting: i64,
     pub(crate) synced_observers: i64,
     pub(crate) pending_syncs: i64,
 }
 
 impl ServerMode {
-    /// Asks the replica; none if it serves nobody.
+    /// Asks the replica thread; `None` if it serves no clients.
     pub(crate) fn query(shared: &Shared) -> Option<Self> {
         if shared.config.member.is_none() {
             return Some(Self::Standalone);
@@ -44,11 +44,11 @@ impl ServerMode {
         let (sender, receiver) = sync_channel(1);
         shared.inbox.put(|input| {
             input.queries.push(Box::new(move |replica, _| {
-                let _ = sender.send(Self::of(replica)); // nobody waits any more when this fails
+                let _ = sender.send(Self::of(replica)); // fails when the caller has stopped waiting
             }));
         });
         let mode = receiver.recv_timeout(REPLICA_TIMEOUT).ok().flatten()?;
-        // Whom it observes, the replica does not know: that depends on who was reached.
+        // The replica does not know which observer master was reached.
         let observed = ServerId(shared.stats.observed.load(Relaxed));
         Some(if let Self::Observer(_) = mode { Self::Observer(observed) } else { mode })
     }
@@ -72,7 +72,7 @@ impl ServerMode {
         }
     }
 
-    /// As `srvr` calls it.
+    /// The name that `srvr` shows.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Standalone => "standalone",

@@ -1,10 +1,10 @@
-//! What the server's threads share, and the locks that go with it.
+//! State that the server's threads share, and its locks.
 //!
-//! Two locks protect data, always taken in this order: `state`, then the watch table inside it. Queues between
-//! threads (inbox, mailboxes, log queue, words, register of connections) have a mutex each, held for a swap or a push
-//! and never while another lock is taken — except that mailboxes are filled while the state is held, which is what
-//! puts events before the state they announce. The traffic by namespace in the metrics has one too, because its names
-//! are not known beforehand; a thread takes it once per turn.
+//! Two locks protect data, always taken in this order: `state`, then the watch table inside it. Queues between threads
+//! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
+//! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
+//! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
+//! names are not known in advance; a thread takes it once per iteration.
 
 use crate::admission::GlobalLimits;
 use crate::clock::Clock;
@@ -29,22 +29,22 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Fatal {
-    /// The log cannot be written any more: nothing may be acknowledged.
+    /// A write or fsync of the transaction log failed, so nothing may be acknowledged any more.
     #[error("the transaction log cannot be written: {0}")]
     Log(#[source] ox_store::Error),
-    /// A directory of the data was removed or moved away: what is written now is lost.
-    #[error("a data directory is gone, and what was written since cannot be kept: {0}")]
+    /// A data directory was removed or moved: everything written since then is lost.
+    #[error("a data directory was removed while the server was running: {0}")]
     Gone(#[source] ox_store::Error),
-    /// A thread that serves all others ended.
+    /// A thread that the server depends on ended.
     #[error("thread {0} ended unexpectedly")]
     Thread(&'static str),
-    /// A thread that serves all others has stood still for longer than `oxkeeper.watchdog.exitAfter`.
-    #[error("thread {0} does not get on")]
+    /// A thread that the server depends on hung for longer than `oxkeeper.watchdog.exitAfter`.
+    #[error("thread {0} stalled")]
     Stalled(&'static str),
 }
 
 impl Fatal {
-    /// The disk has no space left. A server that is started when there is some goes on where this one was.
+    /// Whether the disk is full. A server that is started when space is free continues where this one stopped.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Log(error) if error.is_full())
     }
@@ -59,19 +59,19 @@ pub(crate) struct Shared {
     pub(crate) connections: ConnectionTable,
     pub(crate) stats: Stats,
     pub(crate) global_limits: GlobalLimits,
-    /// Tokens for new sessions, where the configuration asks for them.
+    /// Throttle of new sessions, where it is configured.
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
-    /// Of the client port.
+    /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
-    /// The configuration in force.
+    /// The active configuration.
     pub(crate) ensemble: RwLock<Option<Arc<Ensemble>>>,
-    /// Where configurations are written, if they can change.
+    /// The files that configurations are written to, if they can change.
     pub(crate) config_files: Option<ConfigFiles>,
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
-    /// Held for a moment by whoever naps or ends the naps.
+    /// Held to check or set `stopping`, so that no wake-up is lost.
     sleep_lock: Mutex<()>,
     stopped: Condvar,
     fatal: Mutex<Option<Fatal>>,
@@ -104,13 +104,13 @@ impl Shared {
         }
     }
 
-    /// Hands replies and events to the I/O thread of this number, and counts them until they are delivered.
+    /// Hands replies and events to an I/O thread, and counts them until they are delivered.
     pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
         self.global_limits.on_posted(memory_of(&outbox));
         self.mailboxes[thread].put(|mail| mail.outboxes.push(outbox));
     }
 
-    /// Whether a handshake may go on.
+    /// Whether the throttle admits a handshake.
     pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
         let has_local = self.config.member.as_ref().is_some_and(|member| member.local_sessions);
         let newcomer = if has_local && newcomer == Newcomer::New { Newcomer::Local } else { newcomer };
@@ -127,17 +127,17 @@ impl Shared {
         is_admitted
     }
 
-    /// How likely a handshake is turned away at random.
+    /// Probability with which the throttle refuses a handshake.
     pub(crate) fn drop_probability(&self) -> f64 {
         self.throttle.as_ref().map_or(0.0, |throttle| throttle.lock().drop_chance())
     }
 
-    /// True when every thread should end.
+    /// Whether every thread should end.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::Acquire)
     }
 
-    /// Sleeps for a while, or until the server stops.
+    /// Sleeps for `time`, or until the server stops.
     pub(crate) fn sleep(&self, time: Duration) {
         let mut sleep_lock = self.sleep_lock.lock();
         if !self.is_stopping() {
@@ -145,24 +145,24 @@ impl Shared {
         }
     }
 
-    /// Asks every thread to end.
+    /// Requests every thread to end.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
-        drop(self.sleep_lock.lock()); // whoever has looked at it before sleeps by now
+        drop(self.sleep_lock.lock()); // a thread that has checked the flag before is asleep by now
         self.stopped.notify_all();
         self.inbox.wake();
         self.mailboxes.iter().for_each(Mailbox::wake);
     }
 
-    /// Ends the server because it must not go on. The first reason counts.
+    /// Stops the server because of an error. The first error counts.
     pub(crate) fn fail(&self, fatal: Fatal) {
-        tracing::error!(%fatal, "stopping");
+        tracing::error!(%fatal, "server stops after a fatal error");
         self.metrics.unrecoverable_error_count.add(1);
         self.fatal.lock().get_or_insert(fatal);
         self.stop();
     }
 
-    /// Waits until the server stops. Returns whether some threads may never end.
+    /// Waits until the server stops. Returns whether a thread may hang.
     pub(crate) fn await_stop(&self) -> bool {
         let mut sleep_lock = self.sleep_lock.lock();
         while !self.is_stopping() {
@@ -192,11 +192,11 @@ fn throttle_settings(asked: &ConnectionThrottle) -> ThrottleSettings {
     }
 }
 
-/// Ends the server when the thread that holds it ends, by a panic or otherwise.
+/// Stops the server with an error when the thread that owns it ends, by a panic or otherwise.
 pub(crate) struct EssentialThread {
     pub(crate) shared: std::sync::Arc<Shared>,
     pub(crate) name: &'static str,
-    /// What counts as a bad end.
+    /// Whether a return of the thread is no error.
     pub(crate) only_panics: bool,
 }
 

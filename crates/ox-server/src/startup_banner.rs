@@ -1,4 +1,4 @@
-//! The lines at the start of the log that operators and their tools look for.
+//! The log lines at start that operators and their tools search for.
 
 use crate::four_letter::environment;
 use crate::java_text;
@@ -9,7 +9,7 @@ use ox_store::RecoveryReport;
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
-/// Before the data is read.
+/// Logs the settings, before the data is read.
 pub(crate) fn starting(config: &Config) {
     let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
     info!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
@@ -31,50 +31,46 @@ pub(crate) fn starting(config: &Config) {
         max_client_cnxns = limits.max_client_cnxns,
         max_cnxns = limits.max_cnxns,
         jute_max_buffer = limits.jute_max_buffer_bytes,
-        "limits of clients"
+        "client limits"
     );
     match &config.four_letter_whitelist {
-        FourLetterWhitelist::All => info!("four letter words: all are enabled"),
-        FourLetterWhitelist::Only(words) => info!("four letter words: enabled are {words:?}"),
+        FourLetterWhitelist::All => info!("four-letter commands enabled: all"),
+        FourLetterWhitelist::Only(words) => info!("four-letter commands enabled: {words:?}"),
     }
 }
 
-/// A member listens for the others.
+/// Logs the election port of a member.
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
-    info!(role, voters, observers, "the ensemble");
+    info!(role, voters, observers, "ensemble configuration");
 }
 
-/// When the data has been read.
+/// Logs the result of recovery.
 pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     for rejected in &report.rejected {
-        warn!("a newer snapshot cannot be used: {}: {}", rejected.path.display(), rejected.reason);
+        warn!("snapshot skipped: {}: {}", rejected.path.display(), rejected.reason);
     }
     report.warnings.iter().for_each(|warning| warn!("{warning}"));
     if let Some(dropped) = &report.dropped {
-        warn!(?dropped, "a torn tail of the log was cut: it was never acknowledged");
+        warn!(?dropped, "torn log tail truncated: its transactions were never acknowledged");
     }
     if report.digest_mismatches != 0 {
         let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
-        error!(count, ?first, "digests in the files do not fit the tree");
+        error!(count, ?first, "digest mismatch: the tree differs from the digests in the files");
     }
     if report.conflicts != 0 {
-        error!(count = report.conflicts, "transactions in the log did not fit the tree");
+        error!(count = report.conflicts, "log replay conflict: transactions did not match the tree");
     }
     if let Some(first) = report.unresolved_acls.first() {
         let count = report.unresolved_acls.len();
-        error!(
-            count,
-            ?first,
-            "nodes whose access control list is in none of the files are closed to everybody but the super user"
-        );
+        error!(count, ?first, "access control lists missing in the files: only the super user can access these nodes");
     }
     if report.removed_ephemerals != 0 {
-        info!(count = report.removed_ephemerals, "removed ephemeral nodes of sessions that are gone");
+        info!(count = report.removed_ephemerals, "removed ephemeral nodes of closed sessions");
     }
     if let Some(snapshot) = &report.snapshot {
         info!(took_ms = report.snapshot_took.as_millis(), "Reading snapshot {}", snapshot.display());
@@ -83,7 +79,7 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
 }
 
-/// When clients can connect.
+/// Logs the address of the client port, once clients can connect.
 pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<SocketAddr>) {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     info!(
@@ -111,7 +107,7 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<Socket
     );
 }
 
-/// In hours, as it is configured, unless it is less.
+/// An interval in hours, as it is configured, or in milliseconds if it is shorter.
 fn interval(ms: Option<u64>) -> String {
     match ms.unwrap_or(0) {
         ms if ms % 3_600_000 == 0 => (ms / 3_600_000).to_string(),

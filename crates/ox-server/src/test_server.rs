@@ -1,4 +1,4 @@
-//! A server for tests: real sockets and files, a free port, and nothing left behind.
+//! A server for tests: real sockets and files, a free port, and a directory that is removed at the end.
 
 use crate::connections::ConnStats;
 use crate::server::{Server, StartError};
@@ -19,26 +19,27 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Short, so that tests of sessions that expire by themselves are short too.
+/// Short, so that tests of expiring sessions are short.
 const TICK_MS: u32 = 50;
 const MIN_SESSION_TIMEOUT_MS: i32 = 100;
 const MAX_SESSION_TIMEOUT_MS: i32 = 60_000;
 
-/// How long a server may take to close a session.
+/// The longest time to wait for the reply to closeSession.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often a session is taken from a client that takes it back.
+/// How often `expire` takes over a session whose client reconnects meanwhile.
 const ATTEMPTS_MAX: usize = 100;
 
-/// Connections looked at with one hold of the register.
+/// Connections listed under one lock.
 const CONNS_PER_LOCK: usize = 256;
 
 impl Server {
-    /// Starts a standalone server for tests, on a free port of the loopback and with a directory that is removed when
-    /// the returned handle is dropped.
+    /// Starts a standalone server for tests, on a free port of the loopback interface, with a directory that is removed
+    /// when the returned handle is dropped.
     ///
-    /// Session timeouts from 100 ms are granted, nodes with a time to live and all four-letter words are allowed,
-    /// connections are not counted, and the log is not synced: the data survives [`Ephemeral::restart`], not the machine.
+    /// Session timeouts from 100 ms are granted, TTL nodes and all four-letter commands are enabled, the number of
+    /// connections per address is unlimited, and the log is not fsynced: the data survives [`TestServer::restart`], but
+    /// not a crash of the machine.
     ///
     /// ```
     /// let mut server = ox_server::Server::ephemeral()?;
@@ -51,17 +52,17 @@ impl Server {
     }
 }
 
-/// A server for tests with handles on what usually goes wrong. See [`Server::ephemeral`].
+/// A server for tests, with methods to cause the usual failures. See [`Server::ephemeral`].
 pub struct TestServer {
     server: Option<Server>,
     config: Config,
     address: SocketAddr,
-    /// Removed behind the server.
+    /// Removed after the server has stopped.
     _dir: Directory,
 }
 
 impl TestServer {
-    /// Starts a server with settings of the test's own.
+    /// Starts a server; `change` adapts the settings of [`Server::ephemeral`].
     pub fn start(change: impl FnOnce(&mut Config)) -> Result<Self, StartError> {
         let dir = Directory::new().map_err(StartError::Setup)?;
         let mut config = Config::default_standalone();
@@ -84,12 +85,12 @@ impl TestServer {
         Ok(Self { server: Some(server), config, address, _dir: dir })
     }
 
-    /// Where it listens, also after a [`Ephemeral::restart`].
+    /// The address of the client port, which [`TestServer::restart`] does not change.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Sessions that have a connection now.
+    /// Sessions that have a connection at present.
     pub fn sessions(&self) -> Vec<SessionId> {
         let mut sessions = Vec::new();
         self.each_connection(|_, stats| sessions.push(stats.session()));
@@ -97,19 +98,19 @@ impl TestServer {
         sessions
     }
 
-    /// Ends a session as if its client had not been heard of for too long, and returns when its ephemeral nodes are
-    /// gone. The client learns it when it connects again. A session that is over already is none's loss.
+    /// Ends a session as if its timeout had passed, and returns when its ephemeral nodes are deleted. The client
+    /// receives SessionExpired when it reconnects. Does nothing if the session is already closed.
     pub fn expire(&self, session: SessionId) -> io::Result<()> {
         for _ in 0..ATTEMPTS_MAX {
             if self.take_and_close(session)? {
                 return Ok(());
             }
         }
-        Err(io::Error::new(io::ErrorKind::TimedOut, format!("session {session} is taken back again and again")))
+        Err(io::Error::new(io::ErrorKind::TimedOut, format!("the client of session {session} always reconnects first")))
     }
 
-    /// Closes the connection of a session; the session lives on. What is answered is still sent, what is under way is
-    /// executed and its answer lost. Returns whether there was a connection.
+    /// Closes the connection of a session; the session stays. Existing replies are still sent; requests in flight are
+    /// executed, and their replies are lost. Returns whether there was a connection.
     pub fn drop_connection(&self, session: SessionId) -> bool {
         let mut found = false;
         self.each_connection(|conn, stats| {
@@ -121,7 +122,7 @@ impl TestServer {
         found
     }
 
-    /// Closes all connections, those without a session too. Returns how many there were.
+    /// Closes all connections, including those without a session. Returns their number.
     pub fn drop_connections(&self) -> usize {
         let mut count = 0;
         self.each_connection(|conn, _| {
@@ -131,14 +132,14 @@ impl TestServer {
         count
     }
 
-    /// Stops the server; the port refuses connections until [`Ephemeral::restart`]. Says how it ended.
+    /// Stops the server and returns how it ended. The port refuses connections until [`TestServer::restart`].
     pub fn stop(&mut self) -> Result<(), Fatal> {
         let Some(server) = self.server.take() else { return Ok(()) };
         server.stopper().stop();
         server.wait()
     }
 
-    /// Starts the server again on the same port and data; one that runs is stopped first.
+    /// Starts the server again on the same port and data. A running server is stopped first.
     pub fn restart(&mut self) -> Result<(), StartError> {
         drop(self.server.take());
         self.server = Some(Server::start(self.config.clone())?);
@@ -163,7 +164,7 @@ impl TestServer {
         server.shared().post(conn.thread(), outbox);
     }
 
-    /// Comes with the session as its client would, and closes it. False when the client was faster.
+    /// Takes over the session and closes it. False when the client reconnected first.
     fn take_and_close(&self, session: SessionId) -> io::Result<bool> {
         let mut stream = TcpStream::connect(self.address)?;
         stream.set_read_timeout(Some(CLOSE_TIMEOUT))?;
@@ -190,7 +191,7 @@ impl TestServer {
     }
 }
 
-/// The next frame, `None` at the end.
+/// The next frame, `None` at the end of the stream.
 fn frame(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     loop {
@@ -208,7 +209,7 @@ fn frame(stream: &mut TcpStream) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-/// A directory that goes with its owner.
+/// A directory that is removed with its owner.
 struct Directory(PathBuf);
 
 impl Directory {
@@ -233,7 +234,7 @@ fn create_private(path: &Path) -> io::Result<()> {
 impl Drop for Directory {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
-            tracing::warn!(path = %self.0.display(), %error, "cannot remove a temporary directory");
+            tracing::warn!(path = %self.0.display(), %error, "cannot remove the temporary directory");
         }
     }
 }

@@ -1,58 +1,58 @@
-//! Threads that stand still: not ended, which is noticed at once, but not getting on either.
+//! Detection of threads that hang. A thread that ends is noticed elsewhere, immediately.
 //!
-//! Every loop of the server comes around within about a second, with or without work, and marks that by one store. Who
-//! has not moved for many looks hangs: in the disk, in a lock, in an endless loop. Time is counted in looks of the
-//! watcher, so a process that was stopped or starved as a whole does not accuse its threads.
+//! Every loop of the server iterates within about a second, with or without work, and counts its iterations. A thread
+//! whose counter does not change for many checks hangs: in the disk, in a lock, or in an endless loop. Time is counted
+//! in checks, so that a pause of the whole process is not blamed on its threads.
 //!
-//! Snapshots and purges are not watched: they have no loop that comes around, and take as long as there is data.
+//! Snapshots and purges are not watched: they have no such loop, and take as long as the amount of data requires.
 
 use crate::shared::{Fatal, Shared};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// Time between two looks, and between two turns of a loop that has nothing to do.
+/// Interval of the checks, and the longest wait of a loop that has nothing to do.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Looks after which a thread cannot be idle any more.
+/// Checks after which a thread cannot be merely idle.
 const CHECKS_MIN: u64 = 3;
 
-/// How often a thread has come around. On a line of its own, so that nobody else's stores get in its way.
+/// Iterations of a thread. Aligned to a cache line, so that stores of other threads do not slow it down.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(crate) struct Heartbeat(AtomicU64);
 
 impl Heartbeat {
-    /// Marks a turn. Only the thread itself does.
+    /// Counts an iteration. Only the owning thread calls it.
     pub(crate) fn beat(&self) {
         self.0.store(self.0.load(Relaxed).wrapping_add(1), Relaxed);
     }
 }
 
 struct Watched {
-    /// For the log.
+    /// The thread's name in the log.
     label: String,
     name: &'static str,
     heartbeat: Arc<Heartbeat>,
     seen: u64,
-    /// Looks since it moved.
+    /// Checks since the counter changed.
     still: u64,
-    /// Looks at which it is told next that it stands.
+    /// Number of checks at which the stall is logged next.
     report_at: u64,
 }
 
-/// What a look found.
+/// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Finding {
-    /// It has not moved for so many looks.
+    /// No iteration for this many checks.
     Stalled { label: String, checks: u64, is_first: bool },
-    /// It moves again, after so many.
+    /// Iterating again, after this many checks.
     Resumed { label: String, checks: u64 },
-    /// It has stood for too long.
+    /// Stalled for longer than `oxkeeper.watchdog.exitAfter`.
     Expired(&'static str),
 }
 
-/// Looks at all threads now and then.
+/// Checks the heartbeats of all threads once per interval.
 #[derive(Default)]
 pub(crate) struct Watchdog {
     threads: Vec<Watched>,
@@ -61,14 +61,15 @@ pub(crate) struct Watchdog {
 }
 
 impl Watchdog {
-    /// After which times a thread is reported, and the server given up; 0 is never.
+    /// After which times a stalled thread is logged, and the server stopped; 0 is never.
     pub(crate) fn new(warn_ms: u32, exit_ms: u32) -> Self {
-        let checks =
-            |ms: u32| (ms != 0).then(|| (Duration::from_millis(ms.into()).as_secs() / CHECK_INTERVAL.as_secs()).max(CHECKS_MIN));
+        let checks = |ms: u32| {
+            (ms != 0).then(|| (Duration::from_millis(ms.into()).as_secs() / CHECK_INTERVAL.as_secs()).max(CHECKS_MIN))
+        };
         Self { threads: Vec::new(), warn_checks: checks(warn_ms), exit_checks: checks(exit_ms) }
     }
 
-    /// The turns of another thread to watch.
+    /// Registers a thread, and returns its heartbeat.
     pub(crate) fn watch(&mut self, name: &'static str, label: &str) -> Arc<Heartbeat> {
         let heartbeat = Arc::new(Heartbeat::default());
         self.threads.push(Watched {
@@ -82,7 +83,7 @@ impl Watchdog {
         heartbeat
     }
 
-    /// Looks until the server stops.
+    /// Checks until the server stops.
     pub(crate) fn run(mut self, shared: &Shared) {
         while !shared.is_stopping() {
             shared.sleep(CHECK_INTERVAL);
@@ -123,10 +124,10 @@ fn report(shared: &Shared, finding: Finding) {
     match finding {
         Finding::Stalled { label, checks, is_first } => {
             shared.metrics.thread_stalls.add(u64::from(is_first));
-            tracing::error!(thread = label, seconds = checks * CHECK_INTERVAL.as_secs(), "a thread does not get on");
+            tracing::error!(thread = label, seconds = checks * CHECK_INTERVAL.as_secs(), "thread stalled");
         }
         Finding::Resumed { label, checks } => {
-            tracing::warn!(thread = label, seconds = checks * CHECK_INTERVAL.as_secs(), "a thread that stood still goes on");
+            tracing::warn!(thread = label, seconds = checks * CHECK_INTERVAL.as_secs(), "thread resumed after a stall");
         }
         Finding::Expired(name) => shared.fail(Fatal::Stalled(name)),
     }
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn who_stands_is_told_now_and_then() {
+    fn stalled_thread_is_logged_at_doubling_intervals() {
         let mut dog = Watchdog::new(4_000, 0);
         let (moving, standing) = (dog.watch("a", "a"), dog.watch("b", "b 1"));
         let mut look = |standing_moves: bool| {
@@ -161,13 +162,13 @@ mod tests {
             assert_eq!(look(false), expected, "{checks}");
         }
         assert_eq!(look(true), [Finding::Resumed { label: "b 1".to_owned(), checks: 20 }]);
-        assert!((1..4).all(|_| look(false).is_empty()) && look(true).is_empty(), "a short stand is none");
+        assert!((1..4).all(|_| look(false).is_empty()) && look(true).is_empty(), "a short stall is not reported");
         assert!((1..4).all(|_| look(false).is_empty()));
         assert_eq!(look(false), stalled(4, true), "and each long one is counted from its start");
     }
 
     #[test]
-    fn who_stands_too_long_ends_the_server() {
+    fn thread_stalled_for_too_long_ends_the_server() {
         let mut dog = Watchdog::new(0, 5_000);
         let _heartbeat = dog.watch("b", "b 1");
         let findings: Vec<_> = (0..10).map(|_| dog.check()).collect();
@@ -176,10 +177,10 @@ mod tests {
     }
 
     #[test]
-    fn idle_loops_have_their_time() {
+    fn idle_loop_is_not_reported() {
         let mut dog = Watchdog::new(1, 0);
         let heartbeat = dog.watch("a", "a");
-        // A loop that sleeps for a second, with a watcher that looks just before and just after.
+        // A loop that sleeps for a second, with checks just before and just after its iteration.
         for at in 0..50 {
             if at % 2 == 0 {
                 heartbeat.beat();

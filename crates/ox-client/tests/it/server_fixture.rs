@@ -5,7 +5,7 @@
 //! its own subtree.
 
 use ox_client::SessionId;
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};

@@ -1,4 +1,4 @@
-//! Words about settings and files: `conf dirs`.
+//! The commands `conf` and `dirs`: settings and file sizes.
 
 use crate::server_mode::ServerMode;
 use crate::shared::Shared;
@@ -36,7 +36,7 @@ pub(super) fn conf(shared: &Shared, mode: ServerMode) -> String {
     text
 }
 
-/// What members say of themselves.
+/// Appends the settings that only members have.
 fn put_member(member: &MemberConfig, ensemble: &Ensemble, text: &mut String) {
     let ports = |addresses: &[Address]| addresses.iter().map(|at| at.port.to_string()).collect::<Vec<_>>().join("|");
     let mine = ensemble.members().get(&member.server);
@@ -60,8 +60,8 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
-/// Lengths of all files below a directory, those that only we know left out; what cannot be read, because it is just
-/// being removed, counts nothing.
+/// Length of all files below a directory without our `oxk.*` files. Files that cannot be read, because they are just
+/// being removed, count as 0.
 fn size(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"oxk."));

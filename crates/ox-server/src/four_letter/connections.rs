@@ -1,4 +1,4 @@
-//! Words about connections: `cons stat crst`.
+//! The commands `cons`, `stat` and `crst`.
 
 use super::{Listing, ListingStatus, status};
 use crate::connections::ConnStats;
@@ -60,7 +60,7 @@ pub(super) fn crst(shared: &Shared, _: ServerMode) -> String {
     }
 }
 
-/// Appends some connections; returns the last, `None` when there were none left.
+/// Appends a batch of connections; returns the last one, `None` at the end.
 fn put_connections(shared: &Shared, after: Option<ConnId>, detail: Detail, text: &mut String) -> Option<ConnId> {
     let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
     for (_, stats) in &conns {

@@ -1,9 +1,9 @@
-//! The page `docs/commands.md`, written from the table.
+//! The page `docs/commands.md`, generated from the command table.
 
 use super::COMMANDS;
 use std::fmt::Write as _;
 
-/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites it.
 pub fn commands_page() -> String {
     let mut page = HEAD.to_owned();
     for command in COMMANDS {
@@ -15,12 +15,12 @@ pub fn commands_page() -> String {
 const HEAD: &str = "\
 # Status commands
 
-<!-- Generated from crates/ox-server/src/words.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+<!-- Generated from crates/ox-server/words.rs/words.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-Four-letter words, sent as the first bytes of a connection to the client port: `echo srvr | nc localhost 2181`. The
-answer is text, and the server closes the connection behind it. Words that `4lw.commands.whitelist` does not name are
-refused; `srvr` is always answered.
+Four-letter commands are sent as the first bytes of a connection to the client port: `echo srvr | nc localhost 2181`.
+The reply is text, and the server closes the connection after it. Commands that `4lw.commands.whitelist` does not name
+are refused, except `srvr`, which is always enabled.
 
-| word | answers |
+| command | reply |
 |---|---|
 ";

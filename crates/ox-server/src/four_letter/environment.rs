@@ -1,4 +1,4 @@
-//! The word about the machine: `envi`. The log shows the same lines at the start.
+//! The command `envi`: properties of the machine. The log shows the same lines at start.
 
 use crate::os_info;
 use crate::shared::Shared;
@@ -11,7 +11,7 @@ pub(super) fn envi(_: &Shared) -> String {
     format!("Environment:\n{lines}")
 }
 
-/// Names and values in Apache's order. What only a Java virtual machine has is unknown.
+/// Names and values in Apache's order. Properties of a Java virtual machine have no value.
 pub(crate) fn environment() -> Vec<(&'static str, String)> {
     let memory = os_info::memory();
     let megabytes = |bytes: Option<u64>| bytes.map(|bytes| format!("{}MB", bytes >> 20));
@@ -39,7 +39,7 @@ pub(crate) fn environment() -> Vec<(&'static str, String)> {
     values.map(|(name, value)| (name, value.unwrap_or_else(|| UNKNOWN.to_owned()))).into()
 }
 
-/// As Java names it.
+/// The name that Java uses.
 fn os_name() -> String {
     match std::env::consts::OS {
         "linux" => "Linux",
@@ -50,7 +50,7 @@ fn os_name() -> String {
     .to_owned()
 }
 
-/// As Java names it.
+/// The name that Java uses.
 fn architecture() -> String {
     if std::env::consts::ARCH == "x86_64" { "amd64".to_owned() } else { std::env::consts::ARCH.to_owned() }
 }

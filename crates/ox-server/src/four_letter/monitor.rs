@@ -1,7 +1,7 @@
-//! The word with all metrics: `mntr`.
+//! The command `mntr`: all metrics.
 
 use crate::java_text;
-use crate::metrics::{Gauges, UNUSED, Kind, Number, Reading};
+use crate::metrics::{Gauges, Kind, Number, Reading, UNUSED};
 use crate::os_info;
 use crate::server_mode::{LearnerCounts, ServerMode};
 use crate::shared::Shared;
@@ -28,7 +28,7 @@ pub(super) fn mntr(shared: &Shared, mode: ServerMode) -> String {
     text
 }
 
-/// What depends on the role.
+/// Appends the lines that depend on the role.
 fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
     let Some(ensemble) = shared.ensemble.read().clone() else { return };
     let state = match mode {
@@ -53,7 +53,7 @@ fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
     let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();
     let values = [
         ("learners", learners),
-        ("followers", learners), // as releases before 3.6 call it
+        ("followers", learners), // the name in releases before 3.6
         ("synced_followers", synced_followers),
         ("synced_non_voting_followers", synced_non_voting),
         ("synced_observers", synced_observers),
@@ -68,7 +68,7 @@ fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
     }
 }
 
-/// A set's members carry their key in front. It comes from clients: it must not start a line of its own.
+/// The metrics of a set have their key as prefix. Clients choose the key, so it must not start a new line.
 fn full_name(name: &str, key: Option<&str>) -> String {
     match key {
         None => name.to_owned(),
@@ -141,7 +141,7 @@ fn gauges(shared: &Shared) -> Gauges {
     gauges
 }
 
-/// Sums by the first name of the path.
+/// Sums of quota values by top-level node.
 fn by_namespace(quotas: &[QuotaStatus], value: impl Fn(&QuotaStatus) -> i64) -> Vec<(String, i64)> {
     let mut sums: BTreeMap<&str, i64> = BTreeMap::new();
     for quota in quotas {
@@ -162,12 +162,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_cannot_forge_lines() {
+    fn key_with_control_characters_adds_no_line() {
         assert_eq!(full_name("read_per_namespace", Some("a\nzk_x\t1")), "a?zk_x?1_read_per_namespace");
     }
 
     #[test]
-    fn quotas_add_up_by_the_first_name() {
+    fn quotas_add_up_by_top_level_node() {
         let quota = |path: &str, count| {
             let path = path.to_owned();
             QuotaStatus { path, count_limit: -1, bytes_limit: -1, count, bytes: 0 }

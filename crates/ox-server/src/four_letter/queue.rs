@@ -1,4 +1,4 @@
-//! What the words thread has to do.
+//! The queue of the command thread.
 
 use super::FourLetterCommand;
 use crate::limits::COMMANDS_QUEUED_MAX;
@@ -7,7 +7,7 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// One thing to do.
+/// A task of the command thread.
 pub(super) enum Task {
     Execute(ConnId, FourLetterCommand),
     Continue(ConnId),
@@ -20,7 +20,7 @@ struct Inner {
     commands: usize,
 }
 
-/// Bounded: words by a limit, and of the other two a connection that asked a word sends one at a time.
+/// Bounded: commands by a limit, and each connection with a command has one other task queued at a time.
 #[derive(Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
@@ -28,7 +28,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    /// False when too many words wait already.
+    /// False when too many commands are queued already.
     pub(super) fn put(&self, task: Task) -> bool {
         let mut inner = self.inner.lock();
         if matches!(task, Task::Execute(..)) {
@@ -43,7 +43,7 @@ impl Queue {
         true
     }
 
-    /// The next one; `None` when none came in time.
+    /// The next task; `None` if none arrives in time.
     pub(super) fn take(&self, timeout: Duration) -> Option<Task> {
         let mut inner = self.inner.lock();
         if inner.tasks.is_empty() {
@@ -61,7 +61,7 @@ mod tests {
     use crate::four_letter::COMMANDS;
 
     #[test]
-    fn only_words_are_refused() {
+    fn full_queue_refuses_commands_only() {
         let (queue, conn) = (Queue::default(), ConnId::new(0, 1, 1));
         let command = FourLetterCommand { command: &COMMANDS[0], mask: 0 };
         assert!((0..COMMANDS_QUEUED_MAX).all(|_| queue.put(Task::Execute(conn, command))));

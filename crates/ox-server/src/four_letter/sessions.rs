@@ -1,9 +1,9 @@
-//! The word about sessions: `dump`.
+//! The command `dump`: sessions, ephemeral nodes and connections.
 //!
-//! Sessions live on the replica's thread, which is asked for some at a time; ephemeral nodes in the state, which is
-//! held for some at a time. Expiry is shown in the buckets in which it happens.
+//! The replica thread returns sessions in batches; ephemeral nodes are read from the state, one batch per read lock.
+//! Expiry times are shown as the buckets in which sessions expire.
 
-use super::{Listing, NOT_SERVING, ListingStatus};
+use super::{Listing, ListingStatus, NOT_SERVING};
 use crate::java_text;
 use crate::limits::LISTING_BATCH_MAX;
 use crate::server_mode::ServerMode;
@@ -16,10 +16,10 @@ use std::fmt::Write as _;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-/// The replica never waits for the disk, so it answers soon or not at all.
+/// The replica never waits for the disk, so it replies soon or not at all.
 const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What comes next.
+/// The part of the listing that comes next.
 enum Part {
     Sessions,
     Ephemerals(Option<EphemeralCursor>),
@@ -54,7 +54,7 @@ pub(super) fn dump(mode: ServerMode) -> Listing {
     })
 }
 
-/// Appends all sessions; `None` when the replica does not answer.
+/// Appends all sessions; `None` when the replica does not reply.
 fn put_sessions(shared: &Shared, mode: ServerMode, text: &mut String) -> Option<()> {
     let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
     let ends_them = matches!(mode, ServerMode::Standalone | ServerMode::Leader(_));
@@ -74,7 +74,7 @@ fn put_sessions(shared: &Shared, mode: ServerMode, text: &mut String) -> Option<
     Some(())
 }
 
-/// A learner knows which sessions there are, and not when they expire.
+/// A learner knows all global sessions, but not when they expire.
 fn put_global_sessions(shared: &Shared, text: &mut String) {
     let sessions: Vec<(SessionId, i32)> = shared.state.read().sessions().collect();
     writeln!(text, "Global Sessions({}):", sessions.len()).expect("a string takes every write");
@@ -83,17 +83,17 @@ fn put_global_sessions(shared: &Shared, text: &mut String) {
     }
 }
 
-/// Lists sessions behind one, so many at most.
+/// Lists at most a number of sessions after a given one.
 type ListSessions = fn(&Replica, Option<SessionId>, usize) -> Vec<SessionInfo>;
 
-/// All sessions of a list, `None` when the replica does not answer.
+/// All sessions of a list, `None` when the replica does not reply.
 fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
     loop {
         let (sender, receiver) = sync_channel(1);
         shared.inbox.put(|input| {
             input.queries.push(Box::new(move |replica, _| {
-                // Nobody waits any more when this fails.
+                // Fails when the command thread has stopped waiting.
                 let _ = sender.send(list(replica, after, LISTING_BATCH_MAX));
             }));
         });
@@ -106,7 +106,7 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     }
 }
 
-/// Appends some nodes, each session's name before its first; returns the last, `None` when there were none left.
+/// Appends a batch of nodes, each session id before its first node; returns the last one, `None` at the end.
 fn put_ephemerals(shared: &Shared, after: Option<EphemeralCursor>, text: &mut String) -> Option<EphemeralCursor> {
     let nodes = shared.state.read().ephemerals_after(after, LISTING_BATCH_MAX);
     let mut named = after.map(|place| place.session);
@@ -134,7 +134,7 @@ fn put_connections(shared: &Shared, text: &mut String) {
     put_buckets(shared, "Connections Sets", lines.into_iter(), text);
 }
 
-/// Appends lines in buckets, each with the time it is due.
+/// Appends lines in buckets, each with its expiry time.
 fn put_buckets(shared: &Shared, title: &str, lines: impl ExactSizeIterator<Item = (i64, String)>, text: &mut String) {
     let total = lines.len();
     let mut buckets: BTreeMap<i64, Vec<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Words about the server as a whole: `ruok srvr srst isro hash gtmk stmk`.
+//! Commands about the server as a whole: `ruok`, `srvr`, `srst`, `isro`, `hash`, `gtmk`, `stmk`.
 
 use crate::java_text;
 use crate::server_mode::ServerMode;
@@ -19,7 +19,7 @@ pub(super) fn srvr(shared: &Shared, mode: ServerMode) -> String {
     format!("{}{}", head(mode), stats_lines(shared, mode))
 }
 
-/// What `srvr` and `stat` begin with.
+/// The first lines of `srvr` and `stat`.
 pub(super) fn head(mode: ServerMode) -> String {
     let remark = match mode {
         ServerMode::ReadOnly => "READ-ONLY mode; serving only read-only clients\n",

@@ -1,6 +1,6 @@
-//! Words about watches: `wchs wchc wchp`. They are about data watches only, as in Apache.
+//! The commands `wchs`, `wchc` and `wchp`: data watches only, as in Apache.
 //!
-//! The table is held for one piece at a time; text is made from copies.
+//! The lock of the watch table is held for one batch at a time; the text is created from copies.
 
 use super::{Listing, ListingStatus};
 use crate::limits::LISTING_BATCH_MAX;
@@ -33,10 +33,9 @@ pub(super) fn wchp(_: ServerMode) -> Listing {
     let mut from = 0;
     Box::new(move |shared, text| {
         let mut found: Vec<(String, Vec<ConnId>)> = Vec::new();
-        let next =
-            shared.state.read().watches().lock().scan_data_watches(from, LISTING_BATCH_MAX, |path, watchers| {
-                found.push((path.to_owned(), watchers.collect()));
-            });
+        let next = shared.state.read().watches().lock().scan_data_watches(from, LISTING_BATCH_MAX, |path, watchers| {
+            found.push((path.to_owned(), watchers.collect()));
+        });
         for (path, conns) in found {
             writeln!(text, "{path}").expect("a string takes every write");
             for session in conns.into_iter().filter_map(|conn| session_of(shared, conn)) {
@@ -55,7 +54,7 @@ pub(super) fn wchp(_: ServerMode) -> Listing {
 
 pub(super) fn wchc(_: ServerMode) -> Listing {
     let mut conn: Option<ConnId> = None;
-    // Places of the current connection that are still to be looked at, and whether it has been named.
+    // Remaining entries of the current connection, and whether its session id is printed.
     let (mut places, mut named): (Vec<u32>, bool) = (Vec::new(), false);
     Box::new(move |shared, text| {
         if places.is_empty() {
@@ -64,14 +63,16 @@ pub(super) fn wchc(_: ServerMode) -> Listing {
             places.sort_unstable_by(|a, b| b.cmp(a));
             places.dedup();
         }
-        let current = conn.expect("there are places, so there is a connection");
+        let current = conn.expect("entries belong to a connection");
         let piece = places.split_off(places.len().saturating_sub(LISTING_BATCH_MAX));
         let paths: Vec<String> = {
             let state = shared.state.read();
             let watches = state.watches().lock();
             piece.iter().rev().filter_map(|place| watches.data_path(*place, current)).map(str::to_owned).collect()
         };
-        let Some(session) = session_of(shared, current).filter(|_| !paths.is_empty()) else { return ListingStatus::More };
+        let Some(session) = session_of(shared, current).filter(|_| !paths.is_empty()) else {
+            return ListingStatus::More;
+        };
         if !named {
             named = true;
             writeln!(text, "{session}").expect("a string takes every write");
@@ -89,7 +90,7 @@ fn end(text: &mut String) -> ListingStatus {
     ListingStatus::Last
 }
 
-/// The session of a connection that is still there.
+/// The session of a connection that is still open.
 fn session_of(shared: &Shared, conn: ConnId) -> Option<SessionId> {
     Some(shared.connections.find(conn)?.session())
 }

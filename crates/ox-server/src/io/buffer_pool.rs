@@ -1,16 +1,16 @@
-//! Buffers that go around among the connections of a thread, so that an idle one holds none.
+//! Buffers shared by the connections of a thread, so that an idle connection holds none.
 
 use crate::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
 
 #[derive(Debug, Default)]
 pub(super) struct BufferPool {
     free: Vec<Vec<u8>>,
-    /// The fewest that were free since the last trim.
+    /// The fewest buffers that were free since the last trim.
     idle: usize,
 }
 
 impl BufferPool {
-    /// Gives `buffer` some room if it has none.
+    /// Gives `buffer` a pooled allocation if it has none.
     pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
         if buffer.capacity() == 0
             && let Some(pooled) = self.free.pop()
@@ -20,7 +20,7 @@ impl BufferPool {
         }
     }
 
-    /// Takes the room of an empty buffer back.
+    /// Returns the allocation of an empty buffer to the pool.
     pub(super) fn take_back(&mut self, buffer: &mut Vec<u8>) {
         if buffer.is_empty() && buffer.capacity() != 0 {
             let buffer = std::mem::take(buffer);
@@ -30,7 +30,7 @@ impl BufferPool {
         }
     }
 
-    /// Frees the buffers that were not needed since the last call.
+    /// Frees the buffers that were not used since the last call.
     pub(super) fn trim(&mut self) {
         self.free.truncate(self.free.len() - self.idle);
         self.idle = self.free.len();

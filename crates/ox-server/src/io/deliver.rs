@@ -1,4 +1,4 @@
-//! What the replica has sent, on its way into the connections' buffers.
+//! Delivery of replies and events from the replica into the connections' buffers.
 
 use super::io_thread::IoThread;
 use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};
@@ -8,7 +8,7 @@ use ox_replica::{Now, Pressure, SMALL_BYTES};
 use ox_tree::outbox::{Outbox, PartKind};
 
 impl IoThread {
-    /// Moves everything the replica has sent into the connections' buffers.
+    /// Moves everything in this thread's mailbox into the connections' buffers.
     pub(super) fn deliver(&mut self) {
         let Some(mail) = self.shared.mailboxes[usize::from(self.number)].take() else { return };
         let Mail { outboxes, accepted, texts, relisten } = mail;
@@ -27,7 +27,7 @@ impl IoThread {
         }
     }
 
-    /// A piece of the answer to a four-letter word.
+    /// Delivers a chunk of the reply to a four-letter command.
     fn deliver_text(&mut self, Text { conn: id, text, is_last }: &Text) {
         let Some(conn) = self.conns.get_mut(id.slot()).and_then(Option::as_mut) else { return };
         if conn.core.id() == *id && !conn.closing {
@@ -85,7 +85,7 @@ impl IoThread {
         }
     }
 
-    /// Whether a connection may hold the events it has, or can send enough of them now.
+    /// Whether a connection may hold its unsent events, or can send enough of them now.
     fn may_buffer(&mut self, slot: usize, now: Now) -> bool {
         let global_limits = &self.shared.global_limits;
         let bytes_max = match global_limits.pressure(self.delivered_bytes) {
@@ -97,9 +97,9 @@ impl IoThread {
         conn.flush_again(now.mono_ms, &mut self.pool).is_ok() && conn.unsent_events() <= bytes_max
     }
 
-    /// Closes a connection without sending what it has not taken.
+    /// Closes a connection without sending its unsent output: events are never dropped in part.
     fn close_slow_reader(&mut self, slot: usize, now: Now) {
-        self.log_close(slot, now, "it does not read what it is sent");
+        self.log_close(slot, now, "the client does not read");
         if let Some(conn) = self.conns[slot].as_mut() {
             conn.closing = true;
             conn.drop_output();

@@ -1,4 +1,4 @@
-//! Connections that have been silent, slow or stuck for too long.
+//! Closing of connections that have been silent, slow or stuck for too long.
 
 use super::connection::Connection;
 use super::io_thread::IoThread;
@@ -8,21 +8,21 @@ use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEAD
 use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
 
-/// How often connections are looked at, at least.
+/// The longest interval between two checks.
 const CHECK_MS: i64 = 1000;
 
-/// What the server lacks memory for.
+/// What the server is short of memory for.
 #[derive(Clone, Copy, Debug)]
 struct MemoryPressure {
     pressure: Pressure,
-    /// Unsent bytes at which connections are not read.
+    /// Unsent bytes at which the server stops reading from a connection.
     pause_bytes: usize,
-    /// Large requests wait for others to become complete.
+    /// Large requests wait until memory of other requests is released.
     frames_wait: bool,
 }
 
 impl MemoryPressure {
-    /// Unsent bytes from which on a connection that is slow to take them is closed.
+    /// Unsent bytes above which a slow reader is closed.
     fn close_above(&self) -> Option<usize> {
         match self.pressure {
             Pressure::Low => None,
@@ -32,28 +32,29 @@ impl MemoryPressure {
     }
 }
 
-/// Why a connection is given up.
+/// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CloseReason {
-    /// Nothing came or went.
+    /// No byte was sent or received for the whole timeout.
     Idle,
-    /// It does not take what it is sent.
+    /// The client reads nothing of what is sent to it.
     Stuck,
-    /// It takes what it is sent too slowly, while others wait for the memory.
+    /// The client reads too slowly while other connections wait for the memory.
     SlowReader,
-    /// A frame does not get complete.
+    /// A request did not become complete in time.
     SlowRequest,
-    /// Its next reply has waited for memory for so long that the client is better off elsewhere.
+    /// The next reply has waited so long for memory that the client should try another server.
     NoMemory,
 }
 
 impl IoThread {
-    /// Closes connections that have been silent, slow or stuck for too long. Looks again when the next may be.
+    /// Closes connections that have been silent, slow or stuck for too long, and schedules the next check.
     pub(super) fn check_idle(&mut self, now: Now) {
         let step_ms = i64::from(self.shared.config.sessionless_timeout_ms.max(1));
         let check_ms = CHECK_MS.min(step_ms);
         self.next_idle_check_ms = now.mono_ms + check_ms;
-        // While this thread works it hears nobody: unlike the replica's, its own work counts as a pause.
+        // This thread reads no socket while it works. So, other than on the replica thread, its own work counts as a
+        // pause.
         if let Some(late_ms) = self.pulse.beat(now.mono_ms, check_ms, || 0) {
             self.conns.iter_mut().flatten().for_each(|conn| extend_deadlines(conn, now.mono_ms, late_ms));
         }
@@ -64,30 +65,34 @@ impl IoThread {
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             if pressure != Pressure::Low && conn.rate_since_ms.is_some() {
-                // The system tells of free space only when there is much of it: a slow client may have taken something.
-                let _ = conn.flush_again(now.mono_ms, &mut self.pool); // if it is dead, the next iteration closes it
+                // The kernel reports free space only when there is much of it: a slow client may have read something.
+                let _ = conn.flush_again(now.mono_ms, &mut self.pool); // if the socket is broken, the next iteration closes the connection
                 self.mark_ready(slot);
             }
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             match close_reason(conn, now.mono_ms, step_ms, memory) {
                 None => continue,
                 Some(CloseReason::Idle) => {
-                    tracing::debug!(address = %conn.address, "connection closed: silent for too long");
+                    tracing::debug!(address = %conn.address, "connection closed: no traffic within the timeout");
                     self.stats.on_idle_close();
                 }
-                Some(CloseReason::Stuck) => self.log_close(slot, now, "it does not read what it is sent"),
+                Some(CloseReason::Stuck) => self.log_close(slot, now, "the client does not read"),
                 Some(CloseReason::SlowReader) => {
-                    self.log_close(slot, now, "it reads what it is sent too slowly, and memory is short")
+                    self.log_close(slot, now, "the client reads too slowly while memory is short")
                 }
-                Some(CloseReason::NoMemory) => self.log_close(slot, now, "there is no memory for its reply"),
-                Some(CloseReason::SlowRequest) => self.log_close(slot, now, "a request did not become complete"),
+                Some(CloseReason::NoMemory) => {
+                    self.log_close(slot, now, "no memory for the next reply; raise oxkeeper.memoryBudget")
+                }
+                Some(CloseReason::SlowRequest) => {
+                    self.log_close(slot, now, "a request did not become complete in time")
+                }
             }
             self.close(slot);
         }
     }
 }
 
-/// The thread did not run for a while, and could neither hear nor tell anybody anything: that time does not count.
+/// Extends all deadlines of a connection by a pause of the thread, in which it could neither receive nor send.
 fn extend_deadlines(conn: &mut Connection, now_ms: i64, late_ms: i64) {
     let later = |since_ms: i64| since_ms.saturating_add(late_ms).min(now_ms);
     let last_io_ms = &conn.stats.last_io_ms;
@@ -103,7 +108,7 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
     if let Some(Stall { shortage: Shortage::Replies, since_ms }) = conn.stalled
         && timeout_ms / 3 <= now_ms - since_ms
     {
-        return Some(CloseReason::NoMemory); // clients expect a reply within two thirds
+        return Some(CloseReason::NoMemory); // clients expect a reply within two thirds of the timeout
     }
     if let Some(since_ms) = conn.stuck_since_ms {
         if timeout_ms <= now_ms - since_ms {
@@ -115,7 +120,7 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
         }
     } else if conn.core.in_flight() != 0 || conn.stalled.is_some() {
         conn.partial_since_ms = None;
-        return None; // it waits for us, and is perhaps not even read
+        return None; // it waits for the server, and may not even be read
     }
     if conn.stats.closes_at_ms(step_ms) <= now_ms {
         return Some(CloseReason::Idle);
@@ -128,7 +133,7 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
         return None;
     }
     let since_ms = *conn.partial_since_ms.get_or_insert(now_ms);
-    // Bytes that have come and are not read yet are not the client's delay.
+    // Received bytes that are not read yet are not the client's delay.
     let is_slow = came < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && SLOW_MS <= now_ms - since_ms;
     if memory.frames_wait && conn.reserved != 0 && is_slow {
         return Some(CloseReason::SlowRequest);
@@ -150,12 +155,13 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
 
     const STEP_MS: i64 = 10_000;
-    const NO_PRESSURE: MemoryPressure = MemoryPressure { pressure: Pressure::Low, pause_bytes: 1 << 20, frames_wait: false };
+    const NO_PRESSURE: MemoryPressure =
+        MemoryPressure { pressure: Pressure::Low, pause_bytes: 1 << 20, frames_wait: false };
 
-    /// A connection with a session of 40 s, and the client's end of it.
+    /// A connection with a session timeout of 40 s, and the client's end of it.
     fn connection() -> (Connection, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // A small window: the system moves a few bytes at a time.
+        // With a small window the kernel moves a few bytes at a time.
         let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
         client.set_recv_buffer_size(4096).unwrap();
         client.connect(&listener.local_addr().unwrap().into()).unwrap();
@@ -174,15 +180,15 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_after_the_timeout_at_the_next_step() {
+    fn silent_connection_is_closed_at_the_check_after_its_timeout() {
         let (mut conn, _client) = connection();
         check(&mut conn, 49_999, None);
         check(&mut conn, 50_000, Some(CloseReason::Idle));
     }
 
-    /// F2: a process that was stopped closes nobody for it.
+    /// A process that was paused closes no connection for the time of the pause (F2).
     #[test]
-    fn time_in_which_the_server_stood_still_does_not_count() {
+    fn pause_of_the_server_does_not_count_against_deadlines() {
         let (mut conn, _client) = connection();
         conn.output = vec![0; 64 << 20];
         conn.flush(1000, &mut BufferPool::default()).unwrap();
@@ -195,14 +201,14 @@ mod tests {
         check(&mut conn, 109_999, None);
         check(&mut conn, 110_000, Some(CloseReason::Idle));
         extend_deadlines(&mut conn, 110_000, 300_000);
-        assert_eq!(conn.stats.last_io_ms.load(Ordering::Relaxed), 110_000, "nothing was heard later than now");
+        assert_eq!(conn.stats.last_io_ms.load(Ordering::Relaxed), 110_000, "no traffic is later than now");
     }
 
     #[test]
-    fn a_frame_has_its_time_and_large_ones_more() {
+    fn large_incomplete_request_has_more_time_than_a_small_one() {
         let (mut conn, _client) = connection();
         let look = |conn: &mut Connection, now_ms, expected| {
-            conn.stats.last_io_ms.store(now_ms, Ordering::Relaxed); // a byte now and then
+            conn.stats.last_io_ms.store(now_ms, Ordering::Relaxed); // some traffic
             check(conn, now_ms, expected);
         };
         conn.input = vec![0, 0, 0xff, 0];
@@ -215,24 +221,24 @@ mod tests {
         look(&mut conn, 6000 + FRAME_DEADLINE_MS, Some(CloseReason::SlowRequest));
         conn.input.clear();
         look(&mut conn, 100_000, None);
-        conn.input = vec![0, 0, 0, 4, 1, 2, 3, 4, 0]; // a frame that waits for us
+        conn.input = vec![0, 0, 0, 4, 1, 2, 3, 4, 0]; // a complete frame that waits for the server
         look(&mut conn, 200_000, None);
         look(&mut conn, 300_000, None);
     }
 
     #[test]
-    fn clients_must_take_what_they_are_sent() {
+    fn client_that_does_not_read_is_closed_after_its_timeout() {
         let (mut conn, client) = connection();
         conn.output = vec![0; 64 << 20];
         conn.flush(1000, &mut BufferPool::default()).unwrap();
-        assert!(BUFFERED_BYTES_SMALL < conn.unsent(), "more than sockets hold");
+        assert!(BUFFERED_BYTES_SMALL < conn.unsent(), "more than the socket buffers hold");
         conn.stats.last_io_ms.store(40_000, Ordering::Relaxed); // it still sends
         check(&mut conn, 40_999, None);
         check(&mut conn, 41_000, Some(CloseReason::Stuck));
         drop(client);
     }
 
-    /// A connection with more unsent bytes than sockets hold, since 1000 ms.
+    /// A connection with more unsent bytes than the socket buffers hold, since 1000 ms.
     fn unread_connection() -> (Connection, TcpStream) {
         let (mut conn, client) = connection();
         conn.output = vec![0; 64 << 20];
@@ -241,19 +247,23 @@ mod tests {
     }
 
     #[test]
-    fn reader_that_stands_still_is_closed_while_memory_is_short() {
+    fn stuck_reader_is_closed_while_memory_is_short() {
         let high = MemoryPressure { pressure: Pressure::High, pause_bytes: 0, ..NO_PRESSURE };
         let full = MemoryPressure { pressure: Pressure::Full, ..high };
         let (mut conn, _client) = unread_connection();
         assert_eq!(close_reason(&mut conn, 1000 + SLOW_MS - 1, STEP_MS, high), None);
-        assert_eq!(close_reason(&mut conn, 1000 + SLOW_MS, STEP_MS, high), Some(CloseReason::SlowReader), "others need the memory");
+        assert_eq!(
+            close_reason(&mut conn, 1000 + SLOW_MS, STEP_MS, high),
+            Some(CloseReason::SlowReader),
+            "others need the memory"
+        );
         let (mut conn, _client) = unread_connection();
         conn.output.truncate(conn.output.len() - conn.unsent() + BUFFERED_BYTES_SMALL);
         assert_eq!(close_reason(&mut conn, 1000 + SLOW_MS, STEP_MS, high), None, "it holds little");
         assert_eq!(close_reason(&mut conn, 1000 + 2 * SLOW_MS, STEP_MS, full), Some(CloseReason::SlowReader));
     }
 
-    /// The first fault within 20 seconds if the client reads until so many bytes could be sent in each of them.
+    /// The first reason to close within 20 s, if the client reads `sent_per_second` bytes in each of them.
     fn close_reason_of_reader(sent_per_second: usize, memory: MemoryPressure) -> Option<CloseReason> {
         let (mut conn, mut client) = unread_connection();
         client.set_nonblocking(true).unwrap();
@@ -261,7 +271,7 @@ mod tests {
         (2000..=21_000).step_by(1000).find_map(|now_ms| {
             let before = conn.unsent();
             for _ in 0..1_000_000 {
-                let _ = client.read(&mut buffer); // nothing, until the system has moved the next bytes
+                let _ = client.read(&mut buffer); // nothing until the kernel has moved the next bytes
                 conn.flush_again(now_ms, &mut BufferPool::default()).unwrap();
                 if sent_per_second <= before - conn.unsent() || conn.unsent() == 0 {
                     return close_reason(&mut conn, now_ms, STEP_MS, memory);
@@ -272,9 +282,9 @@ mod tests {
         })
     }
 
-    /// A few bytes a second keep a connection from standing still, and would hold the memory for hours.
+    /// A few bytes a second keep a connection from being stuck, and would hold the memory for hours.
     #[test]
-    fn reader_below_the_least_rate_is_closed_while_memory_is_short() {
+    fn reader_below_the_minimum_rate_is_closed_while_memory_is_short() {
         let high = MemoryPressure { pressure: Pressure::High, pause_bytes: 0, ..NO_PRESSURE };
         assert_eq!(close_reason_of_reader(1, high), Some(CloseReason::SlowReader));
         assert_eq!(close_reason_of_reader(1, NO_PRESSURE), None);
@@ -291,7 +301,7 @@ mod tests {
         extend_deadlines(&mut conn, 14_333, 5000);
         check(&mut conn, 14_333, None);
         conn.stalled = Some(Stall { shortage: Shortage::LargeWrites, since_ms: 1000 });
-        check(&mut conn, 14_333, None); // requests in flight become fewer by themselves
+        check(&mut conn, 14_333, None); // requests in flight complete without the client
     }
 
     #[test]
@@ -304,9 +314,9 @@ mod tests {
         assert_eq!(close_reason(&mut conn, 1000, STEP_MS, short), None, "seen for the first time");
         assert_eq!(close_reason(&mut conn, 2000, STEP_MS, NO_PRESSURE), None);
         conn.input.resize(100_000 + FRAME_BYTES_PER_SECOND_MIN, 0);
-        assert_eq!(close_reason(&mut conn, 3000, STEP_MS, short), None, "it comes fast enough");
+        assert_eq!(close_reason(&mut conn, 3000, STEP_MS, short), None, "it arrives fast enough");
         conn.readable = true;
-        assert_eq!(close_reason(&mut conn, 4000, STEP_MS, short), None, "the rest has come and is not read yet");
+        assert_eq!(close_reason(&mut conn, 4000, STEP_MS, short), None, "the rest has arrived and is not read yet");
         conn.readable = false;
         conn.stalled = Some(Stall { shortage: Shortage::Frames, since_ms: 4500 });
         assert_eq!(close_reason(&mut conn, 5000, STEP_MS, short), None, "it waits for the server");

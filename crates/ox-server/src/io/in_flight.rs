@@ -1,21 +1,21 @@
-//! Requests of one connection on their way through the replica, so that their answers can be timed and named.
+//! Requests of one connection at the replica, so that each reply can be counted with its latency and operation.
 
 use std::collections::VecDeque;
 
-/// A drained list keeps room for as many runs; more goes back to the allocator.
+/// An empty list keeps capacity for this many runs; a larger allocation is freed.
 const KEPT_RUNS: usize = 16;
 
-/// Neighbouring requests for the same operation, received together.
+/// Consecutive requests for the same operation, received together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Run {
     pub(super) since_ms: i64,
     pub(super) op: i32,
-    /// Of the last one.
+    /// Xid of the last one.
     pub(super) xid: i32,
     pub(super) count: u32,
 }
 
-/// In the order of the answers, which is that of the requests.
+/// In the order of the replies, which is that of the requests.
 #[derive(Debug, Default)]
 pub(super) struct InFlight(VecDeque<Run>);
 
@@ -30,12 +30,12 @@ impl InFlight {
         }
     }
 
-    /// The operation that is answered next.
+    /// The operation of the next reply.
     pub(super) fn next_op(&self) -> Option<i32> {
         self.0.front().map(|run| run.op)
     }
 
-    /// Takes `count` requests off the list, run by run.
+    /// Removes `count` requests from the front, run by run.
     pub(super) fn pop(&mut self, mut count: u32, mut answered: impl FnMut(Run)) {
         while let Some(run) = self.0.front_mut().filter(|_| 0 < count) {
             let taken = run.count.min(count);
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_meet_their_requests() {
+    fn replies_are_matched_with_their_requests() {
         let mut in_flight = InFlight::default();
         for (since_ms, op, xid) in [(1, 5, 1), (1, 5, 2), (1, 4, 3), (2, 4, 4)] {
             in_flight.push(since_ms, op, xid);

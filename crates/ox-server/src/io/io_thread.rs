@@ -33,20 +33,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Token of the waker of every thread.
+/// Token of the waker of each I/O thread.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
 
-/// One I/O thread.
 pub(crate) struct IoThread {
     pub(super) number: u8,
     poll: Poll,
     listener: Option<TcpListener>,
-    /// How many connections there may be on all threads; more would take the files' descriptors.
+    /// Connections allowed on all threads together. More would use the descriptors that logs and snapshots need.
     connections_max: usize,
-    /// When to try again to accept, after there was no room for anybody.
+    /// When to accept again, after descriptors have run out.
     accept_retry_ms: Option<i64>,
-    /// Newcomers wait, and that has been said.
+    /// Accepting is paused, and that has been logged.
     accept_paused: bool,
     pub(super) shared: Arc<Shared>,
     pub(super) commands: CommandQueue,
@@ -54,39 +53,39 @@ pub(crate) struct IoThread {
     pub(super) frame_bytes_max: usize,
     pub(super) conns: Vec<Option<Connection>>,
     free: Vec<usize>,
-    /// Sockets of connections that are closed but for the client.
+    /// Sockets of closed connections whose clients have not read the last reply yet.
     pub(super) lingering: Lingering,
     generation: u64,
-    /// Connections that have something to do this turn.
+    /// Connections with work in this iteration.
     pub(super) ready: Vec<usize>,
     stalled: Stalled,
-    /// Connections that have something to do and unsent replies, while replies of all connections take up much memory.
+    /// Connections with work and unsent replies, paused while the unsent replies of all connections use much memory.
     paused: BTreeSet<usize>,
-    /// When sessions of stalled connections are touched next.
+    /// When the sessions of stalled connections are touched next.
     next_touch_ms: i64,
-    /// What the server could take on when the iteration began, or at its last submission.
+    /// The admission when the iteration began, or at its last submission.
     pub(super) room: Room,
-    /// How much of the share of replies and events is used.
+    /// How much of the memory share of replies and events is used.
     pub(super) pressure: Pressure,
-    /// Unsent bytes at which a connection's requests wait.
+    /// Unsent bytes at which the server stops reading from a connection.
     pub(super) pause_bytes: usize,
-    /// Bytes read at once from a connection that has none reserved.
+    /// Bytes per read from a connection without a reservation.
     read_bytes: usize,
     pub(super) arena: Vec<u8>,
     pub(super) received: Vec<(usize, Range<usize>)>,
     pub(super) submission: Submission,
-    /// Bytes of events put into buffers since these were last counted.
+    /// Bytes of events in buffers that `GlobalLimits` does not count yet.
     pub(super) delivered_bytes: usize,
     pub(super) pool: BufferPool,
     pub(super) stats: IterationStats,
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
-    /// Of the checks for idle connections.
+    /// Detects pauses between two checks for idle connections.
     pub(super) pulse: Pulse,
-    /// Warnings about what clients send or do not read.
+    /// Warnings about connections closed for what their clients sent or did not read.
     pub(super) close_log: LogLimit,
     refusal_log: LogLimit,
-    /// Lines about clients that went.
+    /// Lines about clients that disconnected without closing their session.
     disconnect_log: LogLimit,
 }
 
@@ -138,21 +137,22 @@ impl IoThread {
         }
     }
 
-    /// Makes this the thread that accepts connections for all, as long as there are fewer than `connections_max`.
+    /// Makes this the thread that accepts connections for all threads, while there are fewer than `connections_max`.
     pub(crate) fn listen(&mut self, mut listener: TcpListener, connections_max: usize) -> io::Result<()> {
         self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         (self.listener, self.connections_max) = (Some(listener), connections_max);
         Ok(())
     }
 
-    /// Listens elsewhere from now on; who is connected stays. If that cannot be, everything stays as it was.
+    /// Moves the client port to another address. Open connections stay. If the new address cannot be bound, the old one
+    /// stays.
     pub(super) fn relisten(&mut self, address: SocketAddr) {
         let backlog = self.shared.config.listen_backlog;
         let open =
             |address: SocketAddr| bind(Some(address.ip()).filter(|ip| !ip.is_unspecified()), address.port(), backlog);
         let before = self.listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let opened = open(address).or_else(|_| {
-            self.listener = None; // it may be in the way
+            self.listener = None; // it may use the same port
             open(address)
         });
         let opened =
@@ -213,7 +213,7 @@ impl IoThread {
         }
     }
 
-    /// When there is something to do even if no event comes.
+    /// When the thread has work even if no event arrives.
     fn wake_ms(&self, now_ms: i64) -> i64 {
         let wake_ms = self.next_idle_check_ms.min(self.accept_retry_ms.unwrap_or(i64::MAX));
         if self.stalled.is_empty() && self.paused.is_empty() {
@@ -235,14 +235,14 @@ impl IoThread {
         }
     }
 
-    /// Takes new connections and spreads them over the threads.
+    /// Accepts new connections and spreads them over the threads.
     fn accept(&mut self, now_ms: i64) {
         self.accept_retry_ms = None;
         let was_paused = std::mem::replace(&mut self.accept_paused, false);
         for _ in 0..ACCEPTS_PER_ITERATION_MAX {
             let Some(listener) = &self.listener else { return };
             if self.connections_max <= self.shared.connections.descriptors() {
-                return self.pause_accept(now_ms, was_paused, "there are no descriptors for more");
+                return self.pause_accept(now_ms, was_paused, "no free file descriptors");
             }
             match accept(listener, &self.shared) {
                 Ok(AcceptOutcome::Admitted(stream, address)) => {
@@ -267,14 +267,14 @@ impl IoThread {
                 Err(error) => return self.pause_accept(now_ms, was_paused, &error.to_string()),
             }
         }
-        self.accept_retry_ms = Some(now_ms); // there may be more, and the system has said so already
+        self.accept_retry_ms = Some(now_ms); // more may be pending, and the event for them is already consumed
     }
 
-    /// Those who are here go on, newcomers wait until some have gone.
+    /// Stops accepting until connections close. Open connections are served on.
     fn pause_accept(&mut self, now_ms: i64, was_paused: bool, reason: &str) {
         if !was_paused && let Some(suppressed) = self.refusal_log.allow(now_ms) {
             let connections = self.shared.connections.descriptors();
-            tracing::error!(connections, suppressed, "cannot accept connections: {reason}; newcomers wait");
+            tracing::error!(connections, suppressed, "accept paused: {reason}; raise ulimit -n or lower maxCnxns");
         }
         self.accept_paused = true;
         self.accept_retry_ms = Some(now_ms + ACCEPT_PAUSE_MS);
@@ -315,8 +315,7 @@ impl IoThread {
         self.submit();
     }
 
-    /// Looks at what all threads together hold. Connections that had to wait for memory come first, the longest waiting
-    /// one before the others.
+    /// Checks the memory that all threads hold. Connections that waited for memory go first, the longest waiting first.
     fn check_admission(&mut self, now: Now) {
         let global_limits = &self.shared.global_limits;
         self.room = global_limits.room(Load::default());
@@ -325,7 +324,7 @@ impl IoThread {
         if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
             self.next_touch_ms = now.mono_ms + STALLED_TOUCH_MS;
             let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
-            // A client that has closed its side may be dead: what it sent waits, but its session may expire.
+            // A client that has closed its side may be dead: its requests are kept, but its session may expire.
             let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
             stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
         }
@@ -369,17 +368,18 @@ impl IoThread {
         }
     }
 
-    /// Reads every listed connection that may take more, into one arena.
+    /// Reads every ready connection that may take more input, into one arena.
     fn receive(&mut self, now: Now) {
         let mut at = 0;
         for &slot in &self.ready {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             conn.skipped = false;
-            // A client that no longer waits for its handshake may be elsewhere: its session must not be taken from there.
+            // A client that has closed its side before the handshake completed may use another server: its session must
+            // not be taken over.
             conn.ended |= conn.read_closed && conn.core.is_connecting();
             let may_read =
                 conn.readable && !conn.ended && !conn.closing && conn.stalled.is_none() && !conn.waits_for_frame;
-            // Whoever has a frame waiting gets no further one read: input stays below a frame and one read.
+            // A connection with a complete frame is not read: its input stays below one frame and one read.
             let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;
             if !may_read || !conn.core.may_take(self.room) {
                 continue;
@@ -408,8 +408,8 @@ impl IoThread {
         }
     }
 
-    /// Writes what connections have to send, closes those that are done, and lists those that can go on at once.
-    /// Whoever was passed over comes first.
+    /// Writes output, closes connections that are done, and marks those ready that can continue immediately.
+    /// Connections that were skipped because the arena was full go first.
     fn flush(&mut self, now: Now) {
         let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
         for slot in std::mem::take(&mut self.ready) {
@@ -420,7 +420,7 @@ impl IoThread {
             if conn.unsent() < before {
                 conn.stats.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                 if self.pause_bytes < before {
-                    conn.core.on_no_room(now); // its pings are not read, but it takes what it is sent
+                    conn.core.on_no_room(now); // pings are not read, but the client reads its replies
                 }
             }
             conn.stats.interest.store(conn.interest(), Ordering::Relaxed);
@@ -429,7 +429,7 @@ impl IoThread {
                 self.commands.continue_listing(conn.core.id());
             }
             let is_answered = conn.closing && conn.unsent() == 0;
-            // One that waits for memory is not read, so the end does not show otherwise.
+            // A connection that waits for memory is not read, so this is the only place that notices its end.
             if conn.is_broken && conn.stalled.is_some() {
                 self.stats.on_dropped();
                 log_disconnect(conn, &mut self.disconnect_log, now);
@@ -461,7 +461,8 @@ impl IoThread {
         first.into_iter().chain(then).for_each(|slot| self.mark_ready(slot));
     }
 
-    /// Puts a connection aside until the server has memory for its next request. One that was tried again keeps its place.
+    /// Sets a connection aside until the server has memory for its next request. After a retry it keeps its place in
+    /// the queue.
     pub(super) fn stall(&mut self, slot: usize, shortage: Shortage, now: Now) {
         let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.stalled.is_none()) else { return };
         if let Some(before) = conn.was_stalled.filter(|before| before.shortage == shortage) {
@@ -473,7 +474,7 @@ impl IoThread {
         }
     }
 
-    /// Says that a connection is closed, and why; not too often.
+    /// Logs the reason for closing a connection, with a rate limit, and counts the connection as dropped.
     pub(super) fn log_close(&mut self, slot: usize, now: Now, reason: &str) {
         self.stats.on_dropped();
         let Some(conn) = self.conns[slot].as_ref() else { return };
@@ -486,9 +487,9 @@ impl IoThread {
         drop(self.remove_conn(slot));
     }
 
-    /// Closes a connection that has got its last answer, so that the client gets it too.
+    /// Closes a connection after its last reply. The socket stays open until the client has read that reply.
     fn linger(&mut self, slot: usize, now: Now) {
-        // Who has said good-bye says nothing more.
+        // closeSession is the last request of a client, so no input can follow that would reset the connection.
         let is_done_sending = |conn: &Connection| conn.core.last_op() == Some(OpCode::CloseSession) && !conn.readable;
         let is_done_sending = self.conns[slot].as_ref().is_some_and(is_done_sending);
         if let Some(mut stream) = self.remove_conn(slot).filter(|_| !is_done_sending) {
@@ -497,7 +498,7 @@ impl IoThread {
         }
     }
 
-    /// Forgets a connection, except for its socket. Closing that takes it out of the poll too.
+    /// Removes a connection and returns its socket, which stays registered until it is closed.
     fn remove_conn(&mut self, slot: usize) -> Option<TcpStream> {
         let mut conn = self.conns[slot].take()?;
         let id = conn.core.id();
@@ -518,14 +519,14 @@ impl IoThread {
         self.shared.global_limits.on_buffers_grown(conn.growth());
         self.shared.global_limits.release_large(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {
-            self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
+            self.submission.push(id, Ask::Gone, &[]); // the replica knows the connection
         }
         self.free.push(slot);
         Some(conn.stream)
     }
 }
 
-/// Says that a client has closed its connection, though not its session.
+/// Logs that a client has closed its connection without closing its session.
 fn log_disconnect(conn: &Connection, lines: &mut LogLimit, now: Now) {
     if let Some(session) = conn.core.session()
         && let Some(suppressed) = lines.allow(now.mono_ms)

@@ -1,7 +1,7 @@
-//! What a turn of an I/O thread adds to the figures of its connections and of the server.
+//! Statistics of one iteration of an I/O thread, for its connections and for the server.
 //!
-//! The server's figures are shared by all threads: they are counted here in plain fields and told once per turn,
-//! before the answers leave, so that whoever has got an answer finds it counted.
+//! All threads share the server's statistics. They are counted here in plain fields and published once per iteration,
+//! before the replies are sent, so that a client which has its reply finds it counted.
 
 use super::connection::Connection;
 use super::in_flight::Run;
@@ -14,15 +14,14 @@ use ox_replica::{Now, Runs, Traffic};
 use ox_tree::MetricSummary;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Bytes of a frame's length, and of a four-letter word.
+/// Bytes of a frame's length prefix, and of a four-letter command.
 const PREFIX_BYTES: usize = 4;
 
-/// Counts of one thread.
 #[derive(Debug, Default)]
 pub(super) struct IterationStats {
-    /// When the state was last taken: direct answers are of that moment.
+    /// When the lock of the state was last taken: direct replies carry that time.
     at_ms: i64,
-    /// The last transaction in it.
+    /// Last zxid of the state at that time.
     zxid: i64,
     received: u64,
     sent: u64,
@@ -38,11 +37,11 @@ pub(super) struct IterationStats {
     sizes: MetricSummary,
     last_size: i64,
     traffic: Traffic,
-    /// Of the connection being served.
+    /// The connection that is served at present.
     serving: Serving,
 }
 
-/// Requests of one connection, served in one go.
+/// Requests of one connection served under one lock.
 #[derive(Debug, Default)]
 struct Serving {
     requests: u64,
@@ -51,24 +50,24 @@ struct Serving {
     last: Option<(i32, i32, i64)>,
 }
 
-/// What was found in some frames for a client.
+/// What the frames in a client's output contain.
 #[derive(Clone, Copy, Default)]
 struct Frames {
     count: u64,
-    /// Zxid of the last one that is not an event.
+    /// Zxid of the last frame that is not an event.
     zxid: i64,
-    /// Its error code.
+    /// Error code of the same frame.
     err: i32,
 }
 
 impl IterationStats {
-    /// The state was taken, at that time and with that last transaction.
+    /// Records the time and the last zxid at which the state was locked.
     pub(super) fn on_state(&mut self, at_ms: i64, zxid: Zxid) {
         self.at_ms = at_ms;
         self.zxid = zxid.0;
     }
 
-    /// A frame was taken; its answer stands in the output from `before` on, unless it went to the replica.
+    /// Counts a request. Its reply is in the output from `before` on, unless it went to the replica.
     pub(super) fn on_frame(&mut self, conn: &mut Connection, frame: &[u8], before: usize, in_flight: u32, now: Now) {
         self.serving.requests += 1;
         self.bytes_received += (PREFIX_BYTES + frame.len()) as u64;
@@ -94,7 +93,7 @@ impl IterationStats {
         }
     }
 
-    /// All frames of a connection that could be taken were.
+    /// Counts the requests of a connection after the last frame that could be served.
     pub(super) fn on_served(&mut self, conn: &Connection, now: Now) {
         let Serving { requests, direct, sent, last } = std::mem::take(&mut self.serving);
         if requests == 0 {
@@ -120,7 +119,7 @@ impl IterationStats {
         self.note_sent(conn, 1);
     }
 
-    /// The replica answered `count` requests.
+    /// Counts `count` replies from the replica.
     pub(super) fn on_replies(&mut self, conn: &mut Connection, bytes: &[u8], count: u32, now_ms: i64) {
         let frames = self.note_frames(bytes);
         self.note_sent(conn, frames.count);
@@ -132,13 +131,13 @@ impl IterationStats {
     pub(super) fn on_attached(&mut self, conn: &mut Connection, session: SessionId, timeout_ms: i32, now_ms: i64) {
         conn.stats.attach(session, timeout_ms);
         self.note_sent(conn, 1);
-        // A session that is resumed is no operation.
+        // Resuming a session is not an operation.
         if conn.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
             self.record_replies(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
         }
     }
 
-    /// The last bytes for a connection: the answer to its last request, or a refused handshake.
+    /// Counts the last bytes for a connection: the reply to its last request, or a refused handshake.
     pub(super) fn on_final_reply(&mut self, conn: &mut Connection, bytes: &[u8], now_ms: i64) {
         if bytes.is_empty() {
             return;
@@ -150,14 +149,14 @@ impl IterationStats {
         }
     }
 
-    /// A piece of the answer to a four-letter word.
+    /// Counts a chunk of the reply to a four-letter command.
     pub(super) fn on_text(&mut self, conn: &Connection, text: &str) {
         if !text.is_empty() {
             self.note_sent(conn, 1);
         }
     }
 
-    /// A connection is closed before its session.
+    /// Counts a connection that was closed before its session.
     pub(super) fn on_dropped(&mut self) {
         self.dropped += 1;
     }
@@ -186,7 +185,7 @@ impl IterationStats {
             last = Some(LastReply { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
         });
         if let Some(mut last) = last {
-            // Compat: a refused write is not named (`a_refused_write_has_no_name`).
+            // Compat: a refused write is shown without its operation (`refused_write_is_shown_without_its_operation`).
             if last_frame.err != 0 && is_update(last.op) && last.op != OpCode::Multi.code() {
                 last.op = OpCode::Error.code();
             }
@@ -217,7 +216,7 @@ impl IterationStats {
         found
     }
 
-    /// Tells everything counted since the last call.
+    /// Adds everything counted since the last call to the server's statistics.
     pub(super) fn publish(&mut self, shared: &Shared) {
         use std::mem::take;
         let (stats, metrics) = (&shared.stats, &shared.metrics);
@@ -245,7 +244,7 @@ impl IterationStats {
     }
 }
 
-/// Whether an operation makes a transaction.
+/// Whether an operation creates a transaction.
 fn is_update(op: i32) -> bool {
     OpCode::try_from(op).is_ok_and(|op| !ox_tree::read::is_read(op) && op != OpCode::Error)
 }

@@ -1,8 +1,8 @@
-//! Connections that have got their last answer.
+//! Sockets of connections whose last reply is sent.
 //!
-//! To close a socket while bytes of the client are unread, or still on their way, makes the system take back what the
-//! client has not read yet: the very answer that says why it is closed. So these sockets say that nothing more will
-//! come, and are closed when the client has gone too, or has had its time.
+//! If a socket is closed while bytes from the client are unread or in flight, the kernel resets the connection, and the
+//! client may lose the last reply, which explains why it is closed. So these sockets are shut down for writing first,
+//! and closed when the client has closed its side or the time is over.
 
 use crate::connections::ConnectionTable;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_MS, LINGERING_MAX};
@@ -11,7 +11,7 @@ use mio::{Interest, Registry, Token};
 use std::io::{self, Read};
 use std::net::Shutdown;
 
-/// Tokens of leaving sockets begin here; those of connections are below.
+/// Tokens of lingering sockets start here; those of connections are smaller.
 const TOKENS: usize = usize::MAX / 2;
 
 #[derive(Debug)]
@@ -21,19 +21,26 @@ struct LingeringSocket {
     bytes_left: usize,
 }
 
-/// Sockets of one thread that are about to be closed.
+/// Lingering sockets of one thread.
 #[derive(Debug, Default)]
 pub(super) struct Lingering(Vec<Option<LingeringSocket>>);
 
 impl Lingering {
-    /// Lets a socket go that is registered no more.
-    pub(super) fn add(&mut self, mut stream: TcpStream, now_ms: i64, registry: &Registry, connections: &ConnectionTable) {
+    /// Takes a socket that is no longer registered. Beyond the limit it is closed immediately.
+    pub(super) fn add(
+        &mut self,
+        mut stream: TcpStream,
+        now_ms: i64,
+        registry: &Registry,
+        connections: &ConnectionTable,
+    ) {
         let index = self.0.iter().position(Option::is_none).unwrap_or(self.0.len());
         let is_held = index < LINGERING_MAX
             && stream.shutdown(Shutdown::Write).is_ok()
             && registry.register(&mut stream, Token(TOKENS + index), Interest::READABLE).is_ok();
         if is_held {
-            let lingering_socket = LingeringSocket { stream, until_ms: now_ms + LINGER_MS, bytes_left: LINGER_BYTES_MAX };
+            let lingering_socket =
+                LingeringSocket { stream, until_ms: now_ms + LINGER_MS, bytes_left: LINGER_BYTES_MAX };
             if index == self.0.len() {
                 self.0.push(Some(lingering_socket));
             } else {
@@ -43,12 +50,11 @@ impl Lingering {
         }
     }
 
-    /// Whether a token is that of a leaving socket.
     pub(super) fn owns(token: Token) -> bool {
         TOKENS <= token.0
     }
 
-    /// Throws away what the client still sends; closes when it has gone, or sends too much.
+    /// Discards input from the client. Closes the socket when the client has closed its side, or has sent too much.
     pub(super) fn on_event(&mut self, token: Token, scratch: &mut [u8], connections: &ConnectionTable) {
         let Some(slot) = self.0.get_mut(token.0 - TOKENS) else { return };
         if slot.as_mut().is_some_and(|lingering_socket| lingering_socket.is_done(scratch)) {
@@ -57,7 +63,7 @@ impl Lingering {
         }
     }
 
-    /// Closes those that have had their time.
+    /// Closes sockets whose time is over.
     pub(super) fn check(&mut self, now_ms: i64, connections: &ConnectionTable) {
         for slot in &mut self.0 {
             if slot.take_if(|lingering_socket| lingering_socket.until_ms <= now_ms).is_some() {

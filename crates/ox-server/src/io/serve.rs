@@ -1,10 +1,10 @@
-//! Frames, from the arena or from what a connection has kept.
+//! Serving frames, from the arena or from a connection's input buffer.
 
 use super::connection::Connection;
 use super::io_thread::IoThread;
-use crate::four_letter::{self, Parsed, CommandQueue};
+use crate::four_letter::{self, CommandQueue, Parsed};
 use crate::limits::{
-    REPLY_BYTES_PER_LOCK, HANDSHAKE_BYTES_MAX, REQUESTS_PER_LOCK_MAX, SUBMISSION_BYTES_MAX, UNSENT_BYTES_PAUSE,
+    HANDSHAKE_BYTES_MAX, REPLY_BYTES_PER_LOCK, REQUESTS_PER_LOCK_MAX, SUBMISSION_BYTES_MAX, UNSENT_BYTES_PAUSE,
 };
 use crate::metrics::Metrics;
 use crate::shared::Shared;
@@ -15,10 +15,10 @@ use ox_tree::prefetch::{BATCH, request_path};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
-/// A request's xid and type.
+/// Xid and type of a request.
 const REQUEST_HEAD_BYTES: usize = 8;
 
-/// How much may still be served before the state is let go.
+/// What may still be served before the read lock of the state is released.
 pub(super) struct Budget {
     requests: usize,
     bytes: usize,
@@ -34,19 +34,19 @@ impl Budget {
     }
 }
 
-/// What became of the frames of a connection.
+/// Result of serving the frames of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// All that may be served now.
+    /// All frames that may be served now are served.
     Done,
-    /// The budget is spent; there is more.
+    /// The budget is spent, and frames are left.
     More,
-    /// The next one waits until the server has memory for it.
+    /// The next frame waits until the server has memory for it.
     Stalled(Shortage),
 }
 
 impl IoThread {
-    /// Serves all frames that have come in, and those that had to wait.
+    /// Serves all received frames, and those that had to wait.
     pub(super) fn serve(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state.read();
@@ -54,7 +54,7 @@ impl IoThread {
         self.deliver();
         let mut budget = Budget::new();
         for (slot, range) in std::mem::take(&mut self.received) {
-            // The arena is lent out so that a connection and its bytes can be used side by side.
+            // The arena is moved out, so that a connection and its bytes can be borrowed side by side.
             let arena = std::mem::take(&mut self.arena);
             let mut rest = &arena[range];
             let Some(conn) = self.conns[slot].as_mut() else {
@@ -78,7 +78,7 @@ impl IoThread {
         self.serve_waiting(now, &mut state, &mut budget);
     }
 
-    /// Serves what connections have kept: frames that were incomplete, or that had to wait.
+    /// Serves frames in input buffers: those that were incomplete, and those that had to wait.
     fn serve_waiting(&mut self, now: Now, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
         let mut at = 0;
         while at < self.ready.len() {
@@ -102,18 +102,18 @@ impl IoThread {
         }
     }
 
-    /// Counts what a connection holds now, if that is much more than was counted.
+    /// Reports the buffers of a connection to the global limits if they have grown much.
     fn count(&mut self, slot: usize) {
         if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.has_grown_much()) {
             self.shared.global_limits.on_buffers_grown(conn.growth());
         }
     }
 
-    /// Reserves memory for a large frame that is being received. Without it, the connection is not read.
+    /// Reserves memory for a large frame that is being received. Without the reservation the connection is not read.
     fn reserve_frame(&mut self, slot: usize, now: Now) {
         let (global_limits, frame_bytes_max) = (&self.shared.global_limits, self.frame_bytes_max);
         let Some(conn) = self.conns[slot].as_mut() else { return };
-        // A frame beyond the limit is refused when its turn comes.
+        // A frame beyond the limit is refused when it is served.
         let is_large = |bytes: &usize| SMALL_BYTES < *bytes && *bytes <= frame_bytes_max + 4;
         let is_partial = |bytes: &usize| conn.input.len() < *bytes && conn.reserved != *bytes;
         let Some(frame_bytes) = conn.frame_bytes().filter(|bytes| is_large(bytes) && is_partial(bytes)) else { return };
@@ -130,7 +130,8 @@ impl IoThread {
         }
     }
 
-    /// Serves the frames at the start of `rest` and moves it on, letting writers in between.
+    /// Serves the frames at the start of `rest` and advances it. The lock is released in between, so that writers can
+    /// proceed.
     fn serve_all(
         &mut self,
         slot: usize,
@@ -162,7 +163,7 @@ impl IoThread {
         }
     }
 
-    /// Serves frames until the budget is spent or nothing more may be served.
+    /// Serves frames until the budget is spent or no further frame may be served.
     fn serve_frames(&mut self, slot: usize, now: Now, state: &State, rest: &mut &[u8], budget: &mut Budget) -> Served {
         let Some(conn) = self.conns[slot].as_mut() else {
             *rest = &[];
@@ -205,7 +206,8 @@ impl IoThread {
             let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
             let (shared, settings, submission) = (&self.shared, self.settings, &mut self.submission);
             let small_replies_only = self.pressure == Pressure::Full;
-            let mut context = ServeContext { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
+            let mut context =
+                ServeContext { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut context) {
                 Verdict::Continue => (),
                 Verdict::Wait(shortage) => break Served::Stalled(shortage),
@@ -229,13 +231,13 @@ impl IoThread {
     }
 }
 
-/// How much of the share of replies is used, and the unsent bytes at which a connection's requests wait for that.
+/// How much of the memory share of replies is used, and the unsent bytes at which a connection is no longer read.
 pub(super) fn unsent_limits(shared: &Shared) -> (Pressure, usize) {
     let pressure = shared.global_limits.pressure(0);
     (pressure, if pressure == Pressure::Low { UNSENT_BYTES_PAUSE } else { 0 })
 }
 
-/// What all frames of a connection are served with.
+/// The arguments that all frames of a connection share.
 struct ServeContext<'a> {
     now: Now,
     state: &'a State,
@@ -247,14 +249,14 @@ struct ServeContext<'a> {
     submission: &'a mut Submission,
 }
 
-/// What the first bytes of a connection are, as far as four-letter commands are concerned.
+/// Whether the first bytes of a connection are a four-letter command.
 enum CommandBytes {
     Taken,
     Incomplete,
     None,
 }
 
-/// Takes a four-letter command, which only the first bytes of a connection can be.
+/// Takes a four-letter command. Only the first bytes of a connection can be one.
 fn take_command(conn: &mut Connection, bytes: &[u8], commands: &mut CommandQueue, shared: &Shared) -> CommandBytes {
     if !conn.core.is_new() {
         return CommandBytes::None;
@@ -270,7 +272,7 @@ fn take_command(conn: &mut Connection, bytes: &[u8], commands: &mut CommandQueue
     }
 }
 
-/// The frame at the start of `bytes`, if it is complete; or why the connection cannot go on.
+/// The frame at the start of `bytes` if it is complete, or the reason to close the connection.
 fn next_frame<'a>(
     conn: &Connection,
     shared: &Shared,
@@ -287,7 +289,7 @@ fn next_frame<'a>(
     Ok(frame)
 }
 
-/// The paths in the frames that are complete.
+/// The paths of the requests in complete frames, for the prefetch.
 fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let frames = std::iter::from_fn(move || {
         let (payload, behind) = split_frame(bytes, usize::MAX).ok()??;
@@ -297,7 +299,6 @@ fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     frames.filter_map(|payload| request_path(payload.get(REQUEST_HEAD_BYTES..)?))
 }
 
-/// Serves one frame.
 fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<'_>) -> Verdict {
     let global_limits = &context.shared.global_limits;
     let is_large = global_limits.is_large(payload.len());
@@ -332,7 +333,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<
     verdict
 }
 
-/// Counts a request that had waited, if it came too late.
+/// Counts a request that waited for too long.
 fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
     if waited_ms == 0 {
         return;
@@ -350,7 +351,7 @@ fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verd
     }
 }
 
-/// Notes since when frames have been waiting, for those that must not wait too long.
+/// Records since when frames have been waiting, for the limits on that time.
 fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, requests: usize) {
     if requests != 0 {
         conn.partial_since_ms = None;

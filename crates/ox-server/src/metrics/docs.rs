@@ -1,9 +1,9 @@
-//! The page `docs/metrics.md`, written from the table.
+//! The page `docs/metrics.md`, generated from the table.
 
-use super::{UNUSED, Kind, TABLE};
+use super::{Kind, TABLE, UNUSED};
 use std::fmt::Write as _;
 
-/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites it.
 pub fn metrics_page() -> String {
     let mut page = HEAD.to_owned();
     for (kind, title) in SECTIONS {
@@ -26,21 +26,21 @@ pub fn metrics_page() -> String {
     page
 }
 
-/// What `mntr` shows of members beside the table.
+/// The lines of `mntr` that only members have.
 const MEMBERS: &str = "
 ## Members of an ensemble
 
-Shown only by members, behind `server_state`.
+Shown only by members, after `server_state`.
 
 | name | on | |
 |---|---|---|
 | `peer_state` | all | `leading`, `following` or `observing`, and ` - broadcast` |
-| `observer_master_id` | observers | The number of the leader. |
-| `quorum_size` | all | Servers that vote. |
-| `learners`, `followers` | leader | Servers that are connected, observers too; the second name is that of old dashboards. |
-| `synced_followers`, `synced_non_voting_followers`, `synced_observers` | leader | Those of them that have caught up. |
-| `pending_syncs` | leader | Syncs of clients that wait for a proof of leadership. |
-| `leader_uptime` | leader | Time since it leads, ms. |
+| `observer_master_id` | observers | The id of the server that it is linked to. |
+| `quorum_size` | all | Number of voters. |
+| `learners`, `followers` | leader | Connected learners, including observers; the second name is that of old dashboards. |
+| `synced_followers`, `synced_non_voting_followers`, `synced_observers` | leader | Learners that are synchronised. |
+| `pending_syncs` | leader | `sync` requests of clients that wait for a proof of leadership. |
+| `leader_uptime` | leader | Time since it became leader, ms. |
 | `last_proposal_size`, `min_proposal_size`, `max_proposal_size` | leader | Bytes of proposals, -1 before the first. |
 ";
 
@@ -61,7 +61,7 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-server/src/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-The four-letter word `mntr` prints them, each with `zk_` before its name. Names and meanings are ZooKeeper's.
+The four-letter command `mntr` prints them, each with the prefix `zk_`. Names and meanings are ZooKeeper's.
 
 | kind | printed as |
 |---|---|
@@ -70,11 +70,11 @@ The four-letter word `mntr` prints them, each with `zk_` before its name. Names 
 | summary | `zk_avg_<name>`, `zk_min_`, `zk_max_`, `zk_cnt_`, `zk_sum_` |
 | summary with percentiles | the same and `zk_p50_`, `zk_p95_`, `zk_p99_`, `zk_p999_` |
 | summary by top-level node | `zk_avg_<node>_<name>`, and so on |
-| summary by server | `zk_avg_<id>_<name>`, and so on; shown once the server is known |
+| summary by server | `zk_avg_<id>_<name>`, and so on; shown once the server has connected |
 
-`srst` sets counters and summaries back to 0, and the gauges of packets, latencies and response sizes with them.
-Percentiles are of everything since then; beyond 64 they are right within 3 %. A top-level node's name with other
-characters than letters, digits, `_`, `-` and `.` is printed as it is, except that control characters become `?`.
+`srst` sets counters and summaries back to 0, together with the gauges of packets, latencies and response sizes.
+Percentiles cover everything since then; above 64 they are accurate to 3 %. A top-level node's name with characters
+other than letters, digits, `_`, `-` and `.` is printed as it is, except that control characters become `?`.
 ";
 
 const UNUSED_HEAD: &str = "

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
-/// Where percentiles are taken.
+/// The percentiles that are printed.
 const QUANTILES: [f64; 4] = [0.5, 0.95, 0.99, 0.999];
 
 /// A value as it is printed.
@@ -33,12 +33,12 @@ impl From<f64> for Number {
     }
 }
 
-/// Counts up.
+/// A sum that only grows.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds; nothing costs nothing.
+    /// Adds `count`, without an atomic operation if it is 0.
     pub(crate) fn add(&self, count: u64) {
         if count != 0 {
             self.0.fetch_add(count, Relaxed);
@@ -58,7 +58,7 @@ impl Counter {
     }
 }
 
-/// Number, sum, smallest and largest. They are not changed at once, so a reader may see one addition half done.
+/// Count, sum, minimum and maximum. They do not change atomically, so a reader may see an addition in part.
 #[derive(Debug)]
 pub(crate) struct Summary {
     count: AtomicU64,
@@ -79,13 +79,13 @@ impl Default for Summary {
 }
 
 impl Summary {
-    /// Adds `count` times the same value.
+    /// Adds the same value `count` times.
     pub(crate) fn note(&self, value: i64, count: u64) {
         let sum = value.saturating_mul(count.cast_signed());
         self.merge(&MetricSummary { count, sum, min: value, max: value });
     }
 
-    /// Adds a thread's own tally.
+    /// Adds what a thread has counted.
     pub(crate) fn merge(&self, totals: &MetricSummary) {
         if totals.count == 0 {
             return;
@@ -120,10 +120,10 @@ impl Summary {
     }
 }
 
-/// Values below are counted one by one; above, each doubling is divided into half as many buckets (3 %).
+/// Values below are counted one by one; above, each doubling has half as many buckets (3 % wide).
 const EXACT: usize = 64;
 const HALF: usize = EXACT / 2;
-/// Doublings beyond the exact values; larger values share the last bucket (12 days in milliseconds).
+/// Doublings above the exact values; larger values share the last bucket (12 days in milliseconds).
 const DOUBLINGS: usize = 24;
 const BUCKETS: usize = EXACT + DOUBLINGS * HALF;
 
@@ -141,7 +141,7 @@ impl Default for Percentiles {
 }
 
 impl Percentiles {
-    /// Adds `count` times the same value. Negative values, which a clock that was set back can give, are 0.
+    /// Adds the same value `count` times. Negative values, which a clock that was set back can give, count as 0.
     pub(crate) fn note(&self, value: i64, count: u64) {
         let value = value.max(0);
         self.summary.note(value, count);
@@ -168,14 +168,14 @@ fn bucket(value: u64) -> usize {
     (within + doubling as usize * HALF).min(BUCKETS - 1)
 }
 
-/// The largest value that falls into a bucket.
+/// The largest value of a bucket.
 fn top(place: usize) -> i64 {
     let doubling = (place / HALF).saturating_sub(1);
     let within = place - doubling * HALF;
     i64::try_from(((within + 1) << doubling) - 1).unwrap_or(i64::MAX)
 }
 
-/// The value below which a share of all values lies, between two neighbours as a reservoir of the values would give.
+/// The value below which a share of all values lies, interpolated between neighbours as with a reservoir of values.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -202,12 +202,12 @@ fn percentile(counts: &[u64], quantile: f64, max: i64) -> i64 {
     (lower + fraction * (upper - lower) + 0.5).floor() as i64
 }
 
-/// A summary for each first name of a path; no more than a thread can collect.
+/// A summary for each top-level node. Their number is bounded.
 #[derive(Debug, Default)]
 pub(crate) struct Namespaces(Mutex<BTreeMap<Box<str>, MetricSummary>>);
 
 impl Namespaces {
-    /// Takes over what a thread has counted.
+    /// Adds what a thread has counted.
     pub(crate) fn merge(&self, traffic: &mut Traffic) {
         if traffic.is_empty() {
             return;
@@ -227,13 +227,13 @@ impl Namespaces {
         spaces.iter().for_each(|(name, totals)| show(name, *totals));
     }
 
-    /// Sets all to 0; the names stay.
+    /// Sets all values to 0; the names stay.
     pub(crate) fn reset(&self) {
         self.0.lock().values_mut().for_each(|totals| *totals = MetricSummary::default());
     }
 }
 
-/// A figure of each of several servers. Strangers cannot make more of them than there may be connections.
+/// A metric for each of several servers. Their number is bounded, because unknown servers can connect, too.
 #[derive(Debug)]
 pub(crate) struct ByServer<T>(Mutex<BTreeMap<ServerId, Arc<T>>>);
 
@@ -244,7 +244,7 @@ impl<T> Default for ByServer<T> {
 }
 
 impl<T: Default> ByServer<T> {
-    /// That of a server, to be kept by who adds to it often; none if there are too many.
+    /// The metric of a server, to be kept by callers that add often; `None` if there are too many.
     pub(crate) fn of(&self, server: ServerId) -> Option<Arc<T>> {
         let mut by_server = self.0.lock();
         if SERVERS_MEASURED_MAX <= by_server.len() && !by_server.contains_key(&server) {
@@ -253,7 +253,7 @@ impl<T: Default> ByServer<T> {
         Some(Arc::clone(by_server.entry(server).or_default()))
     }
 
-    /// Each, with the server's number.
+    /// Calls `take` with each metric and the server's id.
     pub(crate) fn each(&self, mut take: impl FnMut(&str, &T)) {
         let by_server = self.0.lock().clone();
         by_server.iter().for_each(|(server, metric)| take(&server.to_string(), metric));
@@ -265,7 +265,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_are_in_order_and_close() {
+    fn buckets_are_ordered_and_narrow() {
         let mut last = 0;
         for value in (0..5000).chain((5000..20_000_000).step_by(7919)) {
             let place = bucket(value);
@@ -285,10 +285,10 @@ mod tests {
     }
 
     #[test]
-    fn percentiles() {
+    fn percentiles_are_interpolated() {
         check(&[], [0; 4]);
         check(&[7], [7; 4]);
-        check(&[0, 1], [1, 1, 1, 1]); // half way between them is rounded up
+        check(&[0, 1], [1, 1, 1, 1]); // the middle is rounded up
         check(&[1, 2, 3, 4, 5], [3, 5, 5, 5]);
         check(&(1..=1000).collect::<Vec<_>>(), [503, 959, 991, 1000]);
         check(&[-5, 0], [0; 4]);
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_not_counted_without_end() {
+    fn unknown_servers_add_a_bounded_number_of_metrics() {
         let by_server = ByServer::<Counter>::default();
         for server in 0..10_000 {
             by_server.of(ServerId(server)).iter().for_each(|metric| metric.add(1));
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn summaries_start_anew() {
+    fn reset_summary_is_empty() {
         let summary = Summary::default();
         assert_eq!(summary.totals(), MetricSummary::default());
         summary.note(-3, 1);

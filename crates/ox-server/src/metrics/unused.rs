@@ -1,15 +1,15 @@
-//! Metrics of Apache that measure nothing here. They are shown as it shows them untouched, so that every query finds
-//! what it asks for.
+//! Metrics of Apache that measure nothing here. They are printed as Apache prints them initially, so that every query
+//! finds its metric.
 
 use super::{Kind, Metric};
 
 const STAGES: &str = "a stage of Apache's pipeline that does not exist here";
-const THROTTLE: &str = "the throttle has no queue of its own";
-const TLS: &str = "TLS is not built yet";
+const THROTTLE: &str = "the throttle has no queue";
+const TLS: &str = "TLS is not supported yet";
 const CACHE: &str = "replies are not cached";
-const WATCHES: &str = "a dead connection's watches go at once";
-const ADMIN: &str = "the AdminServer is not built yet";
-const JAVA: &str = "there is no Java virtual machine";
+const WATCHES: &str = "watches of a closed connection are removed immediately";
+const ADMIN: &str = "the AdminServer is not supported yet";
+const JAVA: &str = "no Java virtual machine";
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
     Metric { name, kind: Kind::Counter, help }
@@ -23,7 +23,7 @@ const fn percentiles(name: &'static str, help: &'static str) -> Metric {
     Metric { name, kind: Kind::Percentiles, help }
 }
 
-/// Always 0; the help says why.
+/// Always 0; the help text is the reason.
 pub(crate) const UNUSED: &[Metric] = &[
     counter("skip_learner_request_to_next_processor_count", STAGES),
     counter("requests_not_forwarded_to_commit_processor", STAGES),

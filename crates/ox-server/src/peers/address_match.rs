@@ -22,14 +22,16 @@ impl AddressMatch {
         open.into_iter().all(|open| open <= self)
     }
 
-    /// Whether a hello is followed by a dial to the server that it names. `last` is the time since that happened before.
+    /// Whether a hello is followed by a dial to the server that it names. `last` is the time since the previous such
+    /// dial.
     pub(super) fn may_dial_back(self, is_configured: bool, last: Option<Duration>) -> bool {
         let is_trusted = is_configured && self != Self::None;
         is_trusted || last.is_none_or(|last| DIAL_BACK_INTERVAL <= last)
     }
 
-    /// Whether a server is dialled although a connection names it, because that may be another host's. `last` is the time
-    /// since it was dialled before: it may be the one that has called back, from an address that is not known here.
+    /// Whether a server is dialled although a connection names it, because the connection may be another host's. `last`
+    /// is the time since the server was dialled before: it may have dialled back, from an address that is not
+    /// configured.
     pub(super) fn is_suspect(self, last: Option<Duration>) -> bool {
         self == Self::None && last.is_none_or(|last| SUSPECT_REDIAL_INTERVAL <= last)
     }

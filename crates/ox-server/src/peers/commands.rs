@@ -1,4 +1,4 @@
-//! What the replica asks the peers thread to do, and what it is told.
+//! Commands from the replica thread to the peers thread, and events back.
 
 use mio::Waker;
 use ox_proto::ensemble::Ensemble;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Packets {
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: u64,
-    /// What they count in the send window of the link.
+    /// Bytes that count in the send window of the link.
     pub(crate) flow_bytes: usize,
 }
 
@@ -34,55 +34,55 @@ impl From<&Message> for Packets {
     }
 }
 
-/// An order.
+/// A command to the peers thread.
 pub(crate) enum PeerCommand {
-    /// Tell a server on the election port.
+    /// Send a notification to a server.
     Notify(ServerId, Notification),
-    /// Connect to a leader.
+    /// Open a link to a leader.
     Dial(ServerId),
-    /// Send packets.
+    /// Send packets on a link.
     Send(LinkId, Packets),
-    /// Send a state, and say where it is.
+    /// Send SNAP and a snapshot.
     Snapshot(LinkId, FrozenView),
-    /// Send stored transactions, with their commits.
+    /// Send transactions from the on-disk log, with their commits.
     LogDiff(LinkId, Box<StoredHistory>),
-    /// Hang up, when everything is sent or not.
+    /// Close a link, even if data is unsent.
     Close(LinkId),
-    /// So many bytes of packets are done with.
+    /// Packets of this many bytes are processed: more may be read.
     Consumed(LinkId, usize),
-    /// Let learners connect; or nobody any more.
+    /// Open the quorum port, or close the ports for learners.
     Listen(bool),
-    /// Let observers connect.
+    /// Open the observer master port.
     ServeObservers,
-    /// This configuration is in force, and this one may follow.
+    /// The committed configuration, and the proposed one that may follow it.
     Config(Arc<Ensemble>, Option<Arc<Ensemble>>),
 }
 
-/// What happened.
+/// An event of the peers thread.
 pub(crate) enum PeerEvent {
-    /// An election connection has come up or gone down.
+    /// An election connection has opened or closed.
     Election(ServerId, ox_zab::Link),
-    /// The leader was reached, or not.
+    /// The link to the leader is open, or the dial failed.
     Dialed(ServerId, Option<LinkId>),
     /// A learner has connected.
     LearnerConnected(LinkId),
-    /// Nobody can connect.
+    /// The quorum port cannot be bound.
     CannotListen,
-    /// A connection is gone.
+    /// A link was closed.
     LinkClosed(LinkId),
-    /// Bytes have gone or come.
+    /// Bytes were received or sent.
     Progress(LinkId, Moved),
-    /// The socket has taken packets that count so much in the link's send window.
+    /// The socket has accepted packets that count this much in the link's send window.
     Sent(LinkId, usize),
-    /// The stored log has been looked into, up to this transaction.
+    /// The on-disk log was searched up to this zxid, with the diff if it can be sent.
     LogDiffRead(LinkId, Zxid, Option<Box<StoredHistory>>),
-    /// Packets, and how many bytes they hold.
+    /// Received packets, and their size in bytes.
     Messages(LinkId, Vec<Message>, usize),
-    /// A state has come in.
+    /// A snapshot was received and loaded.
     SnapshotLoaded(LinkId, Box<State>),
 }
 
-/// Orders that wait, and how to wake who takes them.
+/// The queue of the peers thread, and its waker.
 pub(crate) struct PeerCommands {
     waiting: Mutex<Vec<PeerCommand>>,
     waker: Waker,
@@ -93,7 +93,7 @@ impl PeerCommands {
         Self { waiting: Mutex::new(Vec::new()), waker }
     }
 
-    /// Gives orders.
+    /// Queues commands, and wakes the thread if the queue was empty.
     pub(crate) fn send(&self, commands: impl IntoIterator<Item = PeerCommand>) {
         let mut waiting = self.waiting.lock();
         let slept = waiting.is_empty();
@@ -105,7 +105,7 @@ impl PeerCommands {
         }
     }
 
-    /// Makes the thread look around.
+    /// Wakes the thread without a command.
     pub(crate) fn wake(&self) {
         if let Err(error) = self.waker.wake() {
             tracing::error!(%error, "cannot wake the peers thread");

@@ -1,18 +1,19 @@
-//! Connections on the election port: who may keep one, and the newest notification for each server.
+//! Connections on the election port, and the newest notification to and from each server.
 //!
-//! Of two servers the one with the larger number owns the connection between them. The other one connects, sends its hello
+//! Of two servers, the one with the larger id owns the connection between them. The other one connects, sends its hello
 //! and closes; then it is dialled back.
 //!
-//! A hello proves nothing: of what a connection brings, a piece is read per iteration, and the newest notification of each
-//! server is kept until the replica takes it. A server that is in no configuration is forgotten when it goes.
+//! A hello proves nothing: a limited number of bytes is read from a connection per iteration, and only the newest
+//! notification of each server is kept until the replica takes it. A server that is in no configuration is forgotten
+//! when it disconnects.
 
 use super::addresses::EnsembleAddresses;
 use super::commands::PeerEvent;
 use super::dial::{Dialer, Target};
 use super::handshakes::Accepted;
-use super::timed_log_limit::TimedLogLimit;
 use super::socket::Socket;
-use crate::limits::{DIAL_BACK_INTERVAL, PROBE_AFTER, REDIAL_MIN, REDIAL_MAX};
+use super::timed_log_limit::TimedLogLimit;
+use crate::limits::{DIAL_BACK_INTERVAL, PROBE_AFTER, REDIAL_MAX, REDIAL_MIN};
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_READ_BYTES, ELECTION_UNACKED_MAX};
 use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
 use mio::net::TcpStream;
@@ -33,22 +34,22 @@ struct Conn {
     socket: Socket,
     input: Vec<u8>,
     server: ServerId,
-    /// The other end, if that has dialled.
+    /// Address of the remote end, if that has dialled.
     from: Option<IpAddr>,
     since: Instant,
-    /// When its first notification came. A proxy may accept connections for a server that is not there.
+    /// When its first notification arrived. A proxy may accept connections for a server that is down.
     first_notification: Option<Instant>,
 }
 
-/// Bytes that are received at once.
+/// Size of the receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 10;
-/// What is known about another server.
+/// Connection state of another server.
 #[derive(Default)]
 struct RemoteServer {
     token: Option<Token>,
     /// The newest notification, while it cannot be sent.
     unsent: Option<Vec<u8>>,
-    /// The newest notification, if it asks for a leader: a connection that breaks may have lost it.
+    /// The newest notification if its state is LOOKING: a connection that breaks may have lost it.
     looking_vote: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
@@ -56,41 +57,41 @@ struct RemoteServer {
     dialed: Option<Instant>,
     /// When it was last dialled because of a hello from an address that is not known as its own.
     dialed_back: Option<Instant>,
-    /// It does not answer, and that has been said.
+    /// A dial has failed, and that has been logged.
     is_unreachable: bool,
-    /// Where it said that it is, if it is in no configuration.
+    /// Addresses from its hello, if it is in no configuration.
     addresses: Vec<Address>,
-    /// When it last said anything.
+    /// When its last hello or notification arrived.
     last_seen: Option<Instant>,
 }
 
 impl RemoteServer {
-    /// It has not replied: the next dial waits a little longer.
+    /// Doubles the pause before the next dial.
     fn redial_later(&mut self) {
         self.redial_after = (self.redial_after * 2).clamp(REDIAL_MIN, REDIAL_MAX);
         self.redial_at = Some(Instant::now() + self.redial_after);
     }
 }
 
-/// The newest that a server has said.
+/// The newest notification of a server.
 pub(crate) struct LatestVote {
     pub(crate) note: Notification,
-    /// The configuration that is in force there, if it is newer than the own one.
+    /// The sender's configuration, if it is newer than this server's.
     pub(crate) config: Option<Arc<Ensemble>>,
 }
 
 pub(super) struct Elections {
     me: ServerId,
-    /// Where this server is, as far as it knows.
+    /// This server's election addresses.
     mine: Vec<Address>,
     config: String,
     version: i64,
-    /// Whether what others say about it counts.
+    /// Whether configurations in notifications are adopted (`reconfigEnabled`).
     is_dynamic: bool,
     configured: BTreeMap<ServerId, Vec<Address>>,
     voters: BTreeSet<ServerId>,
     keep_alive: bool,
-    /// How long the other end may leave unacknowledged what it is sent.
+    /// How long sent data may stay unacknowledged.
     unacked_max: Duration,
     servers: BTreeMap<ServerId, RemoteServer>,
     conns: BTreeMap<Token, Conn>,
@@ -100,8 +101,12 @@ pub(super) struct Elections {
 }
 
 impl Elections {
-    /// An error if the own addresses are too long to be told.
-    pub(super) fn new(member: &MemberConfig, addresses: &EnsembleAddresses, is_dynamic: bool) -> Result<Self, HelloError> {
+    /// Fails if this server's addresses are too long for a hello.
+    pub(super) fn new(
+        member: &MemberConfig,
+        addresses: &EnsembleAddresses,
+        is_dynamic: bool,
+    ) -> Result<Self, HelloError> {
         let mine = addresses.own().election.clone();
         hello_of(member.server, &mine, None)?;
         Ok(Self {
@@ -122,7 +127,7 @@ impl Elections {
         })
     }
 
-    /// Servers are elsewhere, or others.
+    /// Applies a new configuration. Connections to servers whose addresses have changed are closed.
     pub(super) fn reconfigure(&mut self, addresses: &EnsembleAddresses, events: &mut Vec<PeerEvent>) {
         (self.config, self.version) = (addresses.committed().to_string(), addresses.committed().version());
         (self.mine, self.voters) = (addresses.own().election.clone(), addresses.voters());
@@ -144,18 +149,25 @@ impl Elections {
         if self.keep_alive {
             let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
         }
-        // Otherwise votes would wait, after a long partition, until the system repeats them.
+        // Otherwise votes would wait, after a long partition, until the kernel retransmits them.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
-        let conn = Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), first_notification: None };
+        let conn =
+            Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), first_notification: None };
         self.conns.insert(token, conn);
         self.ready.insert(token);
     }
 
-    /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
-    pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<PeerEvent>) {
+    /// Sends a notification, or keeps it until there is a connection. It replaces an older one.
+    pub(super) fn notify(
+        &mut self,
+        to: ServerId,
+        note: &Notification,
+        dialer: &mut Dialer,
+        events: &mut Vec<PeerEvent>,
+    ) {
         if !self.configured.contains_key(&to) && !self.servers.contains_key(&to) {
-            return; // a stranger that is gone, nobody knows where
+            return; // an unknown server that has disconnected
         }
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
@@ -188,21 +200,27 @@ impl Elections {
         if self.configured.contains_key(&server) { Target::Election(server) } else { Target::Unknown(server) }
     }
 
-    /// Asks for a new connection to a server, though there may be one.
-    pub(super) fn reconnect(&mut self, server: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<PeerEvent>) {
+    /// Opens a new connection to a server, although one may be open.
+    pub(super) fn reconnect(
+        &mut self,
+        server: ServerId,
+        now: Instant,
+        dialer: &mut Dialer,
+        events: &mut Vec<PeerEvent>,
+    ) {
         let is_due = self.servers.get(&server).is_none_or(|remote| remote.redial_at.is_none_or(|at| at <= now));
         if is_due && self.configured.contains_key(&server) {
             self.dial(server, now, dialer, events);
         }
     }
 
-    /// When a server was first heard on its connection, if that is newer than `since`.
+    /// When the first notification arrived on a server's connection, if the connection is newer than `since`.
     pub(super) fn first_notification_since(&self, server: ServerId, since: Instant) -> Option<Instant> {
         let conn = self.conns.get(&self.servers.get(&server)?.token?)?;
         conn.first_notification.filter(|_| since < conn.since)
     }
 
-    /// A call was answered, or not.
+    /// Takes the result of a dial.
     pub(super) fn on_dialed(
         &mut self,
         server: ServerId,
@@ -215,7 +233,7 @@ impl Elections {
         let remote = self.servers.entry(server).or_default();
         let Some(mut stream) = stream else {
             if !std::mem::replace(&mut remote.is_unreachable, true) && is_configured {
-                tracing::warn!("Cannot open channel to {server} at its election address; it is tried again");
+                tracing::warn!("Cannot open channel to {server} at election address; retrying");
             }
             remote.redial_later();
             if remote.token.is_none() {
@@ -235,23 +253,23 @@ impl Elections {
                 conn.socket.flush(ELECTION_INPUT_BYTES_MAX).is_ok()
             }
             (_, Err(error)) => {
-                tracing::error!(%error, "the own addresses cannot be told");
+                tracing::error!(%error, "cannot encode the election hello: the addresses are too long");
                 false
             }
             (None, Ok(_)) => false,
         };
         if self.me < server || !sent {
-            self.conns.remove(&token); // it knows who called, and calls back
+            self.conns.remove(&token); // it knows the caller now, and dials back
             return;
         }
         self.keep(server, token, events);
     }
 
-    /// This is the connection with a server from now on.
+    /// Makes a connection the only one with a server.
     fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<PeerEvent>) {
         let remote = self.servers.entry(server).or_default();
         if std::mem::replace(&mut remote.is_unreachable, false) {
-            tracing::info!("server {server} can be reached again");
+            tracing::info!("election connection to server {server} is open again");
         }
         if let Some(old) = remote.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
@@ -260,7 +278,7 @@ impl Elections {
         self.flush(token, events);
     }
 
-    /// Something can be read or written; false if the token is nobody's here.
+    /// Marks a connection ready; false if the token belongs to none here.
     pub(super) fn on_ready(&mut self, token: Token) -> bool {
         let is_here = self.conns.contains_key(&token);
         if is_here {
@@ -269,12 +287,12 @@ impl Elections {
         is_here
     }
 
-    /// Whether there certainly is more to read.
+    /// Whether a connection is known to have more input.
     pub(super) fn has_more(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Reads a piece from each connection that has something, and writes.
+    /// Reads once from each ready connection, and writes.
     pub(super) fn run_iteration(&mut self, events: &mut Vec<PeerEvent>) {
         for token in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns.get_mut(&token) else { continue };
@@ -293,24 +311,24 @@ impl Elections {
         }
     }
 
-    /// The newest that each server has said since the last look.
+    /// Takes the newest notification of each server since the last call.
     pub(super) fn take_votes(&mut self) -> BTreeMap<ServerId, LatestVote> {
         std::mem::take(&mut self.votes)
     }
 
-    /// Tells of a connection with a server that is in a configuration; others need nobody's attention.
+    /// Reports the connection state of a configured server; the election ignores other servers.
     fn report(&self, server: ServerId, link: Link, events: &mut Vec<PeerEvent>) {
         if self.configured.contains_key(&server) {
             events.push(PeerEvent::Election(server, link));
         }
     }
 
-    /// Where the connection with a server comes from, if that has dialled.
+    /// The address that the connection with a server comes from, if that server has dialled.
     pub(super) fn address_of(&self, server: ServerId) -> Option<IpAddr> {
         self.conns.get(&self.servers.get(&server)?.token?)?.from
     }
 
-    /// Ends the connection with a server if that is gone: another connection, which was refused, names it, too.
+    /// Has the kernel probe the connection with a server, because a refused connection names that server, too.
     pub(super) fn probe(&self, server: ServerId) {
         let token = self.servers.get(&server).and_then(|remote| remote.token);
         if let Some(conn) = token.and_then(|token| self.conns.get(&token)) {
@@ -318,7 +336,7 @@ impl Elections {
         }
     }
 
-    /// Takes an accepted connection over whose hello is complete. A server with a smaller number is dialled back instead.
+    /// Takes over an accepted connection with a complete hello. A server with a smaller id is dialled back instead.
     pub(super) fn on_hello(
         &mut self,
         hello: Hello,
@@ -349,14 +367,16 @@ impl Elections {
         }
     }
 
-    /// There are not too many servers that are in no configuration: the one that was not heard for longest goes, first of
-    /// those without a connection.
+    /// Evicts a server that is in no configuration if there are too many: the one that was silent for longest, and
+    /// those without a connection first.
     fn evict_unknown(&mut self, new: ServerId, events: &mut Vec<PeerEvent>) {
         if self.configured.contains_key(&new) || self.servers.contains_key(&new) {
             return;
         }
         let unknown = self.servers.iter().filter(|(server, _)| !self.configured.contains_key(server));
-        let age = |(server, remote): (&ServerId, &RemoteServer)| (remote.token.is_some(), remote.last_seen, *server, remote.token);
+        let age = |(server, remote): (&ServerId, &RemoteServer)| {
+            (remote.token.is_some(), remote.last_seen, *server, remote.token)
+        };
         let unknown: Vec<_> = unknown.map(age).collect();
         if let Some((.., server, token)) =
             unknown.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= unknown.len()).copied()
@@ -400,7 +420,7 @@ impl Elections {
             let own =
                 (self.is_dynamic && self.configured.contains_key(&server)).then_some((&*self.config, self.version));
             let config = received.config.as_deref().and_then(|text| newer_config(text, own));
-            // Who does not vote wants to know the leader, until it has one; what else it says is of no use.
+            // A server without a vote needs notifications until it has a leader; its other notifications do not count.
             if config.is_some() || note.state == PeerState::Looking || self.voters.contains(&server) {
                 let before = self.votes.remove(&server).and_then(|vote| vote.config);
                 self.votes.insert(server, LatestVote { note, config: config.or(before) });
@@ -441,17 +461,18 @@ impl Elections {
                 remote.redial_at = remote.redial_at.or_else(|| Some(Instant::now()));
             }
             if self.configured.contains_key(&server) {
-                tracing::info!("the election connection with {server} is gone");
+                tracing::info!("election connection to server {server} closed");
             }
             self.report(server, Link::Down, events);
         }
     }
 
-    /// Dials again where a notification waits.
+    /// Dials servers for which a notification waits, and those whose connection is suspect.
     pub(super) fn on_time(&mut self, now: Instant, dialer: &mut Dialer) {
         let is_vain = |remote: &RemoteServer| remote.unsent.is_none() || REDIAL_MAX <= remote.redial_after;
         self.servers.retain(|server, remote| {
-            let is_limited = remote.dialed_back.is_some_and(|at| now.saturating_duration_since(at) < DIAL_BACK_INTERVAL);
+            let is_limited =
+                remote.dialed_back.is_some_and(|at| now.saturating_duration_since(at) < DIAL_BACK_INTERVAL);
             let is_wanted = remote.token.is_some() || is_limited || dialer.is_dialing(Target::Unknown(*server));
             self.configured.contains_key(server) || is_wanted || !is_vain(remote)
         });
@@ -471,7 +492,7 @@ impl Elections {
     }
 }
 
-/// How this server introduces itself where it is known as `local`. Nobody can be called back everywhere (K89).
+/// The hello of this server, with `local` in place of the wildcard address, which cannot be dialled back (K89).
 fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result<Vec<u8>, HelloError> {
     let here = |address: &Address| match local.filter(|_| is_wildcard(address)) {
         Some(local) => Address::new(&local.to_string(), address.port),
@@ -490,12 +511,11 @@ fn dialable(addresses: Vec<Address>) -> Vec<Address> {
     addresses.into_iter().filter(|address| !is_wildcard(address)).take(UNKNOWN_ADDRESSES_MAX).collect()
 }
 
-/// Whether it is the address of all addresses.
 fn is_wildcard(address: &Address) -> bool {
     address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
 }
 
-/// The configuration that a notification brings, where it is newer than the own one: its text and version.
+/// The configuration of a notification, if it is newer than this server's, given as text and version.
 fn newer_config(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
     let (_, version) = own.filter(|(own, _)| *own != text)?;
     let ensemble = Ensemble::parse(text, Addresses::Several).ok()?;

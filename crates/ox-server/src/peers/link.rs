@@ -1,21 +1,21 @@
-//! Links between a leader and its learners: packets, and a whole state where that is needed.
+//! Links between a leader and its learners: packets, and a whole snapshot where that is needed.
 //!
-//! Each link moves one piece per iteration, and all together not many: a snapshot takes long, at both ends, and delays no
-//! other link.
+//! Each link transfers one chunk per iteration, and all together a limited number: a snapshot takes long at both ends
+//! and delays no other link.
 //!
-//! No link is closed for what waits in it: the core hands over no more than its send window, and hears of what the
-//! socket has taken ([`Event::Sent`]). Reading and writing never wait for each other, so two servers that both have much to
-//! send cannot block each other: a link is not read only while the replica has not dealt with what was read, and the
-//! replica waits for its own disk, never for a socket.
+//! No link is closed for what waits in it: the core hands over no more than its send window, and is notified of what
+//! the socket has accepted ([`PeerEvent::Sent`]). Reading and writing never wait for each other, so two servers that
+//! both have much to send cannot block each other: a link is not read only while the replica has not processed what was
+//! read, and the replica waits for its own disk, never for a socket.
 
 mod queue;
 
-use super::commands::{PeerEvent, PeerCommands, Packets};
+use super::commands::{Packets, PeerCommands, PeerEvent};
 use super::handshakes::Accepted;
-use super::timed_log_limit::TimedLogLimit;
 use super::log_diff_sender::{Chunk, LogDiffSender};
 use super::socket::Socket;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_HELD_BYTES_MAX, LINK_CHUNK_BYTES, LINK_SENT_REPORT_BYTES};
+use super::timed_log_limit::TimedLogLimit;
+use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_CHUNK_BYTES, LINK_HELD_BYTES_MAX, LINK_SENT_REPORT_BYTES};
 use crate::limits::{LINK_ITERATION_BYTES_MAX, LINKS_PER_MEMBER_MAX, UNKNOWN_SERVERS_MAX};
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -33,20 +33,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How often the replica is told that bytes move.
+/// How often the replica is notified of traffic on a link.
 const PROGRESS: Duration = Duration::from_millis(200);
 
-/// What is to be sent, in order.
+/// Output of a link, in order.
 enum Out {
     Packets(Packets, Batch),
     Snapshot(Box<SnapshotSender>),
     LogDiff(LogDiffSender),
 }
 
-/// Bytes that are received at once.
+/// Size of the receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 128 << 10;
 
-/// What the replica is told of bytes that come, or go.
+/// When the replica was last notified of received, or sent, bytes.
 #[derive(Default)]
 struct TrafficReport {
     is_new: bool,
@@ -54,9 +54,10 @@ struct TrafficReport {
 }
 
 impl TrafficReport {
-    /// Whether it is time to tell of something new.
+    /// Whether to notify the replica of new traffic now.
     fn take_due(&mut self, now: Instant) -> bool {
-        let is_due = self.is_new && self.reported_at.is_none_or(|reported_at| PROGRESS <= now.duration_since(reported_at));
+        let is_due =
+            self.is_new && self.reported_at.is_none_or(|reported_at| PROGRESS <= now.duration_since(reported_at));
         if is_due {
             *self = Self { is_new: false, reported_at: Some(now) };
         }
@@ -64,45 +65,44 @@ impl TrafficReport {
     }
 }
 
-/// One link.
 pub(super) struct Link {
     id: LinkId,
     socket: Socket,
-    /// Who speaks at the other end.
+    /// Which role the remote end has.
     side: Side,
-    /// For states that come in.
+    /// For loading a snapshot, if the remote end is a leader.
     options: Option<TreeOptions>,
     reader: PacketReader,
     packet_bytes_max: usize,
-    /// The first packet has come.
+    /// Whether the first packet has arrived.
     has_received: bool,
     /// The learner that its hello names, and the address that it dialled from.
     server: Option<ServerId>,
     address: Option<IpAddr>,
-    /// That is in no configuration.
+    /// Whether that server is in no configuration.
     is_unknown: bool,
-    /// The core has sent something: the leader takes this learner.
+    /// The core has sent a packet: the leader has accepted this learner.
     is_accepted: bool,
     /// The leader has sent UPTODATE: from now on it pings.
     is_active: bool,
-    /// When bytes last came.
+    /// When bytes were last received.
     last_received: Instant,
     input: Vec<u8>,
-    /// There may be something to read.
+    /// Whether the socket may have input.
     may_read: bool,
     loading: Option<(Zxid, Box<SnapshotReceiver>)>,
     out: VecDeque<Out>,
     queue: Queue,
-    /// What has gone to the socket of the send window, and was not reported.
+    /// Bytes of the send window that the socket has accepted, and that are not reported.
     sent_bytes: usize,
-    /// Bytes of packets that the replica has not dealt with.
+    /// Bytes of packets that the replica has not processed.
     held_bytes: usize,
-    /// When the replica was last told of either, and whether there is news.
+    /// Traffic that the replica is notified of, for each direction.
     received: TrafficReport,
     sent: TrafficReport,
 }
 
-/// A state that has come, and is still to be put together, which takes its time.
+/// A snapshot that is received, and still has to be loaded, which takes long.
 pub(super) struct ReceivedSnapshot {
     pub(super) link: LinkId,
     zxid: Zxid,
@@ -110,17 +110,17 @@ pub(super) struct ReceivedSnapshot {
 }
 
 impl ReceivedSnapshot {
-    /// None if it cannot be right.
+    /// `None` if it is corrupt.
     pub(super) fn finish(self) -> Option<Box<State>> {
         Some(Box::new(self.receiver.finish(self.zxid).ok()?.state))
     }
 }
 
-/// The other end of a new link.
+/// The remote end of a new link.
 pub(super) enum RemoteEnd {
     /// A learner, which has dialled.
     Learner,
-    /// The leader; its state would be loaded with these options.
+    /// The leader, with the options for loading its snapshot.
     Leader(TreeOptions),
 }
 
@@ -156,19 +156,19 @@ impl Link {
         }
     }
 
-    /// The largest packet that is taken. A learner sends its hello and no more until the leader has replied.
+    /// The largest packet that is accepted. A learner may send only its hello before the leader has replied.
     fn limit(&self) -> usize {
         let may_speak = self.has_received && (self.is_accepted || self.side == Side::Leader);
         if may_speak { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
     }
 
-    /// What has come and is not done with.
+    /// Received bytes that are not processed.
     fn unread_bytes(&self) -> usize {
         self.input.len() + self.held_bytes
     }
 }
 
-/// All of them.
+/// The links of this server.
 pub(super) struct Links {
     commands: Arc<PeerCommands>,
     metrics: Arc<Metrics>,
@@ -178,16 +178,16 @@ pub(super) struct Links {
     links: BTreeMap<Token, Link>,
     tokens: BTreeMap<LinkId, Token>,
     next: u64,
-    /// Links that may have something to read or to send, each once, in the order of their turns.
+    /// Links that may have input or output, each once, in the order of their turns.
     run_queue: VecDeque<Token>,
     is_queued: BTreeSet<Token>,
-    /// Links that the disk has nothing for yet; it wakes the thread.
+    /// Links whose log diff is being read; the reading thread wakes this one.
     awaiting_disk: BTreeSet<Token>,
-    /// States that have come completely, and have not been taken.
+    /// Snapshots that are completely received, and not taken yet.
     snapshots: Vec<ReceivedSnapshot>,
-    /// Where bytes come in.
+    /// The receive buffer of all links.
     buffer: Box<[u8]>,
-    /// Links of unknown servers that were closed for what they hold.
+    /// Limits the lines about closed links of unknown servers.
     unknown_close_log: TimedLogLimit,
 }
 
@@ -217,7 +217,13 @@ impl Links {
         }
     }
 
-    pub(super) fn add(&mut self, mut stream: TcpStream, token: Token, end: RemoteEnd, registry: &Registry) -> Option<LinkId> {
+    pub(super) fn add(
+        &mut self,
+        mut stream: TcpStream,
+        token: Token,
+        end: RemoteEnd,
+        registry: &Registry,
+    ) -> Option<LinkId> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
         Some(self.insert(stream, token, end))
     }
@@ -235,7 +241,7 @@ impl Links {
         id
     }
 
-    /// Takes a registered connection over whose input begins with the hello of `server`.
+    /// Takes over a registered connection whose input starts with the hello of `server`.
     pub(super) fn adopt(
         &mut self,
         Accepted { stream, token, address, input }: Accepted,
@@ -256,20 +262,20 @@ impl Links {
         self.on_ready(token);
     }
 
-    /// Where the links of a learner come from.
+    /// The addresses that a learner's links come from.
     pub(super) fn addresses_of(&self, server: ServerId) -> impl Iterator<Item = IpAddr> {
         self.links.values().filter(move |link| link.server == Some(server)).filter_map(|link| link.address)
     }
 
-    /// Other servers are members.
+    /// Applies a new configuration: which servers are members.
     pub(super) fn reconfigure(&mut self, is_member: impl Fn(ServerId) -> bool) {
         for link in self.links.values_mut() {
             link.is_unknown = link.server.is_some_and(|server| !is_member(server));
         }
     }
 
-    /// Closes links of unknown servers, the one that holds most first, until all together hold no more than one may: a packet
-    /// of the largest size.
+    /// Closes links of unknown servers, the one that holds most first, until all together hold no more than one link
+    /// may: a packet of the largest size.
     fn bound_unknown(&mut self, events: &mut Vec<PeerEvent>) {
         loop {
             let unknown = self.links.iter().filter(|(_, link)| link.is_unknown);
@@ -277,15 +283,15 @@ impl Links {
             let total: usize = held.iter().map(|(bytes, _)| bytes).sum();
             let Some((bytes, token)) = held.into_iter().max().filter(|_| self.packet_bytes_max < total) else { return };
             if let Some(suppressed) = self.unknown_close_log.allow() {
-                let line = "closed a link of an unknown server: such servers send too much together";
+                let line = "closed link of an unknown server: unknown servers hold too much memory together";
                 tracing::warn!(bytes, total, suppressed, "{line}");
             }
             self.fail(token, events);
         }
     }
 
-    /// The link that has to end before `server` gets another one: the oldest of a member, or the one that was silent for
-    /// longest of all servers that are in no configuration.
+    /// The link to close before `server` gets another one: the oldest of a member, or the longest silent of all servers
+    /// that are in no configuration.
     fn surplus(&self, server: ServerId, is_member: impl Fn(ServerId) -> bool) -> Option<Token> {
         let learners = self.links.iter().filter_map(|(token, link)| Some((*token, link, link.server?)));
         let (mut links, max): (Vec<_>, usize) = if is_member(server) {
@@ -299,13 +305,13 @@ impl Links {
         links.first().filter(|_| max <= links.len()).map(|(.., token)| *token)
     }
 
-    /// When bytes last came from an active leader, which pings, and whether all that came were read.
+    /// When bytes last arrived from an active leader, which pings, and whether all input was read.
     pub(super) fn leader_last_received(&self) -> Option<(Instant, bool)> {
         let leader = self.links.values().find(|link| link.is_active)?;
         Some((leader.last_received, !leader.may_read && leader.held_bytes < LINK_HELD_BYTES_MAX))
     }
 
-    /// Reads from an active leader. False if nothing came.
+    /// Reads from an active leader. False if nothing arrived.
     pub(super) fn read_leader(&mut self, events: &mut Vec<PeerEvent>) -> bool {
         let leader = self.links.iter_mut().find(|(_, link)| link.is_active);
         let Some(token) = leader.map(|(token, link)| {
@@ -318,7 +324,7 @@ impl Links {
         self.read(token, events).0 != 0
     }
 
-    /// Ends the link to the leader.
+    /// Resets the link to the leader.
     pub(super) fn reset_leader(&mut self, events: &mut Vec<PeerEvent>) {
         let active = self.links.iter().find(|(_, link)| link.is_active).map(|(token, _)| *token);
         if let Some(token) = active {
@@ -334,7 +340,7 @@ impl Links {
         });
     }
 
-    /// Says SNAP and sends the state.
+    /// Sends SNAP and the snapshot.
     pub(super) fn send_snapshot(&mut self, id: LinkId, frozen: FrozenView) {
         let sender = SnapshotSender::new(frozen);
         let head = Packets::from(&Message::Snap(sender.last_zxid()));
@@ -342,7 +348,7 @@ impl Links {
         self.push(id, |_| Out::Snapshot(Box::new(sender)));
     }
 
-    /// Sends what the log holds.
+    /// Sends transactions from the on-disk log.
     pub(super) fn send_log_diff<H>(&mut self, id: LinkId, history: H, events: &mut Vec<PeerEvent>)
     where
         H: Iterator<Item = Result<Logged, ox_store::Error>> + Send + 'static,
@@ -351,7 +357,7 @@ impl Links {
         match LogDiffSender::read(history, Arc::clone(&self.commands)) {
             Ok(log_diff) => self.push(id, |_| Out::LogDiff(log_diff)),
             Err(error) => {
-                tracing::error!(%error, "cannot start a thread to read the log with");
+                tracing::error!(%error, "cannot start a thread to read the log");
                 self.fail(token, events);
             }
         }
@@ -366,7 +372,7 @@ impl Links {
         self.schedule(token);
     }
 
-    /// Something may be read or sent.
+    /// Marks a link ready to read and write.
     pub(super) fn on_ready(&mut self, token: Token) {
         if let Some(link) = self.links.get_mut(&token) {
             link.may_read = true;
@@ -380,12 +386,12 @@ impl Links {
         }
     }
 
-    /// Whether somebody's next piece can be moved at once.
+    /// Whether a link can transfer its next chunk immediately.
     pub(super) fn has_more(&self) -> bool {
         !self.run_queue.is_empty()
     }
 
-    /// Moves a piece of each link that is ready, as far as the turn goes; the others are the first in the next one.
+    /// Transfers a chunk of each ready link, up to a limit; the others are first in the next iteration.
     pub(super) fn run_iteration(&mut self, events: &mut Vec<PeerEvent>) {
         for token in std::mem::take(&mut self.awaiting_disk) {
             self.schedule(token);
@@ -403,12 +409,12 @@ impl Links {
         }
     }
 
-    /// States that have come since the last look.
+    /// Takes the snapshots received since the last call.
     pub(super) fn take_snapshots(&mut self) -> Vec<ReceivedSnapshot> {
         std::mem::take(&mut self.snapshots)
     }
 
-    /// Hangs up; the replica knows.
+    /// Closes a link on request of the replica, after one attempt to flush it.
     pub(super) fn close(&mut self, id: LinkId) {
         if let Some(token) = self.tokens.remove(&id) {
             self.flush(token, &mut Vec::new());
@@ -416,7 +422,7 @@ impl Links {
         }
     }
 
-    /// The replica has dealt with packets: more may be read.
+    /// Resumes reading, after the replica has processed packets.
     pub(super) fn consumed(&mut self, id: LinkId, bytes: usize) {
         let Some(token) = self.tokens.get(&id).copied() else { return };
         let Some(link) = self.links.get_mut(&token) else { return };
@@ -427,11 +433,11 @@ impl Links {
         }
     }
 
-    /// Reads a piece. Returns how many bytes came, and whether nothing more can be read now.
+    /// Reads a chunk. Returns the number of bytes, and whether nothing more can be read now.
     fn read(&mut self, token: Token, events: &mut Vec<PeerEvent>) -> (usize, bool) {
         let Some(link) = self.links.get_mut(&token) else { return (0, true) };
         if !link.may_read || LINK_HELD_BYTES_MAX <= link.held_bytes {
-            return (0, true); // until the replica has dealt with some of it
+            return (0, true); // until the replica has processed some of it
         }
         let before = link.input.len();
         let read = link.socket.read(&mut link.input, before + LINK_CHUNK_BYTES, &mut self.buffer);
@@ -449,18 +455,18 @@ impl Links {
                 }
                 return (came, is_all);
             }
-            (Err(error), Ok(())) => tracing::debug!(link = link.id.0, %error, "a link has ended"),
-            (_, Err(error)) => tracing::warn!(link = link.id.0, error, "a link cannot be understood"),
+            (Err(error), Ok(())) => tracing::debug!(link = link.id.0, %error, "link closed"),
+            (_, Err(error)) => tracing::warn!(link = link.id.0, error, "malformed quorum packet"),
         }
         self.fail(token, events);
         (came, true)
     }
 
-    /// Sends a piece. Returns how many bytes went, and whether nothing more can be sent now.
+    /// Sends a chunk. Returns the number of bytes, and whether nothing more can be sent now.
     fn flush(&mut self, token: Token, events: &mut Vec<PeerEvent>) -> (usize, bool) {
         let Some(link) = self.links.get_mut(&token) else { return (0, true) };
         let socket = &mut link.socket;
-        // What the system takes at once, it may take for somebody who is not there.
+        // Bytes that the kernel accepts immediately are no sign of life: it accepts them for a dead peer, too.
         let mut had_to_wait = socket.unsent_bytes() != 0;
         let mut went = 0;
         while went < LINK_CHUNK_BYTES {
@@ -503,7 +509,7 @@ impl Links {
             went += sent;
             link.sent.is_new |= had_to_wait && 0 < sent;
             if socket.unsent_bytes() != 0 && sent < LINK_CHUNK_BYTES {
-                return (went, true); // until the other end makes room
+                return (went, true); // until the remote end reads
             }
         }
         (went, false)
@@ -516,7 +522,7 @@ impl Links {
         }
     }
 
-    /// Tells which links have moved anything.
+    /// Notifies the replica of traffic on each link.
     pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<PeerEvent>) {
         for link in self.links.values_mut() {
             for (movement, moved) in [(&mut link.received, Moved::Came), (&mut link.sent, Moved::Went)] {
@@ -528,11 +534,15 @@ impl Links {
     }
 }
 
-/// Takes everything complete out of the input.
-fn take(link: &mut Link, snapshots: &mut Vec<ReceivedSnapshot>, events: &mut Vec<PeerEvent>) -> Result<(), &'static str> {
+/// Takes all complete packets and snapshots out of the input.
+fn take(
+    link: &mut Link,
+    snapshots: &mut Vec<ReceivedSnapshot>,
+    events: &mut Vec<PeerEvent>,
+) -> Result<(), &'static str> {
     loop {
         if let Some((zxid, receiver)) = &mut link.loading {
-            let used = receiver.feed(&link.input).map_err(|_| "a state is broken")?;
+            let used = receiver.feed(&link.input).map_err(|_| "snapshot stream is corrupt")?;
             let Some(used) = used else {
                 link.input.clear();
                 return Ok(());
@@ -542,23 +552,23 @@ fn take(link: &mut Link, snapshots: &mut Vec<ReceivedSnapshot>, events: &mut Vec
             let Some((_, receiver)) = link.loading.take() else { return Ok(()) };
             snapshots.push(ReceivedSnapshot { link: link.id, zxid, receiver });
         }
-        if link.reader.next(&link.input, link.limit()).map_err(|_| "a packet is too large")?.is_none() {
+        if link.reader.next(&link.input, link.limit()).map_err(|_| "packet exceeds the limit")?.is_none() {
             return Ok(());
         }
         take_packets(link, events)?;
     }
 }
 
-/// Takes packets, up to one that is followed by something else.
+/// Takes packets, up to a SNAP, which a snapshot follows.
 fn take_packets(link: &mut Link, events: &mut Vec<PeerEvent>) -> Result<(), &'static str> {
     let mut input = std::mem::take(&mut link.input);
-    input.shrink_to_fit(); // transactions stay in it for as long as they are kept for learners
+    input.shrink_to_fit(); // transactions reference it for as long as they are in the recent log
     let chunk = Bytes::from(input);
     let (mut at, mut messages) = (0, Vec::new());
     while let Some((packet, length)) =
-        link.reader.next(&chunk[at..], link.limit()).map_err(|_| "a packet is too large")?
+        link.reader.next(&chunk[at..], link.limit()).map_err(|_| "packet exceeds the limit")?
     {
-        let message = Message::read(&packet, &chunk, link.side).map_err(|_| "a packet is broken")?;
+        let message = Message::read(&packet, &chunk, link.side).map_err(|_| "packet cannot be decoded")?;
         at += length;
         link.has_received = true;
         if let Message::Hello { server, .. } = message {
@@ -570,7 +580,7 @@ fn take_packets(link: &mut Link, events: &mut Vec<PeerEvent>) -> Result<(), &'st
             messages.push(message);
         }
         if let Some(zxid) = snap {
-            let options = link.options.clone().ok_or("a learner sends a state")?;
+            let options = link.options.clone().ok_or("a learner sent SNAP")?;
             link.loading = Some((zxid, Box::new(SnapshotReceiver::new(options))));
             break;
         }

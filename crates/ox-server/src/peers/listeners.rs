@@ -1,7 +1,7 @@
-//! The ports that other servers connect to, each on all of its addresses.
+//! Listeners of the ports that other servers connect to, each on all of its addresses.
 //!
-//! Names are looked up and ports bound on threads that nobody waits for. An address that cannot be had is tried again and
-//! again, while the others are of use.
+//! Host names are resolved and ports bound on separate threads, so that the peers thread does not wait. An address that
+//! cannot be bound is retried, while the others are used.
 
 use super::commands::PeerCommands;
 use super::resolver::NameLookup;
@@ -17,23 +17,23 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Between two attempts to bind a port, as in Apache.
+/// Pause between two attempts to bind a port, as in Apache.
 const BIND_PAUSE: Duration = Duration::from_secs(1);
-/// Connections that the system accepts before the server does.
+/// Connections that the kernel accepts ahead of the server.
 const BACKLOG: i32 = 1024;
 
-/// What a port is for.
+/// The purpose of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Port {
-    /// Notifications.
+    /// Connections that carry notifications.
     Election,
-    /// Learners of a leader.
+    /// Links from learners of a leader.
     Quorum,
-    /// Observers of a follower.
+    /// Links from observers of an observer master.
     Observers,
 }
 
-/// How an attempt went.
+/// The result of an attempt to bind.
 struct Bound {
     port: Port,
     address: Address,
@@ -44,20 +44,20 @@ struct Bound {
 struct PortBindings {
     wanted: Vec<Address>,
     open: Vec<(Address, Token, TcpListener)>,
-    /// Addresses that cannot be had, which has been said.
+    /// Addresses whose failure has been logged.
     failed_before: Vec<Address>,
     retry_at: Option<Instant>,
 }
 
-/// All ports.
+/// The listeners of all ports.
 pub(super) struct Listeners {
     commands: Arc<PeerCommands>,
     lookup: NameLookup,
     listeners: BTreeMap<Port, PortBindings>,
-    /// At most one attempt for an address.
+    /// Attempts in progress, at most one per address.
     pending: Vec<(Port, Address)>,
     done: Arc<Mutex<Vec<Bound>>>,
-    /// Listeners where somebody may wait, and whether that is certain.
+    /// Listeners with possible pending connections, and whether any is certain.
     ready: BTreeSet<Token>,
     has_more: bool,
 }
@@ -68,7 +68,7 @@ impl Listeners {
         Self { commands, lookup, listeners, pending, done: Arc::default(), ready, has_more: false }
     }
 
-    /// Opens a port and waits for that, before the server runs: somebody may be about to leave it.
+    /// Binds a port before the server runs, with retries: another process may be about to release it.
     pub(super) fn bind_with_retry(&mut self, port: Port, wanted: Vec<Address>, attempts_max: u32) -> io::Result<()> {
         let mut attempts = 1;
         loop {
@@ -88,13 +88,13 @@ impl Listeners {
             if attempts_max != 0 && attempts_max <= attempts {
                 return Err(failed);
             }
-            tracing::warn!(error = %failed, attempts, "cannot listen on the election port; trying again");
+            tracing::warn!(error = %failed, attempts, "cannot bind the election port: retrying");
             attempts += 1;
             std::thread::sleep(BIND_PAUSE);
         }
     }
 
-    /// Lets others connect at these addresses from now on, and at no others.
+    /// Binds a port to these addresses, and closes its listeners on others.
     pub(super) fn open(&mut self, port: Port, wanted: Vec<Address>) {
         let bindings = self.listeners.entry(port).or_default();
         bindings.open.retain(|(address, ..)| wanted.contains(address));
@@ -102,7 +102,7 @@ impl Listeners {
         self.bind_missing(port);
     }
 
-    /// Lets nobody connect any more.
+    /// Closes all listeners of a port.
     pub(super) fn close(&mut self, port: Port) {
         self.listeners.remove(&port);
     }
@@ -129,20 +129,23 @@ impl Listeners {
                 commands.wake();
             };
             if address.host.parse::<IpAddr>().is_ok() {
-                work(); // there is no name to look up, and learners may be dialling already
+                work(); // no name to resolve, and learners may be dialling already
             } else if let Err(error) = std::thread::Builder::new().name("bind".to_owned()).spawn(work) {
                 self.done.lock().push(Bound { port, address, listener: Err(error) });
             }
         }
     }
 
-    /// Takes what has been bound. Returns ports of which no address can be had.
+    /// Takes the results of attempts. Returns ports without any listener.
     pub(super) fn take(&mut self, mut token: impl FnMut() -> Token, registry: &Registry) -> Vec<Port> {
         let mut unbound = Vec::new();
         let done = std::mem::take(&mut *self.done.lock());
         for Bound { port, address, listener } in done {
             self.pending.retain(|(of, tried)| (*of, tried) != (port, &address));
-            let Some(bindings) = self.listeners.get_mut(&port).filter(|bindings| bindings.wanted.contains(&address)) else { continue };
+            let Some(bindings) = self.listeners.get_mut(&port).filter(|bindings| bindings.wanted.contains(&address))
+            else {
+                continue;
+            };
             let token = token();
             let listener = listener.and_then(|listener| {
                 listener.set_nonblocking(true)?;
@@ -159,7 +162,7 @@ impl Listeners {
                 Err(error) => {
                     if !bindings.failed_before.contains(&address) {
                         let Address { host, port } = &address;
-                        tracing::error!(%error, "cannot listen at {host}:{port}; it is tried again");
+                        tracing::error!(%error, "cannot listen on {host}:{port}: retrying");
                         bindings.failed_before.push(address);
                     }
                     bindings.retry_at = Some(Instant::now() + BIND_PAUSE);
@@ -172,7 +175,7 @@ impl Listeners {
         unbound
     }
 
-    /// Tries again what could not be had.
+    /// Retries addresses that could not be bound.
     pub(super) fn on_time(&mut self, now: Instant) {
         let is_due = |bindings: &mut PortBindings| bindings.retry_at.take_if(|at| *at <= now).is_some();
         let due = self.listeners.iter_mut().filter_map(|(port, bindings)| is_due(bindings).then_some(*port));
@@ -181,7 +184,7 @@ impl Listeners {
         }
     }
 
-    /// Somebody wants to come in; false if the token is nobody's here.
+    /// Marks a listener ready; false if the token belongs to none.
     pub(super) fn on_ready(&mut self, token: Token) -> bool {
         let is_listener = self.listeners.values().any(|bindings| bindings.open.iter().any(|(_, of, _)| *of == token));
         if is_listener {
@@ -190,19 +193,22 @@ impl Listeners {
         is_listener
     }
 
-    /// Whether somebody certainly waits.
+    /// Whether a connection is known to be pending.
     pub(super) fn has_more(&self) -> bool {
         self.has_more
     }
 
-    /// Who has come, but for those who come too many at once.
+    /// Accepts pending connections, up to a limit per listener.
     pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream, SocketAddr)> {
         let (mut accepted, mut again) = (Vec::new(), BTreeSet::new());
         self.has_more = false;
         if self.ready.is_empty() {
             return accepted;
         }
-        let open = self.listeners.iter().flat_map(|(port, bindings)| bindings.open.iter().map(|(_, of, way)| (*port, *of, way)));
+        let open = self
+            .listeners
+            .iter()
+            .flat_map(|(port, bindings)| bindings.open.iter().map(|(_, of, way)| (*port, *of, way)));
         for (port, token, listener) in open.filter(|(_, of, _)| self.ready.contains(of)) {
             let mut left = ACCEPTS_PER_ITERATION_MAX;
             loop {
@@ -219,8 +225,8 @@ impl Listeners {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(error) => {
-                        tracing::warn!(%error, "cannot accept a server");
-                        again.insert(token); // in the next turn
+                        tracing::warn!(%error, "cannot accept a connection from a server");
+                        again.insert(token); // in the next iteration
                         break;
                     }
                 }
@@ -231,11 +237,11 @@ impl Listeners {
     }
 }
 
-/// Binds an address: the first that can be, where a name stands for several.
+/// Binds an address; if its name has several, the first that can be bound.
 fn bind(address: &Address, lookup: &NameLookup) -> io::Result<std::net::TcpListener> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in lookup.look_up(address)? {
-        // Compat: Java's wildcard takes both kinds of addresses, where the system knows both.
+        // Compat: Java's wildcard address covers IPv4 and IPv6, where the system supports both.
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
         let first = address.ip().is_unspecified().then(|| listen(everywhere).ok()).flatten();
         match first.map_or_else(|| listen(address), Ok) {

@@ -1,6 +1,6 @@
-//! Stored transactions for a learner, read on a thread of their own: a slow disk delays this learner and nobody else.
+//! On-disk log diffs for learners. Each is read on a thread of its own: a slow disk delays this learner and no other.
 //!
-//! The thread is a few pieces ahead of what is sent. It ends, and lets go of the files, when nobody wants the next piece.
+//! The thread reads a few chunks ahead. It ends, and closes the files, when the link is closed.
 
 use super::commands::PeerCommands;
 use crate::limits::{LINK_CHUNK_BYTES, LOG_DIFF_CHUNKS_MAX};
@@ -10,13 +10,13 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 
-/// What there is to send now.
+/// The next chunk to send.
 pub(super) enum Chunk {
     Bytes(Vec<u8>),
-    /// The disk is not ready.
+    /// The disk has not delivered it yet.
     NotYet,
     RemoteEnd,
-    /// The log could not be read to its end.
+    /// The log could not be read to the end.
     Failed,
 }
 
@@ -26,11 +26,11 @@ impl From<Vec<u8>> for Chunk {
     }
 }
 
-/// A history on its way from the disk. Empty bytes are its end.
+/// A log diff that is being read. Empty bytes mark its end.
 pub(super) struct LogDiffSender(Receiver<Vec<u8>>);
 
 impl LogDiffSender {
-    /// Begins to read; `orders` are woken when there is something to send.
+    /// Starts to read; wakes the peers thread when there is something to send.
     pub(super) fn read<H>(mut history: H, commands: Arc<PeerCommands>) -> io::Result<Self>
     where
         H: Iterator<Item = Result<Logged, Error>> + Send + 'static,
@@ -41,12 +41,12 @@ impl LogDiffSender {
                 let chunk = match next_chunk(&mut history) {
                     Ok(chunk) => chunk,
                     Err(error) => {
-                        tracing::error!(%error, "the stored log cannot be read for a learner");
+                        tracing::error!(%error, "cannot read the on-disk log for a learner: its link is closed");
                         break;
                     }
                 };
                 let is_last = chunk.is_empty();
-                // Nobody takes it when the learner is gone.
+                // Fails when the link is closed.
                 if sender.send(chunk).is_err() || is_last {
                     break;
                 }
@@ -68,7 +68,7 @@ impl LogDiffSender {
     }
 }
 
-/// The next transactions of a stored history, as proposals with their commits; nothing at its end.
+/// The next transactions of the diff as proposals with their commits; empty at its end.
 fn next_chunk(history: &mut impl Iterator<Item = Result<Logged, Error>>) -> Result<Vec<u8>, Error> {
     let mut chunk = Vec::new();
     while chunk.len() < LINK_CHUNK_BYTES

@@ -1,4 +1,4 @@
-//! Whom an observer connects to: the leader, or one of the followers that serve observers, each in its turn.
+//! The server that a learner links to: the leader or, for an observer, one of the observer masters in turn.
 
 use super::addresses::EnsembleAddresses;
 use ox_proto::ServerId;
@@ -6,7 +6,7 @@ use ox_proto::ensemble::{Address, Role};
 use rand::seq::SliceRandom;
 use std::time::Duration;
 
-/// Servers to try, in an order of this server's own, so that observers spread over them.
+/// Observer masters in a random order, so that observers spread over them.
 pub(super) struct ObserverTargets {
     is_observer: bool,
     masters: Vec<(ServerId, Vec<Address>)>,
@@ -14,12 +14,12 @@ pub(super) struct ObserverTargets {
     delay_ms: u64,
 }
 
-/// One of them.
+/// The server to dial for a link.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct LinkTarget {
     pub(super) server: ServerId,
     pub(super) addresses: Vec<Address>,
-    /// To be waited first.
+    /// How long to wait before dialling.
     pub(super) pause: Duration,
 }
 
@@ -30,7 +30,7 @@ impl ObserverTargets {
         observer_targets
     }
 
-    /// Servers are elsewhere, or others.
+    /// Applies a new configuration.
     pub(super) fn reconfigure(&mut self, addresses: &EnsembleAddresses) {
         self.is_observer = addresses.own().role == Role::Observer;
         let mut masters = addresses.observer_masters();
@@ -41,7 +41,7 @@ impl ObserverTargets {
         }
     }
 
-    /// Whom to dial while `leader` leads.
+    /// The server to dial while `leader` leads.
     pub(super) fn choose(&mut self, leader: ServerId, addresses: &EnsembleAddresses) -> Option<LinkTarget> {
         if let Some(master) = self.choose_observer_master() {
             return Some(master);
@@ -51,7 +51,8 @@ impl ObserverTargets {
     }
 
     fn choose_observer_master(&mut self) -> Option<LinkTarget> {
-        let (server, addresses) = self.masters.get(self.next % self.masters.len().max(1)).filter(|_| self.is_observer)?;
+        let (server, addresses) =
+            self.masters.get(self.next % self.masters.len().max(1)).filter(|_| self.is_observer)?;
         let (server, addresses) = (*server, addresses.clone());
         let is_again = 0 < self.next && self.next.is_multiple_of(self.masters.len());
         self.next += 1;
@@ -68,10 +69,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn observers_go_round_and_rest_after_each_round() {
+    fn observer_tries_all_masters_and_pauses_after_each_round() {
         let masters = (1..=3).map(|id| (ServerId(id), Vec::new())).collect();
         let mut observer_targets = ObserverTargets { is_observer: true, masters, next: 0, delay_ms: 1 << 40 };
-        let mut choose = || observer_targets.choose_observer_master().map(|choice| (choice.server.0, choice.pause.is_zero()));
+        let mut choose =
+            || observer_targets.choose_observer_master().map(|choice| (choice.server.0, choice.pause.is_zero()));
         let expected = [(1, true), (2, true), (3, true), (1, false), (2, true), (3, true), (1, false)];
         for expected in expected {
             assert_eq!(choose(), Some(expected));

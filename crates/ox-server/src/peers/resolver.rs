@@ -1,5 +1,5 @@
-//! Names of servers. A look-up may take long, so it runs on a thread of its own, and the peers thread uses the last result
-//! until the next one is there.
+//! Name resolution. A lookup may take long, so it runs on a thread of its own, and the peers thread uses the last
+//! result until the next one arrives.
 
 use super::address_match::AddressMatch;
 use super::commands::PeerCommands;
@@ -15,22 +15,22 @@ use std::time::Instant;
 
 type LookUp = dyn Fn(&Address) -> io::Result<Vec<SocketAddr>> + Send + Sync;
 
-/// Who knows them.
+/// Resolves host names; tests replace it.
 #[derive(Clone)]
 pub(super) struct NameLookup(Arc<LookUp>);
 
 impl NameLookup {
-    /// As the system does it.
+    /// The resolver of the system.
     pub(super) fn system() -> Self {
         Self(Arc::new(|address| Ok((address.host.as_str(), address.port).to_socket_addrs()?.collect())))
     }
 
-    /// Every address that a name stands for.
+    /// All addresses of a host.
     pub(super) fn look_up(&self, address: &Address) -> io::Result<Vec<SocketAddr>> {
         (self.0)(address)
     }
 
-    /// Knows all names, and those that are called "slow" when it is told so.
+    /// Resolves every name, and the name "slow" only after a message on the returned sender.
     #[cfg(test)]
     pub(super) fn slow(found: SocketAddr) -> (Self, std::sync::mpsc::Sender<()>) {
         let (release, released) = std::sync::mpsc::channel();
@@ -47,16 +47,17 @@ impl NameLookup {
 
 #[derive(Default)]
 struct Host {
-    /// The result of the last look-up that succeeded, without ports. An IPv6 address may have a scope.
+    /// The result of the last successful lookup, without ports. An IPv6 address may have a scope.
     addresses: Vec<SocketAddr>,
     started: Option<Instant>,
-    /// When the last look-up failed, if it did.
+    /// When the last lookup failed, if it did.
     failed: Option<Instant>,
     is_pending: bool,
 }
 
 impl Host {
-    /// Whether it is looked up again. Only a member's failed look-up is repeated soon: unknown servers may name any host.
+    /// Whether to look the name up again. Only a member's failed lookup is repeated soon: unknown servers may name any
+    /// host.
     fn is_stale(&self, is_member: bool, now: Instant) -> bool {
         let (since, limit) = match self.failed {
             Some(failed) if is_member => (Some(failed), LOOKUP_RETRY),
@@ -66,15 +67,15 @@ impl Host {
     }
 }
 
-/// A host and its addresses; none if the look-up has failed.
+/// A host and its addresses; none if the lookup has failed.
 type Found = (String, Vec<SocketAddr>);
 
-/// The results of look-ups, refreshed in the background while they are used.
+/// The results of lookups, refreshed in the background while they are used.
 pub(super) struct Resolver {
     commands: Arc<PeerCommands>,
     lookup: NameLookup,
     hosts: BTreeMap<String, Host>,
-    /// Hosts of configured members; results for others are forgotten.
+    /// Hosts of configured members; results for other hosts are forgotten.
     members: BTreeSet<String>,
     hosts_by_member: BTreeMap<ServerId, BTreeSet<String>>,
     done: Arc<Mutex<Vec<Found>>>,
@@ -93,7 +94,7 @@ impl Resolver {
         self.refresh_members(now);
     }
 
-    /// Whether a configured member has this address. Where the answer is no, names that may have moved are looked up again.
+    /// Whether a configured member has this address. If not, names are looked up again, because they may have moved.
     pub(super) fn is_member(&mut self, address: IpAddr, now: Instant) -> bool {
         let is_member = self.is_one_of(&self.members, address);
         if !is_member {
@@ -102,7 +103,7 @@ impl Resolver {
         is_member
     }
 
-    /// How well an address fits a server, as far as names are known.
+    /// How well an address fits a server, as far as its names are resolved.
     pub(super) fn address_match(&self, server: ServerId, address: IpAddr) -> AddressMatch {
         if self.hosts_by_member.get(&server).is_some_and(|hosts| self.is_one_of(hosts, address)) {
             AddressMatch::Server
@@ -129,7 +130,7 @@ impl Resolver {
         }
     }
 
-    /// The addresses of a host as far as they are known, without ports; none while the first look-up is pending.
+    /// The known addresses of a host, without ports; `None` while the first lookup is pending.
     pub(super) fn look_up(&mut self, host: &str, now: Instant) -> Option<Vec<SocketAddr>> {
         if let Ok(literal) = host.parse::<IpAddr>() {
             return Some(vec![SocketAddr::new(literal, 0)]);
@@ -150,7 +151,7 @@ impl Resolver {
                 commands.wake();
             };
             if let Err(error) = std::thread::Builder::new().name("resolve".to_owned()).spawn(work) {
-                tracing::error!(%error, "cannot start a thread to look up a name");
+                tracing::error!(%error, "cannot start a thread to resolve a host name");
                 (known.failed, known.is_pending) = (Some(now), false);
             }
         }
@@ -158,7 +159,7 @@ impl Resolver {
         (!is_first).then(|| known.addresses.clone())
     }
 
-    /// Takes the results that have come, and forgets hosts that are in no configuration and not in use.
+    /// Takes finished lookups, and forgets hosts that are in no configuration and not in use.
     pub(super) fn take(&mut self, now: Instant) {
         for (host, found) in std::mem::take(&mut *self.done.lock()) {
             if let Some(known) = self.hosts.get_mut(&host) {
@@ -170,13 +171,14 @@ impl Resolver {
                 }
             }
         }
-        let is_recent =
-            |known: &Host| known.started.is_some_and(|started| now.saturating_duration_since(started) < 2 * LOOKUP_INTERVAL);
+        let is_recent = |known: &Host| {
+            known.started.is_some_and(|started| now.saturating_duration_since(started) < 2 * LOOKUP_INTERVAL)
+        };
         self.hosts.retain(|host, known| self.members.contains(host) || known.is_pending || is_recent(known));
     }
 }
 
-/// An address without its port; an IPv4 address as such.
+/// An address without its port; a mapped IPv4 address as IPv4.
 fn canonical(address: SocketAddr) -> SocketAddr {
     let mut canonical = match address.ip().to_canonical() {
         ip @ IpAddr::V4(_) => SocketAddr::new(ip, 0),
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn member_addresses_are_literals_and_the_results_of_look_ups() {
+    fn member_addresses_are_literals_and_the_results_of_lookups() {
         let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
         let (mut resolver, now) = (resolver(lookup), Instant::now());
         resolver.set_members(members([(1, &["slow", "10.0.0.2"]), (2, &["::1"])]), now);
@@ -225,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn address_match_follows_the_configuration_and_the_look_ups() {
+    fn address_match_follows_the_configuration_and_the_lookups() {
         let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
         let (mut resolver, now) = (resolver(lookup), Instant::now());
         resolver.set_members(members([(1, &["slow"]), (2, &["10.0.0.2", "::1"]), (3, &["10.0.0.1"])]), now);
@@ -243,14 +245,14 @@ mod tests {
         }
         release.send(()).unwrap();
         wait(&mut resolver, now);
-        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::Server, "its name is known now");
+        assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::Server, "its name is resolved now");
         assert_eq!(of(&resolver, 3, "10.0.0.1"), AddressMatch::Server, "both share a host");
         resolver.set_members(members([(1, &["10.0.0.5"]), (2, &["10.0.0.2"])]), now);
         assert_eq!(of(&resolver, 1, "10.0.0.1"), AddressMatch::None, "it has moved");
     }
 
     #[test]
-    fn look_ups_are_repeated_seldom_and_results_stay_meanwhile() {
+    fn lookups_are_repeated_after_the_interval_and_results_stay_meanwhile() {
         let (lookup, release) = NameLookup::slow("10.0.0.1:0".parse().unwrap());
         let (mut resolver, mut now) = (resolver(lookup), Instant::now());
         assert_eq!(resolver.look_up("slow", now), None);
@@ -283,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn failed_look_up_of_a_member_is_repeated_soon() {
+    fn failed_lookup_of_a_member_is_repeated_soon() {
         let is_up = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let can = Arc::clone(&is_up);
         let lookup = NameLookup(Arc::new(move |_| match can.load(std::sync::atomic::Ordering::Relaxed) {
@@ -297,7 +299,7 @@ mod tests {
         assert!(!resolver.hosts["unknown"].is_pending, "any host can name it");
         resolver.set_members(members([(1, &["host"])]), now);
         assert_eq!(resolver.look_up("host", now), None);
-        now += LOOKUP_INTERVAL; // the look-up itself takes long
+        now += LOOKUP_INTERVAL; // the lookup itself takes long
         wait(&mut resolver, now);
         is_up.store(true, std::sync::atomic::Ordering::Relaxed);
         assert_eq!(resolver.look_up("host", now + LOOKUP_RETRY / 2), Some(Vec::new()));

@@ -1,10 +1,10 @@
-//! Rate limit for one kind of log line that other hosts can provoke.
+//! Rate limit for log lines of the peers thread that remote hosts can trigger.
 
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
 use std::time::Instant;
 
-/// A [`Seldom`] on the real clock.
+/// A [`LogLimit`] on the monotonic clock.
 pub(super) struct TimedLogLimit {
     began: Instant,
     lines: LogLimit,
@@ -15,7 +15,7 @@ impl TimedLogLimit {
         Self { began: Instant::now(), lines: LogLimit::new(LOG_LINES_BURST) }
     }
 
-    /// How many lines were suppressed before this one, which may be logged; `None` when it is suppressed, too.
+    /// The number of lines suppressed before this one, if it may be logged; `None` if it is suppressed, too.
     pub(super) fn allow(&mut self) -> Option<u64> {
         self.lines.allow(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
     }

@@ -1,4 +1,4 @@
-//! The replica thread of a member: what other servers and the disk say goes in, what they shall do comes out.
+//! The replica thread of a member: input from other servers and the disk, and effects for both.
 
 use super::ReplicaLoop;
 use super::log_diff_reads::LogDiffReads;
@@ -7,7 +7,7 @@ use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
 use crate::log_writer::{Job, Report};
 use crate::member_setup::show_config;
-use crate::peers::{PeerCommand, PeerEvent, LatestVote, PeerCommands, Packets};
+use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
 use crate::reconfig::{ConfigChange, activate};
 use crate::shared::Shared;
 use ox_proto::ServerId;
@@ -18,19 +18,19 @@ use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason, Search};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Packets of a link that are not taken yet, with the bytes that each batch holds.
+/// Packets of a link that the replica has not taken, with the bytes of each batch.
 #[derive(Default)]
 struct QueuedPackets {
     messages: VecDeque<Message>,
     batches: VecDeque<(usize, usize)>,
 }
 
-/// The way to other servers.
+/// Communication with other servers.
 pub(super) struct PeerChannel {
     commands: Arc<PeerCommands>,
     waiting: BTreeMap<LinkId, QueuedPackets>,
     log_diff_reads: LogDiffReads<Box<StoredHistory>>,
-    /// Bytes of packets that were dealt with, for the peers thread to know.
+    /// Bytes of processed packets that are not yet reported to the peers thread.
     consumed: BTreeMap<LinkId, usize>,
     role_log: RoleLog,
 }
@@ -43,7 +43,7 @@ impl PeerChannel {
 }
 
 impl ReplicaLoop {
-    /// Takes in what the disk has done and what other servers say.
+    /// Processes finished disk jobs, events of connections and notifications.
     pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input) {
         let me = self.me();
         let Some(peers) = &mut self.peers else { return };
@@ -79,7 +79,7 @@ impl ReplicaLoop {
             PeerEvent::LearnerConnected(link) => self.replica.on_link(now, link),
             PeerEvent::CannotListen => self.replica.step_down(now, Reason::CannotListen),
             PeerEvent::LinkClosed(link) => {
-                self.take_packets(now); // what was said before it went counts
+                self.take_packets(now); // packets received before the end count
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
@@ -116,7 +116,7 @@ impl ReplicaLoop {
         }
     }
 
-    /// Gives the replica packets for as long as it takes them.
+    /// Passes packets to the replica for as long as it takes them.
     fn take_packets(&mut self, now: Now) {
         let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
         for link in links {
@@ -146,7 +146,7 @@ impl ReplicaLoop {
         Some(message)
     }
 
-    /// Does what the ensemble asks for.
+    /// Executes the effects of the quorum peer.
     pub(super) fn process_effects(&mut self, now: Now) {
         if self.peers.is_none() {
             return;
@@ -163,7 +163,7 @@ impl ReplicaLoop {
         }
     }
 
-    /// Passes effects on: to the disk, and to the peers thread.
+    /// Passes effects to the log thread and to the peers thread.
     pub(super) fn dispatch_effects(&mut self, now: Now) {
         let effects = self.replica.take_effects();
         let suppressed = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
@@ -192,7 +192,7 @@ impl ReplicaLoop {
                 Effect::LookUp(link, search) => self.read_log_diff(link, search),
                 Effect::SendStored(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.log_diff_reads.take(link));
-                    // Without it the link is gone, or has to go: what was announced must not be left out.
+                    // Without the diff the link is closed: an announced DIFF must not be skipped.
                     batch.push(found.map_or(PeerCommand::Close(link), |found| PeerCommand::LogDiff(link, found)));
                 }
                 Effect::Close(link) => {
@@ -213,7 +213,9 @@ impl ReplicaLoop {
                     role_log.stepped_down(&reason);
                     batch.push(PeerCommand::Listen(false));
                 }
-                Effect::Seen(ensemble) => self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command)),
+                Effect::Seen(ensemble) => {
+                    self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command))
+                }
                 Effect::Activate(ensemble, _) => {
                     self.config_committed(&ensemble).into_iter().for_each(|command| batch.push(command));
                 }
@@ -228,7 +230,7 @@ impl ReplicaLoop {
         }
     }
 
-    /// Another configuration may follow, or none.
+    /// Handles a new proposed configuration, or the withdrawal of one.
     fn config_proposed(&self, ensemble: Arc<Ensemble>) -> Option<PeerCommand> {
         let committed = self.shared.ensemble.read().clone()?;
         let is_newer = committed.version() < ensemble.version();
@@ -236,7 +238,7 @@ impl ReplicaLoop {
         Some(PeerCommand::Config(committed, is_newer.then_some(ensemble)))
     }
 
-    /// A configuration is in force.
+    /// Handles a committed configuration.
     fn config_committed(&self, ensemble: &Arc<Ensemble>) -> Option<PeerCommand> {
         activate(&self.shared, ensemble, self.replica.is_serving());
         let pending =
@@ -246,7 +248,7 @@ impl ReplicaLoop {
         Some(PeerCommand::Config(Arc::clone(ensemble), pending))
     }
 
-    /// Looks into the stored log, on a thread of its own: that may take a while.
+    /// Searches the on-disk log, on a separate thread because that may take long.
     fn read_log_diff(&mut self, link: LinkId, Search { after, below, continues }: Search) {
         self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.begin(link));
         let shared = Arc::clone(&self.shared);
@@ -254,13 +256,13 @@ impl ReplicaLoop {
         let factor = if continues { f64::INFINITY } else { factor };
         let look = move || {
             let found = shared.store.history(after, below, factor).unwrap_or_else(|error| {
-                tracing::warn!(%error, "the stored log cannot be read for a learner; it gets the state");
+                tracing::warn!(%error, "cannot read the on-disk log for a learner: sending a snapshot");
                 None
             });
             shared.inbox.put(|input| input.peers.push(PeerEvent::LogDiffRead(link, below, found.map(Box::new))));
         };
         if let Err(error) = std::thread::Builder::new().name("history".to_owned()).spawn(look) {
-            tracing::error!(%error, "cannot start a thread to read the log with");
+            tracing::error!(%error, "cannot start a thread to read the log");
             self.shared.inbox.put(|input| input.peers.push(PeerEvent::LogDiffRead(link, below, None)));
         }
     }
@@ -283,11 +285,11 @@ impl ReplicaLoop {
     }
 }
 
-/// Orders in the making. Packets for a link go together, unless something else lies between them.
+/// Commands being collected. Packets for a link go together, unless another command is in between.
 #[derive(Default)]
 struct CommandBatch {
     commands: Vec<PeerCommand>,
-    /// Where packets for a link can be added.
+    /// Index of the `Send` command that takes further packets of a link.
     open: Vec<(LinkId, usize)>,
 }
 
@@ -295,7 +297,8 @@ impl CommandBatch {
     fn send(&mut self, link: LinkId, message: &Message) {
         let open = self.open.iter().find(|(of, _)| *of == link);
         let at = open.map_or(self.commands.len(), |(_, at)| *at);
-        let is_full = |command: &PeerCommand| matches!(command, PeerCommand::Send(_, of) if LINK_CHUNK_BYTES <= of.bytes.len());
+        let is_full =
+            |command: &PeerCommand| matches!(command, PeerCommand::Send(_, of) if LINK_CHUNK_BYTES <= of.bytes.len());
         let at = if self.commands.get(at).is_some_and(is_full) { self.commands.len() } else { at };
         if at == self.commands.len() {
             self.open.retain(|(of, _)| *of != link);

@@ -1,4 +1,4 @@
-//! How long transactions take on their way between servers, by the clock of the leader that made them.
+//! Latency of transactions between servers, relative to the leader's timestamp in each transaction.
 
 use crate::metrics::Metrics;
 use ox_proto::Reader;
@@ -7,13 +7,13 @@ use ox_proto::txn::TxnHeader;
 use ox_zab::{Run, Txn};
 use std::collections::VecDeque;
 
-/// Transactions on their way. More than this many are not followed; there are never as many unless something is stuck.
+/// Transactions tracked at most. That many are outstanding only if something is stuck.
 const TRACKED_MAX: usize = 64 << 10;
 
-/// Proposals that are picked, to have the acknowledgement of each voter timed. Who is behind by more is not timed.
+/// Proposals sampled to measure the acknowledgement of each voter. Voters that are further behind are not measured.
 const SAMPLES_MAX: usize = 1_024;
 
-/// Some, with the time of each.
+/// Outstanding transactions with their timestamps.
 #[derive(Default)]
 struct Outstanding(VecDeque<(Zxid, i64)>);
 
@@ -28,7 +28,7 @@ impl Outstanding {
         }
     }
 
-    /// Takes those up to one, and tells how many are how old.
+    /// Removes all transactions up to `zxid`, and calls `note` with ages and counts.
     fn complete(&mut self, zxid: Zxid, now_ms: i64, note: impl Fn(i64, u64)) {
         let (mut made_ms, mut count) = (0, 0);
         while let Some((_, time_ms)) = self.0.pop_front_if(|(first, _)| *first <= zxid) {
@@ -42,20 +42,20 @@ impl Outstanding {
     }
 }
 
-/// What a member follows.
+/// The transactions that a member tracks.
 #[derive(Default)]
 pub(super) struct Latency {
-    /// Proposed, and not agreed on.
+    /// Proposed by this leader, not committed.
     proposed: Outstanding,
-    /// Heard of, and not acknowledged.
+    /// Received by this follower, not acknowledged.
     unacked: Outstanding,
-    /// Heard of, and not known to be agreed on.
+    /// Received by this follower, not known to be committed.
     uncommitted: Outstanding,
-    /// The newest that were picked, agreed on or not.
+    /// The newest samples, committed or not.
     samples: VecDeque<(Zxid, i64)>,
-    /// One in so many; 0 is none.
+    /// One transaction of this many is sampled; 0 is none.
     sample_every: u32,
-    /// What the own disk has.
+    /// The last zxid on this server's disk.
     durable: Zxid,
 }
 
@@ -64,12 +64,12 @@ impl Latency {
         Self { sample_every, ..Self::default() }
     }
 
-    /// Begins anew, with another leader.
+    /// Starts over with a new leader.
     pub(super) fn reset(&mut self) {
         *self = Self::new(self.sample_every);
     }
 
-    /// A leader proposes, to one follower after the other.
+    /// The leader sends a proposal, to one follower after the other.
     pub(super) fn on_proposal_sent(&mut self, txn: &Txn) {
         if !self.proposed.has(txn.zxid)
             && let Some(time_ms) = txn_time_ms(txn)
@@ -82,26 +82,26 @@ impl Latency {
         }
     }
 
-    /// A leader hears that these are durable somewhere: tells how old those are that were picked.
+    /// Ages of the samples in a run that a follower has acknowledged.
     pub(super) fn acked_ages(&self, run: Run, wall_ms: i64) -> impl Iterator<Item = i64> {
         let newest_first = self.samples.iter().skip_while(move |(zxid, _)| run.last < *zxid);
         let acked = newest_first.take_while(move |(zxid, _)| run.first <= *zxid);
         acked.map(move |(_, time_ms)| wall_ms.saturating_sub(*time_ms))
     }
 
-    /// A leader's own disk has everything up to here: tells the same.
+    /// Ages of the samples that have become durable on the leader's own disk.
     pub(super) fn durable_ages(&mut self, zxid: Zxid, wall_ms: i64) -> impl Iterator<Item = i64> {
         let first = Zxid(self.durable.0.saturating_add(1));
         self.durable = self.durable.max(zxid);
         self.acked_ages(Run { first, last: zxid }, wall_ms)
     }
 
-    /// A leader tells that everything up to here is agreed on.
+    /// The leader sends a commit.
     pub(super) fn on_commit_sent(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
         self.proposed.complete(zxid, wall_ms, |ms, count| metrics.quorum_ack_latency.note(ms, count));
     }
 
-    /// A follower hears a proposal.
+    /// A follower receives a proposal.
     pub(super) fn on_proposal_received(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = txn_time_ms(txn) {
             metrics.proposal_latency.note(wall_ms.saturating_sub(time_ms), 1);
@@ -110,17 +110,17 @@ impl Latency {
         }
     }
 
-    /// A follower acknowledges.
+    /// A follower sends an acknowledgement.
     pub(super) fn on_ack_sent(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
         self.unacked.complete(zxid, wall_ms, |ms, count| metrics.proposal_ack_creation_latency.note(ms, count));
     }
 
-    /// A follower hears that everything up to here is agreed on.
+    /// A follower receives a commit.
     pub(super) fn on_commit_received(&mut self, zxid: Zxid, wall_ms: i64, metrics: &Metrics) {
         self.uncommitted.complete(zxid, wall_ms, |ms, count| metrics.commit_propagation_latency.note(ms, count));
     }
 
-    /// An observer hears what is agreed on.
+    /// An observer receives a committed transaction.
     pub(super) fn on_inform_received(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = txn_time_ms(txn) {
             metrics.commit_propagation_latency.note(wall_ms.saturating_sub(time_ms), 1);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn some_proposals_have_their_acknowledgements_timed() {
+    fn acknowledgements_of_sampled_proposals_are_timed() {
         let mut latency = Latency::new(2);
         (1..=5).for_each(|counter| latency.on_proposal_sent(&txn(counter, 100 + i64::from(counter))));
         let run = |first, last| Run { first: Zxid::new(1, first), last: Zxid::new(1, last) };
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(latency.durable_ages(Zxid::new(1, 3), 200).collect::<Vec<_>>(), [98], "by the leader itself");
         assert_eq!(latency.durable_ages(Zxid::new(1, 5), 200).collect::<Vec<_>>(), [96]);
         (1..=3_000).for_each(|counter| latency.on_proposal_sent(&txn(counter, 0)));
-        assert_eq!(acked(&latency, run(1, 3_000)).len(), SAMPLES_MAX, "nobody is waited for without end");
+        assert_eq!(acked(&latency, run(1, 3_000)).len(), SAMPLES_MAX, "the samples are bounded");
         latency.reset();
         assert_eq!(acked(&latency, run(1, 3_000)), [0; 0]);
         assert_eq!(acked(&Latency::new(0), run(1, 3_000)), [0; 0]);
@@ -165,7 +165,7 @@ mod tests {
     fn each_transaction_counts_once() {
         let (mut latency, metrics) = (Latency::default(), Metrics::default());
         for txn in [txn(1, 100), txn(1, 100), txn(2, 110)] {
-            latency.on_proposal_sent(&txn); // to two followers, the second to one
+            latency.on_proposal_sent(&txn); // to two followers, the second transaction to one
         }
         latency.on_commit_sent(Zxid::new(1, 2), 130, &metrics);
         latency.on_commit_sent(Zxid::new(1, 2), 131, &metrics);

@@ -1,9 +1,9 @@
-//! Stored logs that are looked into for learners, and what was found: kept until it is sent, and for nobody who is gone.
+//! Searches of the on-disk log for learners. A result is kept until it is sent, or until the link is closed.
 
 use ox_zab::LinkId;
 use std::collections::BTreeMap;
 
-/// What is found, by link; none while it is looked for.
+/// Results by link; `None` while the search runs.
 pub(super) struct LogDiffReads<History>(BTreeMap<LinkId, Option<History>>);
 
 impl<History> Default for LogDiffReads<History> {
@@ -13,12 +13,12 @@ impl<History> Default for LogDiffReads<History> {
 }
 
 impl<History> LogDiffReads<History> {
-    /// A log is looked into.
+    /// Registers a search.
     pub(super) fn begin(&mut self, link: LinkId) {
         self.0.insert(link, None);
     }
 
-    /// That has come to an end. Nobody takes out what is found for a link that is gone meanwhile.
+    /// Stores the result of a search. It is dropped if the link was closed meanwhile.
     pub(super) fn end(&mut self, link: LinkId, found: Option<History>) {
         match self.0.get_mut(&link) {
             Some(place) if found.is_some() => *place = found,
@@ -27,12 +27,12 @@ impl<History> LogDiffReads<History> {
         }
     }
 
-    /// Takes out what was found.
+    /// Takes the result, once.
     pub(super) fn take(&mut self, link: LinkId) -> Option<History> {
         self.0.remove(&link).flatten()
     }
 
-    /// The link is gone, or gets something else.
+    /// Drops a search, because the link is closed or the learner gets a snapshot.
     pub(super) fn forget(&mut self, link: LinkId) {
         self.0.remove(&link);
     }
@@ -52,10 +52,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_taken_once() {
+    fn result_is_taken_once() {
         let mut log_diff_reads = LogDiffReads::default();
         log_diff_reads.begin(LINK);
-        assert!(log_diff_reads.take(LINK).is_none(), "it is still looked for");
+        assert!(log_diff_reads.take(LINK).is_none(), "the search still runs");
         log_diff_reads.begin(LINK);
         let (history, is_kept) = found();
         log_diff_reads.end(LINK, history);
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_away_leaves_nothing() {
+    fn closed_link_leaves_no_result() {
         let mut log_diff_reads = LogDiffReads::default();
         for goes_first in [true, false] {
             log_diff_reads.begin(LINK);
@@ -79,7 +79,7 @@ mod tests {
             if !goes_first {
                 log_diff_reads.forget(LINK);
             }
-            assert!(is_kept.upgrade().is_none() && log_diff_reads.0.is_empty(), "gone first: {goes_first}");
+            assert!(is_kept.upgrade().is_none() && log_diff_reads.0.is_empty(), "closed first: {goes_first}");
         }
     }
 }

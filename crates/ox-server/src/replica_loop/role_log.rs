@@ -1,6 +1,6 @@
-//! What operators want to know of a member: who leads, since when, how learners caught up, who is gone.
+//! Log lines and metrics about a member's role: elections, leaders, synchronisation and lost learners.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "most messages are no news")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "most messages are not logged")]
 
 use super::latency::Latency;
 use crate::shared::Shared;
@@ -12,24 +12,24 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// An election that takes so long does not end by itself.
+/// An election that takes longer does not end by itself.
 const LONG_ELECTION: Duration = Duration::from_secs(10);
-/// Between two reminders of that.
+/// Interval of the warnings about such an election.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
 pub(super) struct RoleLog {
     shared: Arc<Shared>,
-    /// Since when there is no leader, or none that serves.
+    /// Since when this server has not served clients.
     unavailable_since: Instant,
-    /// Since when one is looked for.
+    /// Since when the election runs.
     looking_since: Option<Instant>,
     warned_at: Option<Instant>,
     elected_at: Instant,
     is_serving: bool,
     is_read_only: bool,
-    /// Learners of a leader.
+    /// The learners of this leader.
     learners: BTreeMap<LinkId, (ServerId, LearnerKind)>,
-    /// Learners that get the history, and whether it is a snapshot.
+    /// Learners being synchronised, and whether with a snapshot.
     syncing: BTreeMap<LinkId, bool>,
     latency: Latency,
 }
@@ -61,7 +61,7 @@ impl RoleLog {
         self.latency.reset();
     }
 
-    /// Somebody was elected. A leader is dialled more than once; that is no news.
+    /// Logs the end of an election. A leader may be dialled more than once; later dials are not logged.
     pub(super) fn elected(&mut self, leader: ServerId, state: PeerState) {
         let Some(since) = self.looking_since.take() else { return };
         let state = match state {
@@ -76,7 +76,7 @@ impl RoleLog {
         self.elected_at = Instant::now();
     }
 
-    /// Looks whether clients are served now, or not any more.
+    /// Logs whether clients are served from now on.
     pub(super) fn update(&mut self, replica: &Replica) {
         if replica.is_read_only() != self.is_read_only {
             self.is_read_only = !self.is_read_only;
@@ -117,9 +117,10 @@ impl RoleLog {
         tracing::info!(leader, %epoch, sync_ms, unavailable_ms, "Peer state changed: {state} - broadcast");
     }
 
-    /// Says what an election that does not end is waiting for, and what an operator can do about it.
+    /// Logs what a long election waits for, and what an operator can do.
     fn warn_long_election(&mut self, peer: &Peer) {
-        let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG_ELECTION <= *looking) else {
+        let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG_ELECTION <= *looking)
+        else {
             return;
         };
         if self.warned_at.is_some_and(|at| at.elapsed() < WARN_INTERVAL) {
@@ -128,54 +129,57 @@ impl RoleLog {
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
         if peer.standing() == Standing::History || peer.kind() == LearnerKind::Observer {
-            tracing::warn!(looking_s, "no leader yet: too few servers can be reached and vote");
+            tracing::warn!(
+                looking_s,
+                "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
+            );
         } else if peer.has_doubts() {
             tracing::warn!(
                 looking_s,
-                "no leader yet, and this server does not vote: its history is in doubt, and another server's is waited \
-                 for. If none has a better one, -Doxkeeper.recovery.onDamage=accept makes this one vote"
+                "no leader elected, and this server abstains: its data is quarantined, and it waits for a leader's \
+                 snapshot. If no other member has intact data, start it once with -Doxkeeper.recovery.onDamage=accept"
             );
         } else {
             tracing::warn!(
                 looking_s,
-                "no leader yet, and this server does not vote: it has no files, and may have lost them. It waits for a \
-                 leader, or for a quorum without files. If it is new and others are not, an empty file named initialize in \
-                 its dataDir makes it vote when it is started again"
+                "no leader elected, and this server abstains: its data directory is empty, and may have been lost. It \
+                 waits for a leader, or for a quorum of empty members. If it is new and other members are not, create an \
+                 empty file named initialize in its dataDir and restart it"
             );
         }
     }
 
     pub(super) fn stepped_down(&mut self, reason: &Reason) {
-        self.elected_at = Instant::now(); // the next leader need not be elected: a configuration may name it
+        self.elected_at = Instant::now(); // a configuration may name the next leader without an election
         let why = match reason {
-            Reason::LinkLost => "the connection to the leader is gone".to_owned(),
-            Reason::Silence => "the leader was silent for too long".to_owned(),
-            Reason::NoQuorum => "not sufficient followers synced: there is no quorum".to_owned(),
-            Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is older than one that was promised"),
-            Reason::Violation(what) => format!("the protocol was broken: {what}"),
-            Reason::NeedsSnapshot => "the own history does not fit; the leader's state is needed".to_owned(),
-            Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
-            Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
-            Reason::DiskStalled => "the own disk is too slow".to_owned(),
-            Reason::NoRoom => "the own disk is nearly full, and others can lead".to_owned(),
+            Reason::LinkLost => "connection to the leader lost".to_owned(),
+            Reason::Silence => "no packet from the leader within syncLimit".to_owned(),
+            Reason::NoQuorum => "Not sufficient followers synced, no quorum is left".to_owned(),
+            Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is lower than the accepted epoch"),
+            Reason::Violation(what) => format!("protocol violation: {what}"),
+            Reason::NeedsSnapshot => "the log does not match the leader's: a snapshot is needed".to_owned(),
+            Reason::CannotListen => "the quorum port cannot be bound".to_owned(),
+            Reason::EpochUsedUp => "zxid rollover: the epoch has no zxids left".to_owned(),
+            Reason::DiskStalled => "the disk of this server stalled".to_owned(),
+            Reason::NoRoom => "disk space is low, and another voter can lead".to_owned(),
             Reason::Deserted => {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
-                "a voter that has elected this leader looks for one again".to_owned()
+                "supporters changed their vote before the leader was established".to_owned()
             }
             Reason::OtherLeader(leader) => format!("a quorum follows server {leader}"),
             Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
             Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
-            Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
+            Reason::HigherPromise => "a voter has accepted a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
     }
 
-    /// The leader, or a learner, has said something.
+    /// Logs and measures a packet from the leader or a learner.
     pub(super) fn received(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Hello { server, kind, accepted, .. } => {
-                tracing::info!(sid = %server, ?kind, %accepted, "a learner has connected");
+                tracing::info!(sid = %server, ?kind, %accepted, "learner connected");
                 self.learners.insert(link, (*server, *kind));
             }
             Message::Diff(zxid) => tracing::info!("Getting a diff from the leader {zxid}"),
@@ -204,7 +208,7 @@ impl RoleLog {
         }
     }
 
-    /// These are durable at a learner.
+    /// Measures acknowledgements of a learner.
     fn acked(&mut self, link: LinkId, run: Run, wall_ms: i64) {
         self.syncing.remove(&link);
         for ms in self.latency.acked_ages(run, wall_ms) {
@@ -213,21 +217,23 @@ impl RoleLog {
         }
     }
 
-    /// Everything up to here is durable here.
+    /// Measures transactions that are durable on this server.
     pub(super) fn durable(&mut self, me: ServerId, zxid: Zxid, wall_ms: i64) {
         for ms in self.latency.durable_ages(zxid, wall_ms) {
             self.shared.metrics.ack_latency.of(me).iter().for_each(|metric| metric.note(ms, 1));
         }
     }
 
-    /// Something is said to a learner or the leader.
+    /// Logs and measures a packet to a learner or the leader.
     pub(super) fn sending(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Commit(zxid) | Message::Commits(Run { last: zxid, .. }) => {
                 self.latency.on_commit_sent(*zxid, wall_ms, metrics);
             }
-            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => self.latency.on_ack_sent(*zxid, wall_ms, metrics),
+            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => {
+                self.latency.on_ack_sent(*zxid, wall_ms, metrics)
+            }
             Message::Proposal(txn) => {
                 self.latency.on_proposal_sent(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
@@ -261,7 +267,7 @@ impl RoleLog {
         in_flight.note(i64::try_from(same).unwrap_or(i64::MAX), 1);
     }
 
-    /// A connection is gone, or is given up.
+    /// Logs that a learner is disconnected.
     pub(super) fn link_closed(&mut self, link: LinkId) {
         self.syncing.remove(&link);
         if let Some((server, _)) = self.learners.remove(&link) {

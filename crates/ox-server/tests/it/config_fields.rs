@@ -1,9 +1,9 @@
-//! The configuration, and what the server makes of it.
+//! The configuration fields that the server reads.
 
 use ox_config::Config;
 use std::path::Path;
 
-/// Names of all fields, those of inner parts too.
+/// Names of all fields, including those of nested structs.
 fn fields(config: &Config) -> Vec<String> {
     let shown = format!("{config:#?}");
     let name = |line: &str| Some(line.trim_start().split_once(": ")?.0.to_owned());
@@ -22,7 +22,7 @@ fn sources(directory: &Path, text: &mut String) {
     }
 }
 
-/// What nobody reads must not be said to be honoured: its key is not "built", and there is no field for it.
+/// A setting that the server does not read must not be accepted as supported: there is no field for it.
 #[test]
 fn every_field_of_the_configuration_is_read() {
     let mut config = Config::default_standalone();
@@ -37,6 +37,6 @@ fn every_field_of_the_configuration_is_read() {
             let behind = text[at + read.len()..].chars().next();
             behind.is_some_and(|letter| !letter.is_ascii_alphanumeric() && letter != '_')
         });
-        assert!(is_read, "nobody reads {field}");
+        assert!(is_read, "no code reads {field}");
     }
 }

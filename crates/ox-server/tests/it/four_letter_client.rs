@@ -1,35 +1,35 @@
-//! Four-letter words, and the figures in their answers.
+//! Four-letter commands, and the metrics in their replies.
 
 use crate::raw::{Client, Raw};
-use crate::server_fixture::Served;
+use crate::server_fixture::ServerFixture;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// All words are answered.
-pub(crate) const ALL_WORDS: &str = "4lw.commands.whitelist=*\n";
+/// Enables all four-letter commands.
+pub(crate) const ALL_COMMANDS: &str = "4lw.commands.whitelist=*\n";
 
-/// No figure takes that long.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Longest time that a metric takes to be published.
+const METRIC_TIMEOUT: Duration = Duration::from_secs(20);
 
-impl Served {
-    /// What comes back on a connection that sends these bytes.
-    pub(crate) fn say(&self, bytes: &[u8]) -> String {
-        say(self.connect(), bytes)
+impl ServerFixture {
+    /// Sends bytes on a new connection, and returns everything received until its end.
+    pub(crate) fn send_and_read(&self, bytes: &[u8]) -> String {
+        send_and_read(self.connect(), bytes)
     }
 
-    /// The answer to a word.
-    pub(crate) fn word(&self, word: &str) -> String {
-        self.say(word.as_bytes())
+    /// The reply to a four-letter command.
+    pub(crate) fn command(&self, command: &str) -> String {
+        self.send_and_read(command.as_bytes())
     }
 
-    /// The value of a metric.
+    /// The value of a metric in `mntr`.
     pub(crate) fn metric(&self, name: &str) -> String {
-        find_metric(&self.word("mntr"), name).unwrap_or_else(|| panic!("{name} is not there"))
+        find_metric(&self.command("mntr"), name).unwrap_or_else(|| panic!("{name} is not there"))
     }
 
-    /// Asks again until a metric has a value: threads tell what they counted when they are done.
+    /// Repeats `mntr` until a metric has a value: threads publish their counts after they have replied.
     pub(crate) fn await_metric(&self, name: &str, expected: &str) {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + METRIC_TIMEOUT;
         loop {
             let found = self.metric(name);
             if found == expected {
@@ -40,8 +40,8 @@ impl Served {
     }
 }
 
-/// Sends bytes and reads to the end.
-pub(crate) fn say(mut raw: Raw, bytes: &[u8]) -> String {
+/// Sends bytes and reads to the end of the connection.
+pub(crate) fn send_and_read(mut raw: Raw, bytes: &[u8]) -> String {
     raw.send(bytes);
     String::from_utf8(raw.rest()).expect("text")
 }
@@ -51,7 +51,7 @@ pub(crate) fn find_metric(mntr: &str, name: &str) -> Option<String> {
     pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
 }
 
-/// The client's end, as the server shows it.
+/// The client's address, as the server sees it.
 pub(crate) fn address_of(client: &Client) -> SocketAddr {
     client.raw.writer().local_addr().unwrap()
 }

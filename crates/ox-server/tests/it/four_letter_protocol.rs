@@ -1,51 +1,51 @@
-//! How words are asked and answered.
+//! The protocol of four-letter commands.
 
-use crate::four_letter_client::ALL_WORDS;
-use crate::server_fixture::Served;
+use crate::four_letter_client::ALL_COMMANDS;
+use crate::server_fixture::ServerFixture;
 
 #[test]
-fn what_follows_a_word_is_ignored() {
-    let served = Served::with(ALL_WORDS);
+fn bytes_after_a_command_are_ignored() {
+    let server = ServerFixture::with(ALL_COMMANDS);
     for bytes in ["ruok\n", "ruok\r\n", "ruokruok", "ruok and more than that"] {
-        assert_eq!(served.word(bytes), "imok", "{bytes:?}");
+        assert_eq!(server.command(bytes), "imok", "{bytes:?}");
     }
 }
 
 #[test]
-fn a_word_may_come_in_parts() {
-    let served = Served::with(ALL_WORDS);
-    let mut raw = served.connect();
+fn command_may_arrive_in_parts() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    let mut raw = server.connect();
     for byte in b"ruok" {
         raw.send(&[*byte]);
-        assert_eq!(served.word("ruok"), "imok", "others are served meanwhile");
+        assert_eq!(server.command("ruok"), "imok", "other clients are served meanwhile");
     }
     assert_eq!(raw.rest(), b"imok");
 }
 
 #[test]
-fn a_client_may_close_its_half() {
-    let served = Served::with(ALL_WORDS);
-    for word in ["ruok", "mntr", "cons"] {
-        let mut raw = served.connect();
-        raw.send(word.as_bytes());
+fn client_that_closes_its_side_gets_the_reply() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    for command in ["ruok", "mntr", "cons"] {
+        let mut raw = server.connect();
+        raw.send(command.as_bytes());
         raw.finish();
-        assert!(!raw.rest().is_empty(), "{word}");
+        assert!(!raw.rest().is_empty(), "{command}");
     }
 }
 
 #[test]
-fn anything_else_is_closed_without_a_reply() {
-    let served = Served::with(ALL_WORDS);
-    assert_eq!(served.word("GET / HTTP/1.1\r\n\r\n"), "");
-    assert_eq!(served.word("RUOK"), "");
-    assert_eq!(served.say(&[0xff, 0xf4, 0xff, 0xfd]), "", "enabled, but there is nothing to say");
+fn unknown_command_is_closed_without_a_reply() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    assert_eq!(server.command("GET / HTTP/1.1\r\n\r\n"), "");
+    assert_eq!(server.command("RUOK"), "");
+    assert_eq!(server.send_and_read(&[0xff, 0xf4, 0xff, 0xfd]), "", "enabled, but without a reply");
 }
 
 #[test]
-fn half_a_word_and_an_end_is_nothing() {
-    let served = Served::with(ALL_WORDS);
+fn incomplete_command_is_closed_without_a_reply() {
+    let server = ServerFixture::with(ALL_COMMANDS);
     for bytes in ["", "ruo", "stmk\n"] {
-        let mut raw = served.connect();
+        let mut raw = server.connect();
         raw.send(bytes.as_bytes());
         raw.finish();
         raw.expect_closed();
@@ -53,27 +53,27 @@ fn half_a_word_and_an_end_is_nothing() {
 }
 
 #[test]
-fn words_are_listed_by_name() {
-    let served = Served::with("4lw.commands.whitelist=ruok, mntr\n");
-    assert_eq!(served.word("ruok"), "imok");
-    assert_eq!(served.word("stat"), "stat is not executed because it is not in the whitelist.\n");
-    assert_eq!(served.word("stmk"), "stmk is not executed because it is not in the whitelist.\n");
-    let telnet = served.say(&[0xff, 0xf4, 0xff, 0xfd]);
+fn whitelist_enables_commands_by_name() {
+    let server = ServerFixture::with("4lw.commands.whitelist=ruok, mntr\n");
+    assert_eq!(server.command("ruok"), "imok");
+    assert_eq!(server.command("stat"), "stat is not executed because it is not in the whitelist.\n");
+    assert_eq!(server.command("stmk"), "stmk is not executed because it is not in the whitelist.\n");
+    let telnet = server.send_and_read(&[0xff, 0xf4, 0xff, 0xfd]);
     assert_eq!(telnet, "telnet close is not executed because it is not in the whitelist.\n");
 }
 
 #[test]
-fn the_mask_is_kept() {
-    let served = Served::with(ALL_WORDS);
-    assert_eq!(served.say(b"stmk\0\0\0\0\0\0\0\x07\n"), "7");
-    assert_eq!(served.word("gtmk"), "7");
-    assert_eq!(served.say(b"stmk\xff\xff\xff\xff\xff\xff\xff\xff"), "-1");
+fn trace_mask_is_kept() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    assert_eq!(server.send_and_read(b"stmk\0\0\0\0\0\0\0\x07\n"), "7");
+    assert_eq!(server.command("gtmk"), "7");
+    assert_eq!(server.send_and_read(b"stmk\xff\xff\xff\xff\xff\xff\xff\xff"), "-1");
 }
 
 #[test]
-fn a_session_has_no_words() {
-    let served = Served::with(ALL_WORDS);
-    let mut client = served.client();
+fn command_after_the_handshake_is_not_recognised() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    let mut client = server.client();
     client.raw.send(b"ruok");
-    served.await_metric("num_alive_connections", "1");
+    server.await_metric("num_alive_connections", "1");
 }

@@ -1,4 +1,4 @@
-//! The generated pages are committed, and not stale.
+//! The generated pages in `docs/` are up to date.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ fn check(name: &str, page: &str) {
 }
 
 #[test]
-fn pages_are_current() {
+fn generated_pages_are_up_to_date() {
     check("metrics.md", &ox_server::metrics_page());
     check("commands.md", &ox_server::commands_page());
 }

@@ -1,4 +1,4 @@
-//! Real servers on real sockets: what clients, operators, broken clients and hostile clients see.
+//! Real servers on real sockets, as well-behaved, broken and hostile clients and operators see them.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

@@ -1,7 +1,7 @@
-//! Bytes that no client sends, and requests that end other servers.
+//! Malformed input, and requests that crash other servers.
 
 use crate::raw::{Client, Hello, Packet};
-use crate::server_fixture::{Served, TIMEOUT_MS};
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetDataRequest};
@@ -9,9 +9,9 @@ use ox_proto::{Acl, OpCode, RawAcls};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// A server that still does its work.
-fn check_alive(served: &Served) {
-    let mut client = served.client();
+/// Checks that the server still serves clients.
+fn check_alive(server: &ServerFixture) {
+    let mut client = server.client();
     let path = client.create_as("/alive-", 2).path();
     assert_eq!(client.set(&path, b"x").err, 0);
     assert_eq!(client.get(&path).data().unwrap(), b"x");
@@ -20,14 +20,14 @@ fn check_alive(served: &Served) {
 }
 
 #[test]
-fn k162_garbage_of_any_length_harms_nobody() {
-    let served = Served::start();
+fn k162_garbage_of_any_length_does_not_affect_the_server() {
+    let server = ServerFixture::start();
     let mut random = Pcg64Mcg::seed_from_u64(1);
     for round in 0..600_usize {
         let length = if round < 300 { round } else { (random.next_u32() % 100_000) as usize };
         let mut bytes = vec![0; length];
         random.fill_bytes(&mut bytes);
-        let mut raw = served.connect();
+        let mut raw = server.connect();
         if round % 2 == 0 {
             assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
         }
@@ -40,16 +40,16 @@ fn k162_garbage_of_any_length_harms_nobody() {
         }
         raw.rest();
     }
-    check_alive(&served);
+    check_alive(&server);
 }
 
-/// One good request of every kind, with bytes changed, cut or added: answered or closed, never anything else.
+/// One valid request of every kind, with bytes changed, cut or added: it gets a reply or is closed.
 #[test]
-fn k162_requests_that_are_nearly_right_harm_nobody() {
-    let mut served = Served::with("extendedTypesEnabled=true\nenforceQuota=true\n");
+fn k162_mutated_requests_do_not_affect_the_server() {
+    let mut server = ServerFixture::with("extendedTypesEnabled=true\nenforceQuota=true\n");
     let mut random = Pcg64Mcg::seed_from_u64(2);
     let templates = templates();
-    let mut client = served.client();
+    let mut client = server.client();
     for _ in 0..6000 {
         let (op, body) = &templates[(random.next_u32() as usize) % templates.len()];
         let mut body = body.clone();
@@ -70,19 +70,19 @@ fn k162_requests_that_are_nearly_right_harm_nobody() {
         client.raw.try_send(&Packet::default().raw(xid, *op, &body).0);
         match client.try_reply() {
             Some(reply) => assert!(reply.xid == xid || reply.xid == -2, "{reply:?} answers {xid}"),
-            None => client = served.client(),
+            None => client = server.client(),
         }
     }
-    check_alive(&served);
-    let digest = state_of(&served);
-    served.restart();
-    assert_eq!(state_of(&served), digest, "what was logged can be read back");
-    check_alive(&served);
+    check_alive(&server);
+    let digest = state_of(&server);
+    server.restart();
+    assert_eq!(state_of(&server), digest, "the log can be replayed");
+    check_alive(&server);
 }
 
-/// Names, data and versions of everything below the root, two levels deep.
-fn state_of(served: &Served) -> Vec<(String, Vec<u8>)> {
-    let mut client = Client::open(served.address(), TIMEOUT_MS);
+/// Names, data and versions of all nodes, two levels deep.
+fn state_of(server: &ServerFixture) -> Vec<(String, Vec<u8>)> {
+    let mut client = Client::open(server.address(), TIMEOUT_MS);
     let mut seen = Vec::new();
     for name in client.children("/").into_iter().filter(|name| name != "zookeeper" && !name.starts_with("alive")) {
         let path = format!("/{name}");
@@ -150,12 +150,12 @@ fn templates() -> Vec<(i32, Vec<u8>)> {
     templates
 }
 
-/// What Apache 3.9 logs, dies of, and cannot start from again.
+/// Requests that Apache 3.9 logs, crashes of, and cannot recover from.
 #[test]
-fn k162_requests_that_end_apache_are_refused_here() {
+fn k162_requests_that_crash_apache_are_refused() {
     for extended in [false, true] {
-        let mut served = Served::with(&format!("extendedTypesEnabled={extended}\nenforceQuota={extended}\n"));
-        let mut client = served.client();
+        let mut server = ServerFixture::with(&format!("extendedTypesEnabled={extended}\nenforceQuota={extended}\n"));
+        let mut client = server.client();
         for flags in 0..=4 {
             let reply = client.ask(|packet, xid| packet.create_ttl(xid, "/ttl", flags, -1));
             assert_eq!(reply.err, -8, "flags {flags}");
@@ -183,15 +183,15 @@ fn k162_requests_that_end_apache_are_refused_here() {
             assert_eq!(client.ask(|packet, xid| packet.delete(xid, "/q/child")).err, 0, "{stats:?}");
         }
         client.close();
-        served.restart();
-        check_alive(&served);
+        server.restart();
+        check_alive(&server);
     }
 }
 
 #[test]
-fn k162_bodies_that_cannot_be_decoded_take_no_zxid() {
-    let served = Served::start();
-    let mut client = served.client();
+fn k162_undecodable_request_uses_no_zxid() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
     let before = client.ping().zxid;
     for op in [
         OpCode::Create,
@@ -212,24 +212,24 @@ fn k162_bodies_that_cannot_be_decoded_take_no_zxid() {
 }
 
 #[test]
-fn authentication_that_cannot_be_decoded_is_closed_without_a_word() {
-    let served = Served::start();
+fn undecodable_authentication_is_closed_without_a_reply() {
+    let server = ServerFixture::start();
     for (op, body) in [
         (OpCode::Auth, &[0, 0, 0][..]),
         (OpCode::Auth, &[0, 0, 0, 0, 0, 0, 0, 99]),
         (OpCode::Sasl, &[0xff; 4]),
         (OpCode::Sasl, &[]),
     ] {
-        let mut client = served.client();
+        let mut client = server.client();
         client.send(&Packet::default().raw(1, op.code(), body));
         assert_eq!(client.try_reply(), None, "{op:?}");
-        assert!(served.resume(&client).is_some());
+        assert!(server.resume(&client).is_some());
     }
-    let mut client = served.client();
+    let mut client = server.client();
     let reply = client.ask(|packet, xid| packet.raw(xid, OpCode::Sasl.code(), &[0, 0, 0, 1, 7]));
     assert_eq!((reply.zxid, reply.err, &reply.body[..]), (0, 0, &[0xff; 4][..]), "no SASL here");
     for scheme in ["sasl", "nobody", "super", "x509", ""] {
-        let mut client = served.client();
+        let mut client = server.client();
         client.send(&Packet::default().auth(-4, scheme, b"x").ping());
         let reply = client.reply();
         assert_eq!((reply.xid, reply.zxid, reply.err), (-4, 0, -115), "{scheme}");
@@ -238,10 +238,10 @@ fn authentication_that_cannot_be_decoded_is_closed_without_a_word() {
 }
 
 #[test]
-fn identities_are_bounded() {
-    let served = Served::start();
-    let mut client = served.client();
-    // The same over and over costs nothing.
+fn identities_of_a_connection_are_bounded() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
+    // Repeating an identity uses no memory.
     let packet = (0..5000).fold(Packet::default(), |packet, xid| packet.auth(xid, "digest", b"bob:pw"));
     client.send(&packet);
     for xid in 0..5000 {
@@ -253,7 +253,7 @@ fn identities_are_bounded() {
     client.send(&packet);
     let refused = (0..255).map(|_| client.reply().err).find(|err| *err != 0);
     assert_eq!(refused, Some(-115), "256 are enough, and the address is one of them");
-    let mut client = served.client();
+    let mut client = server.client();
     let long = format!("{}:p", "u".repeat(1_000_000));
     assert_eq!(client.ask(|packet, xid| packet.auth(xid, "digest", long.as_bytes())).err, 0);
     let other = format!("{}:p", "v".repeat(1_000_000));
@@ -266,9 +266,9 @@ fn identities_are_bounded() {
 
 /// `auth` stands for all identities of the connection: entries times identities must not fill the log.
 #[test]
-fn k151_lists_that_multiply_are_refused() {
-    let mut served = Served::start();
-    let mut client = served.client();
+fn k151_acl_that_expands_to_too_many_entries_is_refused() {
+    let mut server = ServerFixture::start();
+    let mut client = server.client();
     for user in 0..200 {
         assert_eq!(client.ask(|packet, xid| packet.auth(xid, "digest", format!("u{user}:p").as_bytes())).err, 0);
     }
@@ -282,14 +282,14 @@ fn k151_lists_that_multiply_are_refused() {
     assert!([-5, -114].contains(&reply.err), "{reply:?}");
     assert_eq!(client.exists("/many").err, -101);
     client.close();
-    served.restart();
-    assert_eq!(served.client().exists("/some").err, -102, "it is there, and not for everybody");
+    server.restart();
+    assert_eq!(server.client().exists("/some").err, -102, "it exists, and is not open to all");
 }
 
 #[test]
-fn k157_hashes_are_shown_to_those_who_may_change_them() {
-    let served = Served::start();
-    let mut owner = served.client();
+fn k157_password_hashes_are_shown_only_with_admin_permission() {
+    let server = ServerFixture::start();
+    let mut owner = server.client();
     owner.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret"));
     let mut list = Vec::new();
     put_acls(&mut list, &[Acl::new(31, "auth", ""), Acl::new(1, "world", "anyone")]);
@@ -297,19 +297,19 @@ fn k157_hashes_are_shown_to_those_who_may_change_them() {
     let shown = |client: &mut Client| {
         let reply = client.ask(|packet, xid| packet.of_path(xid, OpCode::GetAcl, "/a"));
         assert_eq!(reply.err, 0);
-        let acls = reply.body.len() - 68; // the stat behind them may hold any byte
+        let acls = reply.body.len() - 68; // the stat after them may contain any byte
         String::from_utf8_lossy(&reply.body[..acls]).into_owned()
     };
     assert!(!shown(&mut owner).contains("bob:x"));
-    let text = shown(&mut served.client());
+    let text = shown(&mut server.client());
     assert!(text.contains("bob:x") && !text.contains('='), "{text}");
 }
 
-/// Every operation that can be part of a multi, on nodes that the client may not touch.
+/// Every operation that a multi can contain, on nodes that the client has no permission for.
 #[test]
-fn k158_operations_in_a_multi_are_checked_one_by_one() {
-    let served = Served::with("extendedTypesEnabled=true\n");
-    let mut owner = served.client();
+fn k158_each_operation_of_a_multi_is_checked_for_permission() {
+    let server = ServerFixture::with("extendedTypesEnabled=true\n");
+    let mut owner = server.client();
     owner.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret"));
     let mut list = Vec::new();
     put_acls(&mut list, &[Acl::new(31, "auth", "")]);
@@ -334,15 +334,15 @@ fn k158_operations_in_a_multi_are_checked_one_by_one() {
         MultiOp::SetData(SetDataRequest { path: path("/private"), data: None, version: -1 }),
         MultiOp::Check(PathVersion { path: path("/private"), version: -1 }),
     ];
-    let mut stranger = served.client();
+    let mut outsider = server.client();
     for element in &elements {
         let harmless = MultiOp::Create(
             OpCode::Create,
             CreateRequest { path: path("/mine"), data: None, acl: RawAcls::OPEN, flags: 0 },
         );
-        let reply = stranger.ask(|packet, xid| packet.multi(xid, &[harmless, element.clone()]));
+        let reply = outsider.ask(|packet, xid| packet.multi(xid, &[harmless, element.clone()]));
         assert!(reply.body.windows(4).any(|word| word == (-102_i32).to_be_bytes()), "{element:?}: {reply:?}");
-        assert_eq!(stranger.exists("/mine").err, -101, "nothing of it took effect: {element:?}");
+        assert_eq!(outsider.exists("/mine").err, -101, "nothing of it took effect: {element:?}");
         let reply = owner.ask(|packet, xid| packet.multi(xid, std::slice::from_ref(element)));
         assert_eq!(reply.err, 0);
         assert!(!reply.body.windows(4).any(|word| word == (-102_i32).to_be_bytes()), "{element:?}: {reply:?}");
@@ -351,16 +351,16 @@ fn k158_operations_in_a_multi_are_checked_one_by_one() {
     }
 }
 
-/// As in Apache, the password follows from the id, and the id stands in every ephemeral node: whoever may read
-/// one can take its session. COMPAT.md says so, and `cargo xtask cases` shows it as kept.
+/// As in Apache, the password derives from the id, and every ephemeral node shows the id: a client that can read such a
+/// node can take over its session. COMPAT.md documents it, and `cargo xtask cases` lists it as kept.
 #[test]
-fn k165_a_session_can_be_taken_by_who_knows_its_id() {
-    let served = Served::start();
-    let mut client = served.client();
+fn k165_session_can_be_taken_over_by_a_client_that_knows_its_id() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
     client.create_as("/e", 1);
-    let owner = served.client().exists("/e").stat().ephemeral_owner;
+    let owner = server.client().exists("/e").stat().ephemeral_owner;
     let password = ox_proto::password::session_password(ox_proto::SessionId(owner));
     let hello =
         Hello { session: ox_proto::SessionId(owner), password: Some(password.into()), ..Hello::new(TIMEOUT_MS) };
-    assert!(Client::try_open(served.address(), &hello).is_some());
+    assert!(Client::try_open(server.address(), &hello).is_some());
 }

@@ -1,21 +1,21 @@
-//! Many clients at once, some of them without manners.
+//! Many clients at the same time, some of them misbehaving.
 
-use crate::four_letter_client::ALL_WORDS;
+use crate::four_letter_client::ALL_COMMANDS;
 use crate::raw::{Client, Hello, Packet, Raw};
-use crate::server_fixture::{Served, TIMEOUT_MS};
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Connections that keep the server's arena full leave room for one that does not (O14).
+/// Connections that keep the server's arena full do not starve one that does not (O14).
 #[test]
 fn flooding_clients_do_not_starve_a_quiet_one() {
-    let served = Served::start();
-    let address = served.address();
+    let server = ServerFixture::start();
+    let address = server.address();
     let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
-    // Requests with long bodies and short answers: whatever is read is soon done with, and there is always more.
+    // Requests with long bodies and short replies: they are served quickly, and there is always more to read.
     let path = format!("/{}", "x".repeat(60_000));
     let packet = (0..16).fold(Packet::default(), |packet, xid| packet.read(xid, OpCode::Exists, &path, false));
     thread::scope(|scope| {
@@ -44,7 +44,7 @@ fn flooding_clients_do_not_starve_a_quiet_one() {
         }
         let others = answered.load(Ordering::Relaxed) - before;
         stop.store(true, Ordering::Relaxed);
-        assert!(others < 30 * 24 * 30, "the others got {others} answers, 24 of them, while it got 30");
+        assert!(others < 30 * 24 * 30, "24 flooding clients got {others} replies while the quiet one got 30");
     });
 }
 
@@ -53,17 +53,17 @@ fn client_done(stream: std::net::TcpStream) {
 }
 
 #[test]
-fn k147_a_flood_of_connections_leaves_nothing_behind() {
-    let served = Served::with(ALL_WORDS);
-    let address = served.address();
-    let mut steady = served.client();
+fn k147_flood_of_connections_leaks_no_connection() {
+    let server = ServerFixture::with(ALL_COMMANDS);
+    let address = server.address();
+    let mut steady = server.client();
     thread::scope(|scope| {
         for kind in 0..4 {
             scope.spawn(move || {
                 for round in 0..400 {
                     let mut raw = Raw::connect(address);
                     match kind {
-                        0 => (), // just gone
+                        0 => (), // closed immediately
                         1 => _ = raw.try_send(&[0, 0, 0, 45, 0]),
                         2 => _ = raw.try_send(&Hello::new(TIMEOUT_MS).frame()),
                         _ => {
@@ -80,14 +80,14 @@ fn k147_a_flood_of_connections_leaves_nothing_behind() {
         }
     });
     assert_eq!(steady.children("/"), ["zookeeper"]);
-    served.await_metric("num_alive_connections", "2"); // the steady one, and the one that asks
+    server.await_metric("num_alive_connections", "2"); // the steady client, and the connection of mntr
 }
 
 #[test]
-fn k117_a_flood_of_expiries_delays_no_heartbeat() {
+fn k117_many_expiring_sessions_delay_no_heartbeat() {
     const SESSIONS: usize = 400;
-    let served = Served::with("tickTime=200\nminSessionTimeout=400\n");
-    let address = served.address();
+    let server = ServerFixture::with("tickTime=200\nminSessionTimeout=400\n");
+    let address = server.address();
     let mut steady = Client::open(address, 10_000);
     let doomed: Vec<Client> = (0..SESSIONS)
         .map(|number| {
@@ -98,7 +98,7 @@ fn k117_a_flood_of_expiries_delays_no_heartbeat() {
             client
         })
         .collect();
-    // They fall silent together; the steady one is heard while they go.
+    // They become silent together; the steady client is served while they expire.
     let (begun, mut heard) = (Instant::now(), 0);
     loop {
         assert_eq!(steady.ping().err, 0);
@@ -109,15 +109,15 @@ fn k117_a_flood_of_expiries_delays_no_heartbeat() {
         }
         assert!(begun.elapsed() < Duration::from_secs(40));
     }
-    assert!(0 < heard, "they went in one piece");
+    assert!(0 < heard, "no heartbeat was served while they expired");
     drop(doomed);
 }
 
-/// One connection after the other reads its own node: cost grows with what is asked, nobody is forgotten.
+/// Each connection reads its own node in turn: the cost grows with the requests, and no connection is left out.
 #[test]
-fn many_connections_are_served_side_by_side() {
-    let served = Served::start();
-    let mut clients: Vec<Client> = (0..300).map(|_| served.client()).collect();
+fn many_concurrent_connections_are_all_served() {
+    let server = ServerFixture::start();
+    let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
     for round in 0..3 {
         for (number, client) in clients.iter_mut().enumerate() {
             let path = format!("/n{number}");

@@ -1,35 +1,35 @@
-//! Floods of clients that make the server hold much, against a small memory budget.
+//! Clients that make the server hold as much as possible, against a small memory budget.
 
 use crate::raw::{Client, Hello, Packet};
-use crate::server_fixture::{Served, TIMEOUT_MS};
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 const BUDGET: usize = 16 << 20;
 const SETTINGS: &str = "4lw.commands.whitelist=*\noxkeeper.memoryBudget=16777216\n";
-/// Each share may be exceeded by one request or reply, and by what one iteration of an I/O thread takes in.
+/// Each share may be exceeded by one request or reply, and by what one iteration of an I/O thread receives.
 const BEYOND: usize = 8 << 20;
 const LARGE: usize = 1_000_000;
-/// Enough to exceed the budget several times if it did not hold.
+/// Enough to exceed the budget several times without the limits.
 const CLIENTS: usize = 100;
 
-fn used(served: &Served) -> usize {
-    served.metric("client_memory_bytes").parse().unwrap()
+fn used(server: &ServerFixture) -> usize {
+    server.metric("client_memory_bytes").parse().unwrap()
 }
 
-/// Runs `flood` while a well-behaved client reads and writes small nodes and the memory in use is watched.
-fn check_flood(served: &Served, flood: impl FnOnce() -> Vec<Client>) {
-    assert_eq!(served.metric("client_memory_limit_bytes"), BUDGET.to_string());
+/// Runs `flood` while a well-behaved client reads and writes small nodes, and checks the memory in use.
+fn check_flood(server: &ServerFixture, flood: impl FnOnce() -> Vec<Client>) {
+    assert_eq!(server.metric("client_memory_limit_bytes"), BUDGET.to_string());
     let (ends, peak, asked) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ends.load(Ordering::Relaxed) {
-                peak.fetch_max(used(served), Ordering::Relaxed);
+                peak.fetch_max(used(server), Ordering::Relaxed);
             }
         });
         scope.spawn(|| {
-            let mut client = served.client();
+            let mut client = server.client();
             while !ends.load(Ordering::Relaxed) {
                 assert_eq!(client.set("/small", b"x").err, 0);
                 assert_eq!(client.get("/small").data().unwrap(), b"x");
@@ -38,7 +38,7 @@ fn check_flood(served: &Served, flood: impl FnOnce() -> Vec<Client>) {
             }
         });
         let hostile = flood();
-        // The other client is served while the flood stands.
+        // The other client is served while the flood lasts.
         let (before, begun) = (asked.load(Ordering::Relaxed), Instant::now());
         while asked.load(Ordering::Relaxed) < before + 20 {
             assert!(begun.elapsed() < Duration::from_secs(50), "the well-behaved client is not served");
@@ -49,37 +49,37 @@ fn check_flood(served: &Served, flood: impl FnOnce() -> Vec<Client>) {
     });
     let peak = peak.into_inner();
     assert!(peak < BUDGET + BEYOND, "{peak} bytes of {BUDGET}");
-    served.await_metric("client_memory_bytes", "0");
+    server.await_metric("client_memory_bytes", "0");
 }
 
-fn prepared() -> Served {
-    let served = Served::with(SETTINGS);
-    let mut client = served.client();
+fn prepared() -> ServerFixture {
+    let server = ServerFixture::with(SETTINGS);
+    let mut client = server.client();
     assert_eq!(client.create("/small", b"").err, 0);
     assert_eq!(client.create("/large", &vec![1; LARGE]).err, 0);
-    served
+    server
 }
 
 #[test]
-fn memory_for_half_sent_requests_is_bounded_and_returns() {
-    let served = prepared();
-    check_flood(&served, || {
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| served.client()).collect();
+fn memory_for_incomplete_requests_is_bounded_and_released() {
+    let server = prepared();
+    check_flood(&server, || {
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         let frame = Packet::default().set(1, "/large", &vec![2; LARGE]).0;
         for client in &mut clients {
             client.raw.writer().set_nonblocking(true).unwrap();
-            client.raw.try_send(&frame[..LARGE / 10 * 9]); // as much as is taken
+            client.raw.try_send(&frame[..LARGE / 10 * 9]); // as much as the server takes
         }
         clients
     });
 }
 
 #[test]
-fn memory_for_large_writes_is_bounded_and_all_are_answered() {
-    let served = prepared();
-    check_flood(&served, || {
+fn memory_for_large_writes_is_bounded_and_all_get_a_reply() {
+    let server = prepared();
+    check_flood(&server, || {
         let packet = (1..=5).fold(Packet::default(), |packet, xid| packet.set(xid, "/large", &vec![3; LARGE]));
-        let mut clients: Vec<_> = (0..CLIENTS / 5).map(|_| served.client()).collect();
+        let mut clients: Vec<_> = (0..CLIENTS / 5).map(|_| server.client()).collect();
         std::thread::scope(|scope| {
             for client in &mut clients {
                 let packet = &packet;
@@ -95,11 +95,11 @@ fn memory_for_large_writes_is_bounded_and_all_are_answered() {
 }
 
 #[test]
-fn memory_for_replies_that_are_not_read_is_bounded_and_returns() {
-    let served = prepared();
-    check_flood(&served, || {
+fn memory_for_unread_replies_is_bounded_and_released() {
+    let server = prepared();
+    check_flood(&server, || {
         let packet = (1..=20).fold(Packet::default(), |packet, xid| packet.get(xid, "/large"));
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| served.client()).collect();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.send(&packet));
         clients
     });
@@ -107,26 +107,26 @@ fn memory_for_replies_that_are_not_read_is_bounded_and_returns() {
 
 /// Reads that follow a write are executed when it is applied, whatever the client has read by then.
 #[test]
-fn memory_for_replies_that_follow_a_write_is_bounded_and_returns() {
-    let served = prepared();
-    check_flood(&served, || {
+fn memory_for_replies_that_follow_a_write_is_bounded_and_released() {
+    let server = prepared();
+    check_flood(&server, || {
         let packet = (1..=30).fold(Packet::default().set(0, "/small", b"x"), |packet, xid| packet.get(xid, "/large"));
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| served.client()).collect();
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.send(&packet));
         clients
     });
 }
 
 #[test]
-fn memory_for_events_that_are_not_read_is_bounded_and_returns() {
-    let served = prepared();
-    assert_eq!(served.client().create("/watched", b"").err, 0);
-    check_flood(&served, || {
-        let mut clients: Vec<_> = (0..CLIENTS).map(|_| served.client()).collect();
+fn memory_for_unread_events_is_bounded_and_released() {
+    let server = prepared();
+    assert_eq!(server.client().create("/watched", b"").err, 0);
+    check_flood(&server, || {
+        let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         for client in &mut clients {
             assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/watched", 1)).err, 0);
         }
-        let (mut writer, path) = (served.client(), format!("/watched/{}", "n".repeat(100_000)));
+        let (mut writer, path) = (server.client(), format!("/watched/{}", "n".repeat(100_000)));
         for _ in 0..50 {
             assert_eq!(writer.create(&path, b"").err, 0);
             assert_eq!(writer.ask(|packet, xid| packet.delete(xid, &path)).err, 0);
@@ -135,34 +135,34 @@ fn memory_for_events_that_are_not_read_is_bounded_and_returns() {
     });
 }
 
-/// A request larger than the whole budget is received, logged and answered, and so is the next.
+/// A request larger than the whole budget is received, logged and replied to, and so is the next.
 #[test]
 fn request_larger_than_the_budget_is_served() {
     let settings = "4lw.commands.whitelist=*\noxkeeper.memoryBudget=8388608\n";
-    let served = Served::with_properties(settings, "-Djute.maxbuffer=40000000");
+    let server = ServerFixture::with_properties(settings, "-Djute.maxbuffer=40000000");
     let data = vec![7; 20_000_000];
-    let mut clients = [served.client(), served.client()];
+    let mut clients = [server.client(), server.client()];
     assert_eq!(clients[0].create("/large", b"").err, 0);
     for client in &mut clients {
         assert_eq!(client.set("/large", &data).err, 0);
         assert_eq!(client.get("/large").data().unwrap(), data);
     }
-    served.await_metric("client_memory_bytes", "0");
+    server.await_metric("client_memory_bytes", "0");
 }
 
-/// The server does not read a connection that waits for memory, so it must not take its client for silent.
+/// The server does not read a connection that waits for memory, so it must not regard its client as silent.
 #[test]
 fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
     let settings = "4lw.commands.whitelist=*\noxkeeper.memoryBudget=8388608\ntickTime=200\nmaxSessionTimeout=30000\n";
-    let served = Served::with(settings);
-    let mut client = served.client();
+    let server = ServerFixture::with(settings);
+    let mut client = server.client();
     assert_eq!(client.create("/large", b"").err, 0);
-    // They hold the share of requests being received, and go on fast enough not to be closed.
+    // They hold the share of requests being received, and send fast enough not to be closed.
     let frame = Packet::default().set(1, "/large", &vec![2; LARGE]).0;
-    let mut holders = [served.client(), served.client(), served.client()];
+    let mut holders = [server.client(), server.client(), server.client()];
     holders.iter_mut().for_each(|holder| holder.raw.send(&frame[..LARGE / 5]));
-    while used(&served) < 3 * LARGE {}
-    let mut waiting = Client::try_open(served.address(), &Hello::new(400)).expect("a session");
+    while used(&server) < 3 * LARGE {}
+    let mut waiting = Client::try_open(server.address(), &Hello::new(400)).expect("a session");
     assert_eq!(waiting.hello.timeout_ms, 400);
     std::thread::scope(|scope| {
         let answered = scope.spawn(|| waiting.set("/large", &vec![3; LARGE]).err);
@@ -179,5 +179,5 @@ fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
     let mut closed = [0; 1];
     waiting.raw.writer().set_nonblocking(true).unwrap();
     let read = waiting.raw.writer().read(&mut closed);
-    assert!(read.is_err(), "nothing comes, and the connection is open: {read:?}");
+    assert!(read.is_err(), "no reply arrives, and the connection is open: {read:?}");
 }

@@ -12,11 +12,11 @@ use tempfile::TempDir;
 
 const FILE: &str = "zoo.cfg";
 
-/// Long enough for tests that do not mean to let a session expire.
+/// Long enough that no session expires unintentionally.
 pub(crate) const TIMEOUT_MS: i32 = 30_000;
 
-/// A running server; its data outlives it.
-pub(crate) struct Served {
+/// A running server, which can be restarted on its data.
+pub(crate) struct ServerFixture {
     dir: TempDir,
     settings: String,
     properties: String,
@@ -24,23 +24,23 @@ pub(crate) struct Served {
     server: Option<Server>,
 }
 
-impl Served {
-    /// With the defaults of a standalone server.
+impl ServerFixture {
+    /// Starts a server with the defaults of a standalone server.
     pub(crate) fn start() -> Self {
         Self::with("")
     }
 
-    /// With some settings of `zoo.cfg` more.
+    /// Starts a server with additional settings of `zoo.cfg`.
     pub(crate) fn with(settings: &str) -> Self {
         Self::with_properties(settings, "")
     }
 
-    /// With system properties too (`-Dname=value ...`), for what cannot stand in `zoo.cfg`.
+    /// Starts a server with system properties too (`-Dname=value ...`), for settings that `zoo.cfg` cannot contain.
     pub(crate) fn with_properties(settings: &str, properties: &str) -> Self {
         Self::begun(Arc::new(RealDisk), settings, properties)
     }
 
-    /// With its files on a disk of the test's own.
+    /// Starts a server with its files on the given disk.
     pub(crate) fn on(disk: Arc<dyn Disk>, settings: &str) -> Self {
         Self::begun(disk, settings, "")
     }
@@ -57,7 +57,7 @@ impl Served {
         self.server = Some(Server::start_on(Arc::clone(&self.disk), self.config()).expect("the server starts"));
     }
 
-    /// The configuration it runs with. Tests count their connections themselves unless they say otherwise.
+    /// The configuration of the server. `maxClientCnxns` is unlimited unless the test sets it.
     pub(crate) fn config(&self) -> Config {
         let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", self.dir.path().display());
         for default in ["tickTime=2000", "maxSessionTimeout=60000", "maxClientCnxns=0", "preAllocSize=1024"] {
@@ -75,7 +75,7 @@ impl Served {
         let mut system = SystemProperties::default();
         system.add_flags(&self.properties);
         Config::load(&StartArgs::File(FILE.into()), &system, &environment, &mut Vec::new())
-            .expect("a good configuration")
+            .expect("a valid configuration")
     }
 
     pub(crate) fn server(&self) -> &Server {
@@ -86,20 +86,20 @@ impl Served {
         self.server().address().expect("it listens")
     }
 
-    /// Stops it as a signal would, and says how it ended.
+    /// Stops the server as a signal would, and returns how it ended.
     pub(crate) fn stop(&mut self) -> Result<(), Fatal> {
         let server = self.server.take().expect("it runs");
         server.stopper().stop();
         server.wait()
     }
 
-    /// Stops it and starts it again on the same data.
+    /// Stops the server and starts it again on the same data.
     pub(crate) fn restart(&mut self) {
-        self.stop().expect("it ends well");
+        self.stop().expect("it ends without an error");
         self.begin();
     }
 
-    /// A socket to it.
+    /// Opens a connection to the server.
     pub(crate) fn connect(&self) -> Raw {
         Raw::connect(self.address())
     }

@@ -1,23 +1,23 @@
-//! Clients that do not read, do not finish, or go without saying so.
+//! Clients that do not read, do not complete a request, or disconnect without notice.
 
 use crate::raw::{Client, Hello, Packet, Raw};
-use crate::server_fixture::{Served, TIMEOUT_MS};
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
 use socket2::{Domain, Socket, Type};
 use std::time::{Duration, Instant};
 
-/// Well below the ten seconds that a silent connection is left alone.
+/// Well below the ten seconds after which a silent connection is closed.
 const AT_ONCE: Duration = Duration::from_secs(8);
 
 #[test]
-fn k147_the_end_is_seen_with_the_last_bytes() {
-    let served = Served::start();
+fn k147_end_of_stream_is_noticed_with_the_last_bytes() {
+    let server = ServerFixture::start();
     for round in 0..20 {
-        let mut raw = served.connect();
+        let mut raw = server.connect();
         if round % 2 == 0 {
             assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
         }
-        // Data and end in one go, so that the system tells of both at once.
+        // Data and end of stream together, so that the kernel reports both in one event.
         raw.send(&[0, 0, 0, 50, 1, 2, 3]);
         raw.finish();
         let begun = Instant::now();
@@ -28,29 +28,29 @@ fn k147_the_end_is_seen_with_the_last_bytes() {
 
 #[test]
 fn requests_sent_before_the_end_are_executed() {
-    let served = Served::start();
-    let mut client = served.client();
+    let server = ServerFixture::start();
+    let mut client = server.client();
     client.send(&Packet::default().create(1, "/last", b"", 0));
     client.raw.finish();
     client.raw.rest();
-    let mut other = served.client();
+    let mut other = server.client();
     assert_eq!(other.exists("/last").err, 0);
 }
 
-/// Behind a write answers cannot wait for the client because the state goes on.
+/// Replies to reads after a write cannot be delayed until the client reads, because the state changes.
 #[test]
-fn k146_answers_behind_a_write_are_bounded() {
-    let served = Served::start();
-    let mut client = served.client();
+fn k146_replies_that_follow_a_write_are_bounded() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
     let data = vec![5; 1_000_000];
     client.create("/big", &data);
     client.create("/small", b"");
     let reads =
         |count| (1..=count).fold(Packet::default().set(0, "/small", b""), |packet, xid| packet.get(xid, "/big"));
-    // A client that is known for large answers is let on a few at a time.
+    // A client whose replies were large gets a few requests executed at a time.
     client.send(&reads(100));
     (0..=100).for_each(|xid| assert_eq!(client.reply().xid, xid));
-    // One that is known for small ones surprises us, and is given up.
+    // A client whose replies were small can exceed the limit, and is disconnected.
     for _ in 0..200 {
         client.ping();
     }
@@ -60,31 +60,31 @@ fn k146_answers_behind_a_write_are_bounded() {
         heard += 1;
     }
     assert!(heard < 500, "all of it was kept in memory");
-    // But it gets on when it comes back.
-    let mut again = served.resume(&client).expect("the session lives");
+    // It is served again when it reconnects.
+    let mut again = server.resume(&client).expect("the session is alive");
     again.send(&reads(500));
     (0..=500).for_each(|xid| assert_eq!(again.reply().xid, xid));
 }
 
-/// A client whose socket takes little, so that the server stops in the middle of what it has to send.
-fn narrow_client(served: &Served) -> Client {
+/// A client with a small receive buffer, so that the server's output stays partly unsent.
+fn narrow_client(server: &ServerFixture) -> Client {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
-    socket.connect(&served.address().into()).unwrap();
+    socket.connect(&server.address().into()).unwrap();
     Client::try_open_over(Raw::over(socket.into()), &Hello::new(TIMEOUT_MS)).expect("a session")
 }
 
 #[test]
-fn k134_a_client_that_does_not_read_its_events_is_closed_rather_than_told_a_part() {
-    let served = Served::start();
-    let mut deaf = [served.client(), narrow_client(&served)];
+fn k134_client_that_does_not_read_its_events_is_closed_and_loses_none_silently() {
+    let server = ServerFixture::start();
+    let mut deaf = [server.client(), narrow_client(&server)];
     for client in &mut deaf {
         assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
     }
-    let mut writer = served.client();
+    let mut writer = server.client();
     let name = "n".repeat(500_000);
     let mut created = 0;
-    // Enough for the buffers of two sockets, and for what may wait between them.
+    // Enough for the buffers of two sockets, and for the server's limit.
     for _ in 0..12 {
         let packet = (0..20).fold(Packet::default(), |packet, xid| match xid % 2 {
             0 => packet.create(xid, &format!("/{name}"), b"", 0),
@@ -96,25 +96,25 @@ fn k134_a_client_that_does_not_read_its_events_is_closed_rather_than_told_a_part
     }
     for client in &mut deaf {
         let mut heard = 0;
-        while client.hear().is_some() {
+        while client.receive().is_some() {
             heard += 1;
         }
         assert!(heard < created, "it was closed");
-        assert!(served.resume(client).is_some(), "its session lives");
+        assert!(server.resume(client).is_some(), "its session is alive");
     }
     assert_eq!(writer.ping().err, 0);
 }
 
-/// A transaction that fires more than sockets hold is no fault of those who hear of it.
+/// A client is not closed because one transaction fires more events than its socket can hold.
 #[test]
-fn a_burst_of_events_waits_for_the_client() {
+fn burst_of_events_waits_for_the_client() {
     const COUNT: usize = 100;
-    let served = Served::start();
-    let (mut reader, mut slow) = (served.client(), narrow_client(&served));
+    let server = ServerFixture::start();
+    let (mut reader, mut slow) = (server.client(), narrow_client(&server));
     for client in [&mut reader, &mut slow] {
         assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
     }
-    let mut owner = served.client();
+    let mut owner = server.client();
     let name = "n".repeat(200_000);
     for number in 0..COUNT {
         assert_eq!(owner.ask(|packet, xid| packet.create(xid, &format!("/{name}{number}"), b"", 1)).err, 0);
@@ -122,17 +122,17 @@ fn a_burst_of_events_waits_for_the_client() {
     assert_eq!(owner.ask(|packet, xid| packet.close(xid)).err, 0);
     for client in [&mut reader, &mut slow] {
         for heard in 0..2 * COUNT {
-            assert!(client.hear().is_some(), "{heard} events");
+            assert!(client.receive().is_some(), "{heard} events");
         }
     }
 }
 
 #[test]
-fn k152_words_to_clients_that_do_not_read_delay_nobody() {
-    let served = Served::with("4lw.commands.whitelist=*\n");
-    let mut deaf: Vec<_> = (0..300).map(|_| served.connect()).collect();
+fn k152_commands_of_clients_that_do_not_read_delay_no_other_client() {
+    let server = ServerFixture::with("4lw.commands.whitelist=*\n");
+    let mut deaf: Vec<_> = (0..300).map(|_| server.connect()).collect();
     deaf.iter_mut().for_each(|raw| raw.send(b"srvr"));
-    let mut client = served.client();
+    let mut client = server.client();
     let begun = Instant::now();
     (0..100).for_each(|_| assert_eq!(client.ping().err, 0));
     assert!(begun.elapsed() < AT_ONCE);
@@ -143,9 +143,9 @@ fn k152_words_to_clients_that_do_not_read_delay_nobody() {
 }
 
 #[test]
-fn k151_what_one_request_can_ask_for_is_bounded() {
-    let served = Served::start();
-    let mut client = served.client();
+fn k151_reply_to_one_request_is_bounded() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
     client.create("/big", &vec![1; 1_000_000]);
     let mut body = Vec::new();
     for _ in 0..10_000 {
@@ -157,34 +157,35 @@ fn k151_what_one_request_can_ask_for_is_bounded() {
     assert_eq!(client.ping().err, 0);
 }
 
-/// The last answer reaches a client that goes on talking: the connection ends, it is not reset.
+/// The last reply reaches a client that is still sending: the connection is closed, not reset.
 #[test]
-fn the_last_answer_is_not_taken_back() {
+fn last_reply_reaches_a_client_that_keeps_sending() {
     use std::io::Read;
-    let served = Served::with("4lw.commands.whitelist=*\n");
-    let chatter = vec![0; 300_000]; // more than is read at once
-    let say = |mut raw: Raw, last_words: &[u8], answer_bytes: usize| {
-        raw.send(&[last_words, &chatter].concat());
+    let server = ServerFixture::with("4lw.commands.whitelist=*\n");
+    let chatter = vec![0; 300_000]; // more than one read takes
+    let send_and_check = |mut raw: Raw, last_request: &[u8], reply_bytes: usize| {
+        raw.send(&[last_request, &chatter].concat());
         let mut stream = raw.writer();
-        let mut answer = Vec::new();
-        stream.read_to_end(&mut answer).expect("an end");
-        assert_eq!(answer.len(), answer_bytes);
+        let mut reply = Vec::new();
+        stream.read_to_end(&mut reply).expect("an end");
+        assert_eq!(reply.len(), reply_bytes);
     };
     for _ in 0..20 {
-        say(served.connect(), b"ruok", 4);
-        say(served.client().raw, &Packet::default().raw(1, 99, b"").0, 20);
-        say(served.client().raw, &Packet::default().auth(-4, "nobody", b"x").0, 20);
+        send_and_check(server.connect(), b"ruok", 4);
+        send_and_check(server.client().raw, &Packet::default().raw(1, 99, b"").0, 20);
+        send_and_check(server.client().raw, &Packet::default().auth(-4, "unknown", b"x").0, 20);
     }
 }
 
-/// A client that does not go after its last answer is left alone for a while, not for ever, and holds no place.
+/// A client that does not close its side after the last reply is disconnected after a while, and uses no connection
+/// meanwhile.
 #[test]
-fn who_does_not_leave_is_put_out() {
-    let served = Served::with("4lw.commands.whitelist=*\nmaxClientCnxns=1\n");
-    let mut raw = served.connect();
+fn client_that_keeps_its_side_open_is_disconnected_after_the_linger_time() {
+    let server = ServerFixture::with("4lw.commands.whitelist=*\nmaxClientCnxns=1\n");
+    let mut raw = server.connect();
     raw.send(b"ruok");
     assert_eq!(raw.rest(), b"imok");
-    let mut next = served.client();
+    let mut next = server.client();
     assert_eq!(next.ping().err, 0);
     let begun = Instant::now();
     while raw.try_send(b"x") {

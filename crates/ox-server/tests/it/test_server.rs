@@ -1,9 +1,9 @@
-//! The server that other people's tests start.
+//! The server that tests of other crates start.
 
 use crate::raw::{Client, Hello};
 use crate::server_fixture::TIMEOUT_MS;
 use ox_proto::{OpCode, SessionId};
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use std::net::TcpStream;
 
 fn client(server: &TestServer) -> Client {
@@ -15,7 +15,7 @@ fn again(server: &TestServer, client: &Client) -> Option<Client> {
 }
 
 #[test]
-fn an_expired_session_takes_its_nodes_along() {
+fn expired_session_loses_its_nodes() {
     let server = Server::ephemeral().unwrap();
     let (mut owner, mut other) = (client(&server), client(&server));
     let created = owner.ask(|packet, xid| packet.create(xid, "/mine", b"", 1));
@@ -28,7 +28,7 @@ fn an_expired_session_takes_its_nodes_along() {
 }
 
 #[test]
-fn a_dropped_connection_leaves_the_session() {
+fn dropped_connection_keeps_the_session() {
     let server = Server::ephemeral().unwrap();
     let (mut one, mut two) = (client(&server), client(&server));
     assert_eq!(server.sessions().len(), 2);
@@ -43,7 +43,7 @@ fn a_dropped_connection_leaves_the_session() {
 }
 
 #[test]
-fn a_restart_keeps_port_and_data_and_the_end_leaves_nothing() {
+fn restart_keeps_port_and_data_and_drop_removes_the_directory() {
     let mut dir = None;
     let mut server = TestServer::start(|config| dir = Some(config.data_dir.clone())).unwrap();
     let mut first = client(&server);
@@ -51,7 +51,7 @@ fn a_restart_keeps_port_and_data_and_the_end_leaves_nothing() {
     server.stop().unwrap();
     assert!(TcpStream::connect(server.address()).is_err());
     server.restart().unwrap();
-    let mut second = again(&server, &first).expect("sessions are kept as well");
+    let mut second = again(&server, &first).expect("sessions are kept, too");
     assert_eq!(second.ask(|packet, xid| packet.get(xid, "/kept")).data().unwrap(), b"x");
     server.restart().unwrap();
     second.raw.expect_closed();

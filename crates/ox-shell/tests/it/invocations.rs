@@ -2,7 +2,7 @@
 //! code.
 
 use crate::capture::{Session, UnusedPort, streams};
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::{Invocation, script};
 use std::io::Cursor;
 

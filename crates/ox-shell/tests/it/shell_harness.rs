@@ -2,7 +2,7 @@
 
 use crate::capture::{Text, streams};
 use ox_client::{Client, CreateMode, CreateOptions, Null, acl};
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::Invocation;
 use ox_shell::shell::{Shell, ShellMode};
 

@@ -1,7 +1,7 @@
 //! The shell in a pseudo terminal, driven by the test.
 
 use crate::pausable_proxy::PausableProxy;
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};

@@ -3,7 +3,7 @@
 //! Zxids, times and session ids are excluded from the comparison; intended differences are listed.
 
 use crate::capture::{Session, Written};
-use ox_server::{TestServer, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::commands::COMMANDS;
 
 /// A command line and its recorded output.

@@ -1,5 +1,5 @@
-//! One I/O thread, iteration by iteration and with a clock of the test's own. There is no replica: the test sees what would
-//! be submitted to it, and decides how much memory all threads hold.
+//! One I/O thread, iteration by iteration, with a clock that the test moves. Without a replica, the test sees what
+//! would be submitted to it, and sets how much memory all threads hold.
 
 use super::*;
 use crate::four_letter;
@@ -45,7 +45,7 @@ fn driver() -> Driver {
 }
 
 impl Driver {
-    /// One iteration, some time after the last one, with the events that have come by then.
+    /// One iteration, `ms` after the last one, with the events that have arrived by then.
     fn pass(&mut self, ms: i64) {
         self.now_ms += ms;
         self.io.poll.poll(&mut self.events, Some(Duration::ZERO)).unwrap();
@@ -53,7 +53,7 @@ impl Driver {
         self.io.run_iteration(Now { mono_ms: self.now_ms, wall_ms: self.now_ms });
     }
 
-    /// Iterations until something has happened that takes the system a moment.
+    /// Iterations until the kernel has done what the test waits for.
     fn pass_until(&mut self, what: &str, mut is_so: impl FnMut(&Self) -> bool) {
         for _ in 0..10_000 {
             self.pass(0);
@@ -65,7 +65,7 @@ impl Driver {
         panic!("{what}");
     }
 
-    /// A client with a session of 40 s.
+    /// A client with a session timeout of 40 s.
     fn connect(&mut self) -> (usize, Client) {
         let (slot, client) = self.open();
         self.attach(slot);
@@ -109,7 +109,7 @@ impl Driver {
         self.io.conns[slot].as_ref().expect("it is open")
     }
 
-    /// All threads together hold so many bytes of requests in flight.
+    /// Sets the bytes of requests in flight that all threads hold together.
     fn hold(&mut self, bytes: usize) {
         self.held_bytes = bytes;
         self.io.shared.global_limits.set_held(Load { requests: 0, bytes });
@@ -131,7 +131,7 @@ impl Driver {
     }
 }
 
-/// Where the signs of life of a connection's client are noted.
+/// The record of when a connection's client was last seen.
 fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
     let mut hello = Vec::new();
     let (session, password, read_only) = (SessionId::NONE, None, None);
@@ -150,7 +150,7 @@ fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
     panic!("the handshake is not submitted");
 }
 
-/// Lets a connection have so many bytes for its client, of which the socket takes few.
+/// Gives a connection `bytes` of unsent output, of which the socket takes few.
 fn owe(driver: &mut Driver, slot: usize, bytes: usize) {
     let conn = driver.io.conns[slot].as_mut().unwrap();
     socket2::SockRef::from(&conn.stream).set_send_buffer_size(4096).unwrap();
@@ -166,9 +166,9 @@ fn set(bytes: usize) -> Vec<u8> {
     frame
 }
 
-/// Large writes wait for the share in flight, and small ones arrive behind them.
+/// Large writes wait for the share in flight, and small ones arrive after them.
 #[test]
-fn small_write_that_had_to_wait_enters_before_large_ones_that_still_wait() {
+fn stalled_small_write_is_admitted_before_large_ones_that_must_wait() {
     let mut driver = driver();
     let share = driver.share_in_flight();
     driver.hold(2 * share);
@@ -179,7 +179,7 @@ fn small_write_that_had_to_wait_enters_before_large_ones_that_still_wait() {
     driver.pass_until("all large writes wait", |driver| driver.io.stalled.slots().count() == 99);
     clients[99].1.write_all(&set(1)).unwrap();
     driver.pass_until("the small write waits", |driver| driver.io.stalled.slots().count() == 100);
-    driver.hold(share); // only small ones may enter
+    driver.hold(share); // only small ones are admitted
     driver.pass(0);
     assert_eq!(driver.submitted(), [clients[99].0]);
 }
@@ -191,7 +191,7 @@ fn memory_of_a_large_request_is_released_when_it_is_served() {
     let next = &set(1)[..10];
     driver.send(&mut client, &[&set(1_000_000), next].concat());
     driver.pass_until("the request is served", |driver| driver.submitted() == [slot]);
-    driver.pass_until("a part of the next has come", |driver| driver.conn(slot).input == next);
+    driver.pass_until("a part of the next is received", |driver| driver.conn(slot).input == next);
     let kept = driver.conn(slot).input.capacity();
     assert!(kept <= crate::limits::POOLED_BUFFER_BYTES, "{kept} bytes for {}", next.len());
 }
@@ -208,7 +208,7 @@ fn session_of_a_stalled_connection_whose_client_closed_its_side_is_not_touched()
     driver.pass(1000);
     assert_eq!(touch.last_ms(), driver.now_ms, "the client is not silent: its connection is not read");
     client.shutdown(Shutdown::Write).unwrap();
-    driver.pass_until("the end has come", |driver| driver.conn(slot).read_closed);
+    driver.pass_until("the end of the stream is noticed", |driver| driver.conn(slot).read_closed);
     let last_ms = touch.last_ms();
     driver.pass(1000);
     assert_eq!(touch.last_ms(), last_ms);
@@ -218,7 +218,7 @@ fn session_of_a_stalled_connection_whose_client_closed_its_side_is_not_touched()
 }
 
 #[test]
-fn stalled_connection_that_breaks_is_closed() {
+fn stalled_connection_that_is_reset_is_closed() {
     let mut driver = driver();
     driver.hold(2 * driver.share_in_flight());
     let (slot, mut client) = driver.connect();
@@ -230,16 +230,16 @@ fn stalled_connection_that_breaks_is_closed() {
 }
 
 #[test]
-fn admission_is_judged_again_after_a_submission_in_mid_iteration() {
+fn admission_is_checked_again_after_a_submission_within_an_iteration() {
     let mut driver = driver();
     let mut clients: Vec<_> = (0..3).map(|_| driver.connect()).collect();
     let frame = set(600_000);
     let (start, last) = frame.split_at(frame.len() - 1);
     clients.iter_mut().for_each(|(_, client)| driver.send(client, start));
-    driver.pass_until("all but the last bytes have come", |driver| {
+    driver.pass_until("all but the last bytes are received", |driver| {
         driver.io.conns.iter().flatten().all(|conn| conn.input.len() == start.len())
     });
-    // The second one uses up the share, and makes the submission so large that it is handed over.
+    // The second one uses up the share, and fills the submission so that it is handed over.
     driver.hold(driver.share_in_flight() - 700_000);
     clients.iter_mut().for_each(|(_, client)| client.write_all(last).unwrap());
     let mut submitted = Vec::new();
@@ -252,7 +252,7 @@ fn admission_is_judged_again_after_a_submission_in_mid_iteration() {
 }
 
 #[test]
-fn connection_with_unsent_replies_goes_on_when_pressure_falls() {
+fn connection_with_unsent_replies_continues_when_pressure_falls() {
     let mut driver = driver();
     let (slot, mut client) = driver.connect();
     socket2::SockRef::from(&client).set_recv_buffer_size(4096).unwrap();
@@ -260,17 +260,17 @@ fn connection_with_unsent_replies_goes_on_when_pressure_falls() {
     driver.io.shared.global_limits.on_posted(half_share);
     owe(&mut driver, slot, 900_000);
     driver.send(&mut client, &set(1));
-    driver.pass_until("the request has come", |driver| driver.conn(slot).readable);
+    driver.pass_until("the request has arrived", |driver| driver.conn(slot).readable);
     driver.pass(0);
     assert!(0 < driver.conn(slot).unsent() && driver.submitted().is_empty());
     driver.io.shared.global_limits.on_delivered(half_share);
-    assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event comes");
+    assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event arrives");
     driver.pass(100);
     driver.pass(0);
     assert_eq!(driver.submitted(), [slot]);
 }
 
-/// Small writes keep the share in flight used up, so that there is never memory for a large one.
+/// Small writes keep the share in flight used up, so that memory for a large one is never free.
 #[test]
 fn large_write_is_submitted_while_small_ones_keep_the_share_used_up() {
     let mut driver = driver();

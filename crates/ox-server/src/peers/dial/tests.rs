@@ -35,7 +35,7 @@ impl Caller {
         self.dialer.run_iteration(self.now, &mut self.tokens, self.poll.registry());
     }
 
-    /// The end of the next dial.
+    /// The result of the next dial.
     fn next(&mut self) -> Dialed {
         let until = Instant::now() + TEST_TIMEOUT;
         loop {
@@ -52,7 +52,7 @@ impl Caller {
     }
 }
 
-/// A listener that lets SYNs unanswered, because connections wait in its queue; none where the system answers all the same.
+/// A listener that leaves SYNs unanswered, because its backlog is full; `None` where the system answers nevertheless.
 fn swallowing() -> Option<(TcpListener, Vec<std::net::TcpStream>)> {
     let full = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     full.bind(&"127.0.0.1:0".parse::<SocketAddr>().unwrap().into()).unwrap();
@@ -86,12 +86,12 @@ fn k086_all_addresses_are_tried_at_the_same_time() {
     assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
     accepted.shutdown(Shutdown::Both).unwrap();
     caller.dialer.dial(target, addresses[1..3].to_vec(), Duration::ZERO, caller.now);
-    assert!(caller.next().stream.is_none(), "refused, and not known: that ends a dial before its time");
+    assert!(caller.next().stream.is_none(), "refused and unresolved addresses end a dial early");
 }
 
-/// The first SYN is lost: the system repeats it after a second, and the dialer does not wait for that.
+/// The first SYN is lost: the kernel repeats it after a second, and the dialer does not wait for that.
 #[test]
-fn unanswered_connect_is_followed_by_fresh_ones() {
+fn unanswered_connect_is_followed_by_further_ones() {
     let Some((listener, _waiting)) = swallowing() else { return };
     let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Leader(ServerId(1)));
     caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
@@ -99,14 +99,14 @@ fn unanswered_connect_is_followed_by_fresh_ones() {
     let first = caller.local_ports();
     caller.now += CONNECT_RETRY / 2;
     caller.run_iteration();
-    assert_eq!((first.len(), caller.local_ports()), (1, first.clone()), "it is not time yet");
+    assert_eq!((first.len(), caller.local_ports()), (1, first.clone()), "the next connect is not due");
     for number in 2..10 {
         caller.now += CONNECT_RETRY;
         caller.run_iteration();
         assert_eq!(caller.local_ports().len(), number.min(CONNECTS_MAX));
     }
     assert!(!caller.local_ports().contains(&first[0]), "the oldest is abandoned");
-    // The network is back.
+    // The network works again.
     listener.set_nonblocking(true).unwrap();
     while listener.accept().is_ok() {}
     caller.now += CONNECT_RETRY;
@@ -115,7 +115,7 @@ fn unanswered_connect_is_followed_by_fresh_ones() {
 }
 
 #[test]
-fn dial_without_an_answer_ends_after_its_time() {
+fn unanswered_dial_ends_after_its_timeout() {
     let Some((listener, _waiting)) = swallowing() else { return };
     let (mut caller, target) = (Caller::new(NameLookup::system()), Target::Election(ServerId(1)));
     caller.dialer.dial(target, vec![at(listener.local_addr().unwrap().port())], Duration::ZERO, caller.now);
@@ -126,10 +126,10 @@ fn dial_without_an_answer_ends_after_its_time() {
 }
 
 #[test]
-fn slow_look_up_delays_no_other_dial() {
+fn slow_lookup_delays_no_other_dial() {
     let open = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = open.local_addr().unwrap();
-    let (lookup, tell) = NameLookup::slow(address);
+    let (lookup, release) = NameLookup::slow(address);
     let mut caller = Caller::new(lookup);
     let (slow, fast) = (Target::Leader(ServerId(1)), Target::Election(ServerId(2)));
     for (target, host) in [(slow, "slow"), (fast, "fast"), (slow, "slow")] {
@@ -137,7 +137,7 @@ fn slow_look_up_delays_no_other_dial() {
     }
     assert_eq!(caller.next().target, fast);
     assert!(caller.dialer.is_dialing(slow) && !caller.dialer.is_dialing(fast));
-    tell.send(()).unwrap();
+    release.send(()).unwrap();
     let dialed = caller.next();
     assert!(dialed.target == slow && dialed.stream.is_some() && !caller.dialer.is_dialing(slow));
 }
@@ -153,7 +153,7 @@ fn dials_to_unknown_servers_are_bounded() {
     assert!(caller.dialer.is_dialing(Target::Election(ServerId(1))));
 }
 
-/// Its hello may name the addresses of others.
+/// Its hello may name the addresses of other hosts.
 #[test]
 fn unknown_server_gets_one_connect_to_each_of_a_few_addresses() {
     let Some((listener, _waiting)) = swallowing() else { return };
@@ -164,7 +164,7 @@ fn unknown_server_gets_one_connect_to_each_of_a_few_addresses() {
     caller.dialer.dial(target, addresses, Duration::ZERO, caller.now);
     for _ in 0..10 {
         caller.run_iteration();
-        assert!(caller.dialer.is_dialing(target), "the first address does not answer");
+        assert!(caller.dialer.is_dialing(target), "the first address does not reply");
         caller.now += CONNECT_RETRY;
         caller.dialer.hurry(target, caller.now);
     }

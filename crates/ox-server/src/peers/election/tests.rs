@@ -11,20 +11,24 @@ fn sent_hello(mine: &[Address], local: &str) -> Hello {
     hello::next(&bytes).unwrap().unwrap().0
 }
 
-/// Servers before 3.6 know one address only, so one is told as they tell it.
+/// Servers before 3.6 know a single address only, so one address is sent in their format (K90).
 #[test]
-fn k090_one_address_is_told_in_the_old_form() {
+fn k090_single_address_is_sent_in_the_old_format() {
     let (one, other) = (Address::new("one", 5), Address::new("other", 6));
     assert_eq!(sent_hello(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
     assert_eq!(sent_hello(&[one, other], "10.0.0.1").version, HelloVersion::V2);
 }
 
 #[test]
-fn k089_everywhere_is_told_as_here() {
+fn k089_wildcard_address_is_sent_as_the_local_address() {
     let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
     let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
     assert_eq!(sent_hello(&mine, "10.0.0.1").addresses, expected);
-    assert_eq!(sent_hello(&mine[1..2], "fe80::1").addresses, [Address::new("fe80:0:0:0:0:0:0:1", 5)], "as Java writes it");
+    assert_eq!(
+        sent_hello(&mine[1..2], "fe80::1").addresses,
+        [Address::new("fe80:0:0:0:0:0:0:1", 5)],
+        "as Java writes it"
+    );
 }
 
 #[test]
@@ -72,7 +76,7 @@ fn pair() -> (std::net::TcpStream, TcpStream) {
     (listener.accept().unwrap().0, TcpStream::from_std(near))
 }
 
-/// Elections, with the other ends of accepted connections.
+/// Elections, with the remote ends of accepted connections.
 struct Fixture {
     elections: Elections,
     far: Vec<std::net::TcpStream>,
@@ -83,7 +87,7 @@ impl Fixture {
         Self { elections: elections(me, configured), far: Vec::new() }
     }
 
-    /// An accepted connection comes from `10.0.0.<host>` with the hello of a server. Returns whether that is dialled.
+    /// Accepts a connection from `10.0.0.<host>` with the hello of a server. Returns whether that server is dialled.
     fn hello(&mut self, server: i64, host: u8, now: Instant) -> bool {
         let (mut dialer, (far, stream)) = (dialer(), pair());
         self.far.push(far);
@@ -95,7 +99,7 @@ impl Fixture {
         dialer.is_dialing(self.elections.target(ServerId(server)))
     }
 
-    /// Whether time alone has a server dialled.
+    /// Whether the passage of time alone has a server dialled.
     fn is_dialed(&mut self, server: i64, now: Instant) -> bool {
         let mut dialer = dialer();
         self.elections.on_time(now, &mut dialer);
@@ -128,14 +132,14 @@ fn repeated_hello_from_an_unknown_address_is_dialled_back_once_per_interval() {
 }
 
 #[test]
-fn hello_from_the_address_of_a_member_is_dialled_back_at_once() {
+fn hello_from_the_address_of_a_member_is_dialled_back_immediately() {
     let (mut fixture, now) = (Fixture::new(3, &[1, 2, 3]), Instant::now());
     assert!(fixture.hello(2, 9, now) && !fixture.hello(2, 9, now));
     assert!(fixture.hello(2, 2, now) && fixture.hello(2, 1, now), "servers may share a host");
 }
 
 #[test]
-fn unknown_server_without_a_connection_goes_first() {
+fn unknown_server_without_a_connection_is_evicted_first() {
     let (mut fixture, now) = (Fixture::new(100, &[]), Instant::now());
     fixture.hello(101, 9, now);
     for server in 0..2 * UNKNOWN_SERVERS_MAX as i64 {
@@ -146,7 +150,7 @@ fn unknown_server_without_a_connection_goes_first() {
     assert!(fixture.elections.servers.contains_key(&ServerId(101)));
 }
 
-/// Another host may have connected with the number of the leader, which does not dial by itself.
+/// Another host may have connected with the id of the leader, which does not dial by itself.
 #[test]
 fn connection_from_an_unknown_address_does_not_keep_an_election_from_dialing_the_server() {
     let (mut fixture, now) = (Fixture::new(1, &[1, 2, 3]), Instant::now());
@@ -155,16 +159,16 @@ fn connection_from_an_unknown_address_does_not_keep_an_election_from_dialing_the
     assert!(!fixture.is_dialed(2, now), "there is no election");
     fixture.notify(PeerState::Looking);
     assert!(fixture.is_dialed(2, now));
-    assert!(!fixture.is_dialed(2, now + SUSPECT_REDIAL_INTERVAL / 2), "it may have called back");
+    assert!(!fixture.is_dialed(2, now + SUSPECT_REDIAL_INTERVAL / 2), "it may have dialled back");
     assert!(fixture.is_dialed(2, now + SUSPECT_REDIAL_INTERVAL));
     fixture.hello(2, 2, now);
     fixture.notify(PeerState::Looking);
-    assert!(!fixture.is_dialed(2, now + 3 * SUSPECT_REDIAL_INTERVAL), "it comes from the server's address");
+    assert!(!fixture.is_dialed(2, now + 3 * SUSPECT_REDIAL_INTERVAL), "it is from the server's address");
     assert_eq!(fixture.elections.address_of(ServerId(2)), Some([10, 0, 0, 2].into()));
 }
 
 #[test]
-fn connection_that_another_one_competes_with_is_probed() {
+fn connection_with_a_competing_one_is_probed() {
     let mut elections = elections(1, &[1, 2, 3]);
     let (_far, near) = pair();
     let socket = SockRef::from(&near).try_clone().unwrap();
@@ -180,7 +184,7 @@ fn connection_that_another_one_competes_with_is_probed() {
 /// A connection that was accepted, and one that was dialled.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_not_answered_for_long_ends_a_connection() {
+fn unacknowledged_data_closes_a_connection() {
     let mut elections = Elections { keep_alive: true, ..elections(3, &[]) };
     let timeout = elections.unacked_max;
     let poll = mio::Poll::new().unwrap();

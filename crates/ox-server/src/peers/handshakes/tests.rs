@@ -26,7 +26,7 @@ impl Fixture {
         Self { handshakes, poll: Poll::new().unwrap(), listener, tokens: 0, identified: Vec::new() }
     }
 
-    /// Connects and sends something before the connection is accepted.
+    /// Connects and sends `first` before the connection is accepted.
     fn connect(&mut self, port: Port, origin: Origin, first: &[u8]) -> Plain {
         let mut caller = Plain::connect(self.listener.local_addr().unwrap()).unwrap();
         caller.write_all(first).unwrap();
@@ -70,7 +70,7 @@ fn learner_hello(server: i64) -> Vec<u8> {
 }
 
 #[test]
-fn hello_in_pieces_identifies_and_the_rest_is_handed_over() {
+fn hello_in_pieces_identifies_its_connection_and_the_rest_is_handed_over() {
     let mut fixture = Fixture::new();
     let hello = election_hello(7);
     let mut caller = fixture.connect(Port::Election, Origin::Other, &hello[..9]);
@@ -86,7 +86,7 @@ fn hello_in_pieces_identifies_and_the_rest_is_handed_over() {
 }
 
 #[test]
-fn garbage_is_closed_and_costs_no_place() {
+fn connection_with_garbage_is_closed_and_not_counted() {
     let mut fixture = Fixture::new();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0; 4096]] {
         let _caller = fixture.connect(Port::Quorum, Origin::Other, bytes);
@@ -107,7 +107,7 @@ fn hello_that_has_arrived_is_read_before_its_connection_is_closed() {
     for _ in 0..100 {
         flood.push(fixture.connect(Port::Quorum, Origin::Member, b""));
     }
-    let identified = fixture.handshakes.take().pop().expect("it was read when its turn to be closed came");
+    let identified = fixture.handshakes.take().pop().expect("it was read before it would have been closed");
     assert!(matches!(identified.peer, Peer::Learner(ServerId(3))));
     assert_eq!(fixture.handshakes.conns.len(), 16);
 }

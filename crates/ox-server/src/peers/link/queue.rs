@@ -1,6 +1,7 @@
-//! What waits for a learner, and for how long, as `mntr` tells it.
+//! Length and waiting time of a learner's output queue, for `mntr`.
 //!
-//! Packets come and go by the batch. The figures are those of a queue that each of them leaves for itself.
+//! Packets are queued and sent in batches. The metrics are those of a queue that each packet leaves on its own, as in
+//! Apache.
 
 use crate::metrics::{Metrics, Percentiles, Summary};
 use ox_proto::ServerId;
@@ -8,24 +9,24 @@ use ox_tree::MetricSummary;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// One packet in so many is timed.
+/// One packet of this many is timed.
 const TIMED_EVERY: u64 = 1_000;
 
-/// The packets of a link that wait.
+/// The queued packets of a link.
 pub(super) struct Queue {
     metrics: Arc<Metrics>,
-    /// Those of a learner that has said who it is.
+    /// Metrics of the learner, once its hello has arrived.
     learner_metrics: Option<(Arc<Summary>, Arc<Percentiles>)>,
     queued: u64,
-    /// All that have come.
+    /// All packets ever queued.
     pushed: u64,
 }
 
-/// Some packets in the queue.
+/// Consecutive packets in the queue.
 #[derive(Debug)]
 pub(super) struct Batch {
     packets: u64,
-    /// When it came, if somebody wants to know.
+    /// When it was queued, if one of its packets is timed.
     since: Option<Instant>,
 }
 
@@ -34,7 +35,7 @@ impl Queue {
         Self { metrics, learner_metrics: None, queued: 0, pushed: 0 }
     }
 
-    /// A learner says who it is.
+    /// Sets the learner that the hello names.
     pub(super) fn set_learner(&mut self, server: ServerId) {
         let Metrics { learner_handler_qp_size: size, learner_handler_qp_time_ms: time, .. } = &*self.metrics;
         self.learner_metrics = size.of(server).zip(time.of(server));
@@ -51,7 +52,7 @@ impl Queue {
         let Batch { packets: count, since } = *batch;
         self.queued -= count;
         let Some((size, time)) = self.learner_metrics.as_ref().filter(|_| 0 < count) else { return };
-        // The first of them leaves all others behind, the last one only those of later batches.
+        // The first packet leaves all others behind in the queue, the last one only those of later batches.
         let [count_signed, behind] = [count, self.queued].map(u64::cast_signed);
         let sum = count_signed * behind + count_signed * (count_signed - 1) / 2;
         size.merge(&MetricSummary { count, sum, min: behind, max: behind + count_signed - 1 });
@@ -67,11 +68,11 @@ mod tests {
     use crate::metrics::Reading;
 
     #[test]
-    fn each_packet_leaves_the_queue_for_itself() {
+    fn each_packet_leaves_the_queue_on_its_own() {
         let metrics = Arc::new(Metrics::default());
         let mut queue = Queue::new(Arc::clone(&metrics));
         let unknown = queue.push(7);
-        queue.pop(&unknown); // before anybody has said who it is
+        queue.pop(&unknown); // before the hello
         queue.set_learner(ServerId(3));
         let batches = [queue.push(3), queue.push(1), queue.push(988), queue.push(2)];
         assert_eq!(batches.each_ref().map(|batch| batch.since.is_some()), [false, false, false, true]);

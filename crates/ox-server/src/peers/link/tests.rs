@@ -1,4 +1,4 @@
-//! Both ends of links over real sockets, turn by turn.
+//! Both ends of links over real sockets, iteration by iteration.
 
 use super::*;
 use mio::{Events, Poll};
@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// One end of some links, with what it has told.
+/// One end of several links, with the events that it has reported.
 struct Side {
     links: Links,
     poll: Poll,
@@ -27,7 +27,6 @@ impl Side {
         self.links.add(TcpStream::from_std(stream), Token(token), end, self.poll.registry()).unwrap()
     }
 
-    /// One turn.
     fn run_iteration(&mut self) {
         let timeout = if self.links.has_more() { Duration::ZERO } else { Duration::from_millis(10) };
         let mut ready = Events::with_capacity(16);
@@ -41,7 +40,7 @@ impl Side {
     }
 }
 
-/// A state of so many nodes of a hundred kilobytes.
+/// A state with `nodes` nodes of a hundred kilobytes each.
 fn state(nodes: i64) -> State {
     let mut state = State::new(TreeOptions::default());
     let data = vec![7; 100_000];
@@ -69,9 +68,9 @@ fn linked() -> (Side, Side, [LinkId; 2], [LinkId; 2]) {
     (leader, learner, [first, second], [far_first, far_second])
 }
 
-/// However fast the other end is, a turn has an end, at both ends, and it is told that bytes move.
+/// However fast the remote end is, an iteration is bounded at both ends, and traffic is reported (K93).
 #[test]
-fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
+fn k093_snapshot_is_sent_in_chunks_and_delays_no_other_link() {
     let (mut leader, mut learner, [bulk, small], [far_bulk, far_small]) = linked();
     leader.links.send_snapshot(bulk, state(200).freeze());
     let (mut turns, mut reports, mut at) = ([0, 0], 0, Instant::now());
@@ -80,7 +79,7 @@ fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
         assert!(Instant::now() < until, "{turns:?}");
         leader.links.send(small, Packets::from(&Message::Ping(Zxid(1))));
         leader.run_iteration();
-        assert_eq!(leader.link(2).out.len() + leader.link(2).socket.unsent_bytes(), 0, "the other link has its turn");
+        assert_eq!(leader.link(2).out.len() + leader.link(2).socket.unsent_bytes(), 0, "the other link is served");
         learner.run_iteration();
         turns = [turns[0] + usize::from(!leader.link(1).out.is_empty()), turns[1] + 1];
         at += PROGRESS;
@@ -89,16 +88,16 @@ fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
         let came = |event: &PeerEvent| matches!(event, PeerEvent::Progress(link, Moved::Came) if *link == far_bulk);
         reports += learner.events.drain(..).filter(came).count();
     }
-    // Twenty megabytes.
+    // Twenty megabytes in total.
     assert!(turns.iter().all(|turns| 20_000_000 / (2 * LINK_CHUNK_BYTES) < *turns), "{turns:?}");
     assert!(10 < reports, "{reports}");
     let state = learner.links.take_snapshots().pop().unwrap().finish().unwrap();
     assert_eq!((state.last_zxid(), far_small == far_bulk), (Zxid(200), false));
 }
 
-/// Bytes that had to wait tell that the other end reads; what the system takes at once tells nothing.
+/// Bytes that had to wait for the remote end show that it reads; bytes that the kernel accepts immediately do not.
 #[test]
-fn only_what_had_to_wait_tells_that_somebody_reads() {
+fn only_bytes_that_had_to_wait_are_a_sign_of_life() {
     let (mut leader, mut learner, [link, _], _) = linked();
     let went = |leader: &mut Side, at| {
         leader.links.on_time(at, &mut leader.events);
@@ -109,7 +108,7 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
         leader.links.send(link, Packets::from(&Message::Ping(Zxid(1))));
         leader.run_iteration();
         at += PROGRESS;
-        assert!(!went(&mut leader, at), "nobody has read it");
+        assert!(!went(&mut leader, at), "the learner has not read it");
     }
     let mut pings = Packets::default();
     (0..1_000_000).for_each(|_| pings.put(&Message::Ping(Zxid(1))));
@@ -122,7 +121,7 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
     at += PROGRESS;
     went(&mut leader, at);
     at += PROGRESS;
-    assert!(!went(&mut leader, at), "it stands still");
+    assert!(!went(&mut leader, at), "nothing is sent");
     while !went(&mut leader, at) {
         learner.run_iteration();
         learner.links.consumed(LinkId(1), usize::MAX);
@@ -132,7 +131,7 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
     }
 }
 
-/// What a link may hold is for the core to decide, which hears of every byte that has gone, in steps.
+/// The core decides how much a link may hold. It is notified of every byte sent, in steps.
 #[test]
 fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     let (mut leader, mut learner, [link, _], [far, _]) = linked();
@@ -146,7 +145,10 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
         leader.links.send(link, packets);
     }
     leader.run_iteration();
-    assert!(leader.events.iter().all(|event| !matches!(event, PeerEvent::LinkClosed(_))), "60 MB are no reason to close it");
+    assert!(
+        leader.events.iter().all(|event| !matches!(event, PeerEvent::LinkClosed(_))),
+        "60 MB are no reason to close it"
+    );
     let (until, mut sent) = (Instant::now() + TEST_TIMEOUT, 0);
     while sent + LINK_SENT_REPORT_BYTES <= handed {
         leader.run_iteration();
@@ -154,7 +156,10 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
         learner.links.consumed(far, usize::MAX);
         for event in leader.events.drain(..) {
             if let PeerEvent::Sent(_, bytes) = event {
-                assert!((LINK_SENT_REPORT_BYTES..2 * LINK_SENT_REPORT_BYTES + LINK_CHUNK_BYTES).contains(&bytes), "{bytes}");
+                assert!(
+                    (LINK_SENT_REPORT_BYTES..2 * LINK_SENT_REPORT_BYTES + LINK_CHUNK_BYTES).contains(&bytes),
+                    "{bytes}"
+                );
                 sent += bytes;
             }
         }
@@ -162,7 +167,7 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     }
 }
 
-/// Sends and receives until the learner reads no more, and all the leader has sent is in sockets or buffers.
+/// Sends and receives until `is_done`.
 fn exchange(leader: &mut Side, learner: &mut Side, is_done: impl Fn(&Side) -> bool) {
     let until = Instant::now() + TEST_TIMEOUT;
     while !is_done(learner) {
@@ -177,7 +182,9 @@ fn exchange(leader: &mut Side, learner: &mut Side, is_done: impl Fn(&Side) -> bo
 fn leader_is_not_silent_while_its_learner_does_not_read() {
     let (mut leader, mut learner, [link, _], [far, _]) = linked();
     leader.links.send(link, Packets::from(&Message::UpToDate));
-    exchange(&mut leader, &mut learner, |learner| learner.links.leader_last_received().is_some_and(|(_, is_read)| is_read));
+    exchange(&mut leader, &mut learner, |learner| {
+        learner.links.leader_last_received().is_some_and(|(_, is_read)| is_read)
+    });
     assert!(!learner.links.read_leader(&mut learner.events), "there is nothing to read");
 
     let txn = ox_zab::Txn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
@@ -195,7 +202,7 @@ fn leader_is_not_silent_while_its_learner_does_not_read() {
     assert!(before < learner.links.leader_last_received());
 }
 
-/// A learner that has sent its hello as `server` and that the leader knows as link `token`.
+/// A learner that has sent its hello as `server`, and that the leader has as link `token`.
 fn adopted(leader: &mut Side, token: usize, server: i64, is_member: bool) -> std::net::TcpStream {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let learner = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -212,7 +219,7 @@ fn adopted(leader: &mut Side, token: usize, server: i64, is_member: bool) -> std
     learner
 }
 
-/// A request that a connection of the tests takes, and no other one beside it.
+/// A request that fits into the limit of the tests, but not twice.
 fn large_request() -> Vec<u8> {
     let (body, ids) = (vec![7; 700_000].into(), Bytes::new());
     let request = ox_zab::Request { session: SessionId(1), cxid: 1, op: 5, body, ids };
@@ -247,7 +254,7 @@ fn unknown_servers_hold_no_more_than_one_packet_together() {
     }
 }
 
-/// Counts lines of the log.
+/// Counts log lines.
 #[derive(Clone, Default)]
 struct Lines(Arc<std::sync::atomic::AtomicU64>);
 
@@ -321,11 +328,11 @@ fn learner_sends_only_its_hello_before_the_leader_has_replied() {
     }
 }
 
-/// A stored log of which one transaction can be read for each word.
+/// An on-disk log of which one transaction can be read per message on `words`.
 struct Disk {
     words: Receiver<()>,
     left: i64,
-    /// Told of when it is let go.
+    /// Notified when the log is closed.
     freed: Sender<()>,
 }
 
@@ -334,7 +341,7 @@ impl Iterator for Disk {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1).filter(|left| 0 <= *left)?;
-        self.words.recv_timeout(TEST_TIMEOUT).expect("somebody says so");
+        self.words.recv_timeout(TEST_TIMEOUT).expect("the test permits the next read");
         let zxid = Zxid(1_000_000 - self.left);
         Some(Ok(Logged { zxid, record: vec![0; LINK_CHUNK_BYTES] }))
     }
@@ -346,13 +353,13 @@ impl Drop for Disk {
     }
 }
 
-/// A log of so many transactions, how to make one readable, and how to hear that it is let go.
+/// A log of `left` transactions, the sender that permits a read, and the receiver that is notified when it is closed.
 fn disk(left: i64) -> (Disk, Sender<()>, Receiver<()>) {
     let ((word, words), (freed, is_free)) = (channel(), channel());
     (Disk { words, left, freed }, word, is_free)
 }
 
-/// Commits that have come on a link.
+/// Commits received on a link.
 fn commits(side: &mut Side, link: LinkId) -> usize {
     let of_link = |event| {
         if let PeerEvent::Messages(from, messages, _) = event
@@ -367,7 +374,7 @@ fn commits(side: &mut Side, link: LinkId) -> usize {
 }
 
 #[test]
-fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
+fn slow_disk_delays_only_the_learner_that_needs_the_log() {
     let (mut leader, mut learner, [bulk, small], [far_bulk, _]) = linked();
     let (disk, word, is_free) = disk(3);
     leader.links.send(bulk, Packets::from(&Message::Diff(Zxid(1_000_000))));
@@ -380,7 +387,7 @@ fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
             leader.run_iteration();
             pinged += usize::from(leader.link(2).out.is_empty() && leader.link(2).socket.unsent_bytes() == 0);
         }
-        assert!(!leader.links.has_more(), "nobody turns round and round for a disk");
+        assert!(!leader.links.has_more(), "the thread does not spin while it waits for the disk");
         word.send(()).unwrap();
         while came < read {
             leader.run_iteration();
@@ -390,7 +397,7 @@ fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
             assert!(Instant::now() < until, "{came} of {read}");
         }
     }
-    assert_eq!(pinged, 30, "the other link has its turns");
+    assert_eq!(pinged, 30, "the other link is served");
     is_free.recv_timeout(TEST_TIMEOUT).expect("it is read to its end");
     while !leader.link(1).out.is_empty() {
         leader.run_iteration();
@@ -398,9 +405,9 @@ fn a_slow_disk_delays_only_who_is_given_what_it_reads() {
     }
 }
 
-/// Whether it is waited for, or the disk is, or there is too much of it.
+/// Whether the link waits for it, or the disk does, or many chunks are read ahead.
 #[test]
-fn a_log_is_let_go_when_the_learner_is_gone() {
+fn log_is_closed_when_the_learner_disconnects() {
     for words in [0, 1, 100] {
         let (mut leader, _learner, [bulk, _], _) = linked();
         let (disk, word, is_free) = disk(100);
@@ -408,14 +415,14 @@ fn a_log_is_let_go_when_the_learner_is_gone() {
         leader.links.send_log_diff(bulk, disk, &mut leader.events);
         leader.run_iteration();
         leader.links.close(bulk);
-        let _ = word.send(()); // the disk answers in the end
+        let _ = word.send(()); // the disk replies in the end
         is_free.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| panic!("it is kept after {words}"));
     }
 }
 
-/// What cannot be read is not taken for the end.
+/// A read error is not taken for the end of the diff.
 #[test]
-fn a_log_that_cannot_be_read_ends_the_link() {
+fn unreadable_log_closes_the_link() {
     let (mut leader, _learner, [bulk, _], _) = linked();
     let history = std::iter::once(Err(ox_store::Error::HistoryChanged(Zxid(1))));
     leader.links.send_log_diff(bulk, history, &mut leader.events);

@@ -1,4 +1,4 @@
-//! Ports on real addresses.
+//! Listeners on real addresses.
 
 use super::*;
 use mio::{Poll, Waker};
@@ -9,8 +9,8 @@ struct Fixture {
     listeners: Listeners,
     poll: Poll,
     tokens: usize,
-    came: Vec<Port>,
-    shut: Vec<Port>,
+    accepted: Vec<Port>,
+    unbound: Vec<Port>,
 }
 
 impl Fixture {
@@ -21,14 +21,20 @@ impl Fixture {
     fn with(lookup: NameLookup) -> Self {
         let poll = Poll::new().unwrap();
         let commands = PeerCommands::new(Waker::new(poll.registry(), Token(usize::MAX)).unwrap());
-        Self { listeners: Listeners::new(Arc::new(commands), lookup), poll, tokens: 0, came: Vec::new(), shut: Vec::new() }
+        Self {
+            listeners: Listeners::new(Arc::new(commands), lookup),
+            poll,
+            tokens: 0,
+            accepted: Vec::new(),
+            unbound: Vec::new(),
+        }
     }
 
-    /// Looks around until something is so.
+    /// Runs iterations until a condition holds.
     fn until(&mut self, mut is_so: impl FnMut(&mut Self) -> bool) {
         let until = Instant::now() + TEST_TIMEOUT;
         while !is_so(self) {
-            assert!(Instant::now() < until, "{:?} {:?}", self.came, self.shut);
+            assert!(Instant::now() < until, "{:?} {:?}", self.accepted, self.unbound);
             let mut events = mio::Events::with_capacity(16);
             self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
             events.iter().for_each(|event| _ = self.listeners.on_ready(event.token()));
@@ -37,20 +43,20 @@ impl Fixture {
                 *tokens += 1;
                 Token(*tokens)
             };
-            let shut = self.listeners.take(token, self.poll.registry());
-            self.shut.extend(shut);
-            self.came.extend(self.listeners.accept().into_iter().map(|(port, ..)| port));
+            let unbound = self.listeners.take(token, self.poll.registry());
+            self.unbound.extend(unbound);
+            self.accepted.extend(self.listeners.accept().into_iter().map(|(port, ..)| port));
             self.listeners.on_time(Instant::now());
         }
     }
 
-    /// Somebody connects and is let in.
+    /// Connects, and waits until the connection is accepted.
     fn check_open(&mut self, address: &str, port: u16) {
-        let before = self.came.len();
+        let before = self.accepted.len();
         let mut caller = None;
         self.until(|fixture| {
             caller = caller.take().or_else(|| std::net::TcpStream::connect((address, port)).ok());
-            before < fixture.came.len()
+            before < fixture.accepted.len()
         });
     }
 }
@@ -59,18 +65,18 @@ fn free(host: &str) -> Address {
     Address::new(host, std::net::TcpListener::bind((host, 0)).unwrap().local_addr().unwrap().port())
 }
 
-/// A name that nobody knows and an address that somebody else has do not shut the others.
+/// An unknown name and an address in use do not affect the other addresses (K88).
 #[test]
-fn k088_a_port_is_open_on_every_address_that_can_be_had() {
+fn k088_port_is_open_on_every_address_that_can_be_bound() {
     let mut fixture = Fixture::new();
     let (first, second) = (free("127.0.0.1"), free("127.0.0.2"));
     let holder = std::net::TcpListener::bind(("127.0.0.3", 0)).unwrap();
     let held = Address::new("127.0.0.3", holder.local_addr().unwrap().port());
-    let nobody = Address::new("no-such-host.invalid", 1);
-    fixture.listeners.open(Port::Quorum, vec![nobody, held.clone(), first.clone(), second.clone()]);
+    let unknown = Address::new("no-such-host.invalid", 1);
+    fixture.listeners.open(Port::Quorum, vec![unknown, held.clone(), first.clone(), second.clone()]);
     fixture.check_open("127.0.0.1", first.port);
     fixture.check_open("127.0.0.2", second.port);
-    assert_eq!(fixture.came, [Port::Quorum; 2]);
+    assert_eq!(fixture.accepted, [Port::Quorum; 2]);
     drop(holder);
     fixture.check_open("127.0.0.3", held.port);
     fixture.listeners.open(Port::Quorum, vec![second.clone()]);
@@ -81,18 +87,18 @@ fn k088_a_port_is_open_on_every_address_that_can_be_had() {
 }
 
 #[test]
-fn a_port_without_any_address_is_reported() {
+fn port_without_any_address_is_reported() {
     let mut fixture = Fixture::new();
     fixture.listeners.open(Port::Quorum, vec![Address::new("no-such-host.invalid", 1)]);
-    fixture.until(|fixture| !fixture.shut.is_empty());
-    assert_eq!(fixture.shut[0], Port::Quorum);
+    fixture.until(|fixture| !fixture.unbound.is_empty());
+    assert_eq!(fixture.unbound[0], Port::Quorum);
     let error = fixture.listeners.bind_with_retry(Port::Election, vec![Address::new("no-such-host.invalid", 1)], 1);
     assert!(error.is_err());
 }
 
-/// Everywhere is where both kinds of addresses are.
+/// The wildcard address covers IPv4 and IPv6.
 #[test]
-fn the_wildcard_takes_both_kinds_of_addresses() {
+fn wildcard_address_listens_on_ipv4_and_ipv6() {
     let mut fixture = Fixture::new();
     let port = free("0.0.0.0").port;
     fixture.listeners.bind_with_retry(Port::Election, vec![Address::new("0.0.0.0", port)], 1).unwrap();
@@ -103,20 +109,20 @@ fn the_wildcard_takes_both_kinds_of_addresses() {
 }
 
 #[test]
-fn a_name_that_takes_long_delays_no_other_port() {
+fn slow_lookup_delays_no_other_port() {
     let held = [0; 2].map(|port| std::net::TcpListener::bind(("127.0.0.1", port)).unwrap());
     let [slow, fast] = held.map(|listener| listener.local_addr().unwrap().port());
-    let (lookup, tell) = NameLookup::slow("127.0.0.1:0".parse().unwrap());
+    let (lookup, release) = NameLookup::slow("127.0.0.1:0".parse().unwrap());
     let mut fixture = Fixture::with(lookup);
     fixture.listeners.open(Port::Quorum, vec![Address::new("slow", slow)]);
     fixture.listeners.open(Port::Election, vec![Address::new("fast", fast)]);
     fixture.check_open("127.0.0.1", fast);
-    tell.send(()).unwrap();
+    release.send(()).unwrap();
     fixture.check_open("127.0.0.1", slow);
-    assert_eq!((fixture.came, fixture.shut), (vec![Port::Election, Port::Quorum], vec![]));
+    assert_eq!((fixture.accepted, fixture.unbound), (vec![Port::Election, Port::Quorum], vec![]));
 }
 
-/// An elected leader's followers dial it when they have decided, which may be the same moment.
+/// The followers of an elected leader may dial it in the same moment.
 #[test]
 fn port_at_an_address_without_a_name_is_bound_when_open_returns() {
     let mut fixture = Fixture::new();
