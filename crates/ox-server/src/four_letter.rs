@@ -3,9 +3,10 @@
 //! They run on a thread of their own. Long replies are created in chunks: each chunk takes each lock for a moment, and
 //! the next one is created when the connection has sent the last. So a listing of a million watches delays no other
 //! client, and a slow reader holds one chunk instead of the whole listing.
+//!
 //! ```text
-//! O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+/O thread --ask--> queue --> words thread --piece--> mailbox --> connection --sent--> go_on --+
-//!                           ^----------------------------------------------------------------------------+
+//! I/O thread --enqueue--> queue --> command thread --chunk--> mailbox --> connection --sent--+
+//!                           ^------------------- continue_listing ---------------------------+
 //! ```
 
 mod config;

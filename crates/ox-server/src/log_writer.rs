@@ -262,7 +262,7 @@ fn note(shared: &Shared, group: &mut Group, began: Instant, synced: &Synced) {
     if shared.config.storage.fsync_warning_ms < took_ms {
         tracing::warn!(
             "fsync-ing the write ahead log in SyncThread:0 took {took_ms}ms which will adversely effect operation \
-             latency. File size is {} bytes",
+             latency.File size is {} bytes. See the ZooKeeper troubleshooting guide",
             synced.log_bytes
         );
     }

@@ -7,7 +7,7 @@ use std::fs;
 pub(crate) struct Memory {
     /// What the process may use: the container's limit, or the memory of the machine.
     pub(crate) limit: u64,
-    /// Resident set size.
+    /// Resident set size of the process.
     pub(crate) used: u64,
 }
 

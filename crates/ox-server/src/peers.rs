@@ -196,7 +196,7 @@ impl Peers {
         if let Some(suppressed) = self.refusal_log.allow() {
             tracing::warn!(
                 %server, %address, ?open, suppressed,
-                "refused a connection: the server that it lookup is connected from an address that fits its configuration \
+                "refused connection: the server that it names is connected from an address that fits its configuration \
                  better; look for a wrong myid or a missing address"
             );
         }

@@ -232,7 +232,7 @@ impl Server {
         for (number, thread) in io.into_iter().enumerate() {
             self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
                 if let Err(error) = thread.run(heartbeat) {
-                    tracing::error!(%error, "O thread failed/O thread failed");
+                    tracing::error!(%error, "I/O thread failed");
                 }
             })?;
         }

@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) store: Store,
     /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
-    /// The active configuration.
+    /// The active configuration; `None` on a standalone server.
     pub(crate) ensemble: RwLock<Option<Arc<Ensemble>>>,
     /// The files that configurations are written to, if they can change.
     pub(crate) config_files: Option<ConfigFiles>,

@@ -39,7 +39,7 @@ type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 /// The failure of the last attempt.
 struct Failure {
-    /// The innermost error.
+    /// Text of the innermost error.
     cause: String,
     pause: Duration,
 }

@@ -15,7 +15,7 @@ pub fn commands_page() -> String {
 const HEAD: &str = "\
 # Status commands
 
-<!-- Generated from crates/ox-server/words.rs/words.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+<!-- Generated from crates/ox-server/src/four_letter.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
 Four-letter commands are sent as the first bytes of a connection to the client port: `echo srvr | nc localhost 2181`.
 The reply is text, and the server closes the connection after it. Commands that `4lw.commands.whitelist` does not name

@@ -229,11 +229,14 @@ impl Elections {
         registry: &Registry,
         events: &mut Vec<PeerEvent>,
     ) {
-        let is_configured = self.configured.contains_key(&server);
+        let configured = self.configured.get(&server);
         let remote = self.servers.entry(server).or_default();
         let Some(mut stream) = stream else {
-            if !std::mem::replace(&mut remote.is_unreachable, true) && is_configured {
-                tracing::warn!("Cannot open channel to {server} at election address; retrying");
+            if !std::mem::replace(&mut remote.is_unreachable, true)
+                && let Some(addresses) = configured
+            {
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                tracing::warn!("Cannot open channel to {server} at election address {}; retrying", addresses.join("|"));
             }
             remote.redial_later();
             if remote.token.is_none() {

@@ -13,7 +13,7 @@ impl<History> Default for LogDiffReads<History> {
 }
 
 impl<History> LogDiffReads<History> {
-    /// Registers a search.
+    /// Registers a search for a link.
     pub(super) fn begin(&mut self, link: LinkId) {
         self.0.insert(link, None);
     }

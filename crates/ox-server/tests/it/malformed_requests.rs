@@ -228,7 +228,7 @@ fn undecodable_authentication_is_closed_without_a_reply() {
     let mut client = server.client();
     let reply = client.ask(|packet, xid| packet.raw(xid, OpCode::Sasl.code(), &[0, 0, 0, 1, 7]));
     assert_eq!((reply.zxid, reply.err, &reply.body[..]), (0, 0, &[0xff; 4][..]), "no SASL here");
-    for scheme in ["sasl", "nobody", "super", "x509", ""] {
+    for scheme in ["sasl", "unknown", "super", "x509", ""] {
         let mut client = server.client();
         client.send(&Packet::default().auth(-4, scheme, b"x").ping());
         let reply = client.reply();

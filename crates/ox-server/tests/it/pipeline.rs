@@ -203,7 +203,7 @@ fn k142_requests_after_close_session_are_not_executed() {
     client.send(&packet.create(2, "/second", b"", 0));
     while client.try_reply().is_some() {}
     let mut client = server.client();
-    client.send(&Packet::default().auth(1, "nobody", b"").create(2, "/unknown", b"", 0));
+    client.send(&Packet::default().auth(1, "unknown", b"").create(2, "/unknown", b"", 0));
     assert_eq!(client.reply().err, -115);
     assert_eq!(client.try_reply(), None);
     // A client whose session has moved to another connection.

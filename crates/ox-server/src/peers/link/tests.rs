@@ -254,7 +254,7 @@ fn unknown_servers_hold_no_more_than_one_packet_together() {
     }
 }
 
-/// Counts log lines.
+/// Counts the lines that are logged.
 #[derive(Clone, Default)]
 struct Lines(Arc<std::sync::atomic::AtomicU64>);
 
@@ -328,9 +328,9 @@ fn learner_sends_only_its_hello_before_the_leader_has_replied() {
     }
 }
 
-/// An on-disk log of which one transaction can be read per message on `words`.
+/// An on-disk log of which one transaction can be read per message on `permits`.
 struct Disk {
-    words: Receiver<()>,
+    permits: Receiver<()>,
     left: i64,
     /// Notified when the log is closed.
     freed: Sender<()>,
@@ -341,7 +341,7 @@ impl Iterator for Disk {
 
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1).filter(|left| 0 <= *left)?;
-        self.words.recv_timeout(TEST_TIMEOUT).expect("the test permits the next read");
+        self.permits.recv_timeout(TEST_TIMEOUT).expect("the test permits the next read");
         let zxid = Zxid(1_000_000 - self.left);
         Some(Ok(Logged { zxid, record: vec![0; LINK_CHUNK_BYTES] }))
     }
@@ -355,8 +355,8 @@ impl Drop for Disk {
 
 /// A log of `left` transactions, the sender that permits a read, and the receiver that is notified when it is closed.
 fn disk(left: i64) -> (Disk, Sender<()>, Receiver<()>) {
-    let ((word, words), (freed, is_free)) = (channel(), channel());
-    (Disk { words, left, freed }, word, is_free)
+    let ((permit, permits), (freed, is_free)) = (channel(), channel());
+    (Disk { permits, left, freed }, permit, is_free)
 }
 
 /// Commits received on a link.
@@ -376,7 +376,7 @@ fn commits(side: &mut Side, link: LinkId) -> usize {
 #[test]
 fn slow_disk_delays_only_the_learner_that_needs_the_log() {
     let (mut leader, mut learner, [bulk, small], [far_bulk, _]) = linked();
-    let (disk, word, is_free) = disk(3);
+    let (disk, permit, is_free) = disk(3);
     leader.links.send(bulk, Packets::from(&Message::Diff(Zxid(1_000_000))));
     leader.links.send_log_diff(bulk, disk, &mut leader.events);
     let until = Instant::now() + TEST_TIMEOUT;
@@ -388,7 +388,7 @@ fn slow_disk_delays_only_the_learner_that_needs_the_log() {
             pinged += usize::from(leader.link(2).out.is_empty() && leader.link(2).socket.unsent_bytes() == 0);
         }
         assert!(!leader.links.has_more(), "the thread does not spin while it waits for the disk");
-        word.send(()).unwrap();
+        permit.send(()).unwrap();
         while came < read {
             leader.run_iteration();
             learner.run_iteration();
@@ -408,15 +408,15 @@ fn slow_disk_delays_only_the_learner_that_needs_the_log() {
 /// Whether the link waits for it, or the disk does, or many chunks are read ahead.
 #[test]
 fn log_is_closed_when_the_learner_disconnects() {
-    for words in [0, 1, 100] {
+    for permits in [0, 1, 100] {
         let (mut leader, _learner, [bulk, _], _) = linked();
-        let (disk, word, is_free) = disk(100);
-        (0..words).for_each(|_| word.send(()).unwrap());
+        let (disk, permit, is_free) = disk(100);
+        (0..permits).for_each(|_| permit.send(()).unwrap());
         leader.links.send_log_diff(bulk, disk, &mut leader.events);
         leader.run_iteration();
         leader.links.close(bulk);
-        let _ = word.send(()); // the disk replies in the end
-        is_free.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| panic!("it is kept after {words}"));
+        let _ = permit.send(()); // the disk replies in the end
+        is_free.recv_timeout(TEST_TIMEOUT).unwrap_or_else(|_| panic!("it is kept after {permits}"));
     }
 }
 
