@@ -53,7 +53,7 @@ impl GlobalLimits {
         let limits = &config.limits;
         let requests_max = match limits.global_outstanding {
             GLOBAL_OUTSTANDING_DEFAULT => REQUESTS_IN_FLIGHT_MAX,
-            asked => asked as usize,
+            configured => configured as usize,
         };
         let throttle_max = config.request_throttle.max_requests as usize;
         let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);

@@ -225,9 +225,9 @@ impl ConnectionTable {
 
     /// At most `max` connections after `after`, ordered by id.
     pub(crate) fn list_after(&self, after: Option<ConnId>, max: usize) -> Vec<(ConnId, Arc<ConnStats>)> {
-        let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
+        let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
         let inner = self.0.lock();
-        let conns = inner.conns.range((behind, Bound::Unbounded)).take(max);
+        let conns = inner.conns.range((lower, Bound::Unbounded)).take(max);
         conns.map(|(conn, stats)| (*conn, Arc::clone(stats))).collect()
     }
 

@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn store_options_tell_recovery_the_largest_batch() {
         let mut config = Config::default_standalone();
-        for (asked, batch_max) in [(1000, 1000), (5, 5), (0, UNLIMITED)] {
-            config.storage.max_batch_size = asked;
+        for (configured, batch_max) in [(1000, 1000), (5, 5), (0, UNLIMITED)] {
+            config.storage.max_batch_size = configured;
             assert_eq!(store_options(&config).batch_max, batch_max);
         }
     }

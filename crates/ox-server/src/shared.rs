@@ -111,13 +111,13 @@ impl Shared {
     }
 
     /// Whether the throttle admits a handshake.
-    pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
+    pub(crate) fn admit(&self, now: Now, kind: Newcomer) -> bool {
         let has_local = self.config.member.as_ref().is_some_and(|member| member.local_sessions);
-        let newcomer = if has_local && newcomer == Newcomer::New { Newcomer::Local } else { newcomer };
+        let kind = if has_local && kind == Newcomer::New { Newcomer::Local } else { kind };
         let (mut is_admitted, mut deficit) = (true, 0);
         if let Some(throttle) = &self.throttle {
             let mut throttle = throttle.lock();
-            (is_admitted, deficit) = (throttle.admit(now, newcomer, rand::random()), throttle.deficit());
+            (is_admitted, deficit) = (throttle.admit(now, kind, rand::random()), throttle.deficit());
         }
         if is_admitted {
             self.metrics.connection_token_deficit.note(i64::try_from(deficit).unwrap_or(i64::MAX), 1);
@@ -177,17 +177,17 @@ impl Shared {
     }
 }
 
-fn throttle_settings(asked: &ConnectionThrottle) -> ThrottleSettings {
-    let weights = asked.weights.as_ref();
+fn throttle_settings(config: &ConnectionThrottle) -> ThrottleSettings {
+    let weights = config.weights.as_ref();
     let weights = weights.map(|by| Weights { new: by.global, renewed: by.renew, local: by.local });
     ThrottleSettings {
-        tokens: asked.tokens,
-        fill_time_ms: asked.fill_time_ms,
-        fill_count: asked.fill_count,
-        freeze_time_ms: asked.freeze_time_ms,
-        drop_increase: asked.drop_increase,
-        drop_decrease: asked.drop_decrease,
-        decrease_ratio: asked.decrease_ratio,
+        tokens: config.tokens,
+        fill_time_ms: config.fill_time_ms,
+        fill_count: config.fill_count,
+        freeze_time_ms: config.freeze_time_ms,
+        drop_increase: config.drop_increase,
+        drop_decrease: config.drop_decrease,
+        decrease_ratio: config.decrease_ratio,
         weights,
     }
 }

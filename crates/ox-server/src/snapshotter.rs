@@ -64,7 +64,7 @@ impl Snapshotter {
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = EssentialThread { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
-            stand_back();
+            lower_priority();
             let started = Instant::now();
             (write(&shared, &frozen), started.elapsed())
         });
@@ -99,7 +99,7 @@ impl Snapshotter {
 }
 
 /// Lowers the priority below that of threads that serve clients. Child threads inherit it.
-fn stand_back() {
+fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE); // best effort
 }

@@ -35,7 +35,7 @@ pub(crate) fn starting(config: &Config) {
     );
     match &config.four_letter_whitelist {
         FourLetterWhitelist::All => info!("four-letter commands enabled: all"),
-        FourLetterWhitelist::Only(words) => info!("four-letter commands enabled: {words:?}"),
+        FourLetterWhitelist::Only(commands) => info!("four-letter commands enabled: {commands:?}"),
     }
 }
 

@@ -144,27 +144,30 @@ mod tests {
     #[test]
     fn stalled_thread_is_logged_at_doubling_intervals() {
         let mut dog = Watchdog::new(4_000, 0);
-        let (moving, standing) = (dog.watch("a", "a"), dog.watch("b", "b 1"));
-        let mut look = |standing_moves: bool| {
-            moving.beat();
-            if standing_moves {
-                standing.beat();
+        let (running, hanging) = (dog.watch("a", "a"), dog.watch("b", "b 1"));
+        let mut check_once = |hanging_runs: bool| {
+            running.beat();
+            if hanging_runs {
+                hanging.beat();
             }
             dog.check()
         };
-        assert_eq!(look(true), []);
+        assert_eq!(check_once(true), []);
         for checks in 1..=20 {
             let expected = match checks {
                 4 => stalled(4, true),
                 8 | 16 => stalled(checks, false),
                 _ => vec![],
             };
-            assert_eq!(look(false), expected, "{checks}");
+            assert_eq!(check_once(false), expected, "{checks}");
         }
-        assert_eq!(look(true), [Finding::Resumed { label: "b 1".to_owned(), checks: 20 }]);
-        assert!((1..4).all(|_| look(false).is_empty()) && look(true).is_empty(), "a short stall is not reported");
-        assert!((1..4).all(|_| look(false).is_empty()));
-        assert_eq!(look(false), stalled(4, true), "and each long one is counted from its start");
+        assert_eq!(check_once(true), [Finding::Resumed { label: "b 1".to_owned(), checks: 20 }]);
+        assert!(
+            (1..4).all(|_| check_once(false).is_empty()) && check_once(true).is_empty(),
+            "a short stall is not reported"
+        );
+        assert!((1..4).all(|_| check_once(false).is_empty()));
+        assert_eq!(check_once(false), stalled(4, true), "and each long one is counted from its start");
     }
 
     #[test]

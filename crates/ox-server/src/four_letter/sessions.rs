@@ -42,7 +42,7 @@ pub(super) fn dump(mode: ServerMode) -> Listing {
             }
             Part::Ephemerals(after) => {
                 let next = put_ephemerals(shared, after, text);
-                part = next.map_or(Part::Connections, |place| Part::Ephemerals(Some(place)));
+                part = next.map_or(Part::Connections, |cursor| Part::Ephemerals(Some(cursor)));
             }
             Part::Connections => {
                 text.push_str("Connections dump:\n");
@@ -109,14 +109,14 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
 /// Appends a batch of nodes, each session id before its first node; returns the last one, `None` at the end.
 fn put_ephemerals(shared: &Shared, after: Option<EphemeralCursor>, text: &mut String) -> Option<EphemeralCursor> {
     let nodes = shared.state.read().ephemerals_after(after, LISTING_BATCH_MAX);
-    let mut named = after.map(|place| place.session);
-    for (place, path) in &nodes {
-        if named.replace(place.session) != Some(place.session) {
-            writeln!(text, "{}:", place.session).expect("a string takes every write");
+    let mut named = after.map(|cursor| cursor.session);
+    for (cursor, path) in &nodes {
+        if named.replace(cursor.session) != Some(cursor.session) {
+            writeln!(text, "{}:", cursor.session).expect("a string takes every write");
         }
         writeln!(text, "\t{path}").expect("a string takes every write");
     }
-    nodes.last().map(|(place, _)| *place)
+    nodes.last().map(|(cursor, _)| *cursor)
 }
 
 fn put_connections(shared: &Shared, text: &mut String) {

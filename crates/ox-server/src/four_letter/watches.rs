@@ -55,20 +55,20 @@ pub(super) fn wchp(_: ServerMode) -> Listing {
 pub(super) fn wchc(_: ServerMode) -> Listing {
     let mut conn: Option<ConnId> = None;
     // Remaining entries of the current connection, and whether its session id is printed.
-    let (mut places, mut named): (Vec<u32>, bool) = (Vec::new(), false);
+    let (mut entries, mut named): (Vec<u32>, bool) = (Vec::new(), false);
     Box::new(move |shared, text| {
-        if places.is_empty() {
+        if entries.is_empty() {
             let Some((next, found)) = shared.state.read().watches().lock().next_conn(conn) else { return end(text) };
-            (conn, places, named) = (Some(next), found, false);
-            places.sort_unstable_by(|a, b| b.cmp(a));
-            places.dedup();
+            (conn, entries, named) = (Some(next), found, false);
+            entries.sort_unstable_by(|a, b| b.cmp(a));
+            entries.dedup();
         }
         let current = conn.expect("entries belong to a connection");
-        let piece = places.split_off(places.len().saturating_sub(LISTING_BATCH_MAX));
+        let batch = entries.split_off(entries.len().saturating_sub(LISTING_BATCH_MAX));
         let paths: Vec<String> = {
             let state = shared.state.read();
             let watches = state.watches().lock();
-            piece.iter().rev().filter_map(|place| watches.data_path(*place, current)).map(str::to_owned).collect()
+            batch.iter().rev().filter_map(|entry| watches.data_path(*entry, current)).map(str::to_owned).collect()
         };
         let Some(session) = session_of(shared, current).filter(|_| !paths.is_empty()) else {
             return ListingStatus::More;

@@ -260,8 +260,8 @@ impl Connection {
 
     /// Bytes of large requests that have their reply, which are no longer counted afterwards.
     pub(super) fn done_large(&mut self) -> usize {
-        let answered = self.submitted - u64::from(self.core.in_flight());
-        let done = self.large.iter().take_while(|(number, _)| *number <= answered).count();
+        let replied = self.submitted - u64::from(self.core.in_flight());
+        let done = self.large.iter().take_while(|(number, _)| *number <= replied).count();
         self.large.drain(..done).map(|(_, bytes)| bytes).sum()
     }
 

@@ -127,14 +127,14 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
     }
     let is_ours_to_read =
         conn.core.may_take(Room::Plenty) && conn.unsent() <= memory.pause_bytes && conn.stalled.is_none();
-    let came = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
+    let received = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;
         return None;
     }
     let since_ms = *conn.partial_since_ms.get_or_insert(now_ms);
     // Received bytes that are not read yet are not the client's delay.
-    let is_slow = came < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && SLOW_MS <= now_ms - since_ms;
+    let is_slow = received < FRAME_BYTES_PER_SECOND_MIN && !conn.readable && SLOW_MS <= now_ms - since_ms;
     if memory.frames_wait && conn.reserved != 0 && is_slow {
         return Some(CloseReason::SlowRequest);
     }

@@ -36,12 +36,12 @@ impl InFlight {
     }
 
     /// Removes `count` requests from the front, run by run.
-    pub(super) fn pop(&mut self, mut count: u32, mut answered: impl FnMut(Run)) {
+    pub(super) fn pop(&mut self, mut count: u32, mut replied: impl FnMut(Run)) {
         while let Some(run) = self.0.front_mut().filter(|_| 0 < count) {
             let taken = run.count.min(count);
             count -= taken;
             run.count -= taken;
-            answered(Run { count: taken, ..*run });
+            replied(Run { count: taken, ..*run });
             if run.count == 0 {
                 self.0.pop_front();
             }
@@ -62,14 +62,14 @@ mod tests {
         for (since_ms, op, xid) in [(1, 5, 1), (1, 5, 2), (1, 4, 3), (2, 4, 4)] {
             in_flight.push(since_ms, op, xid);
         }
-        let mut answered = |count| {
+        let mut replied = |count| {
             let mut runs = Vec::new();
             in_flight.pop(count, |run| runs.push((run.since_ms, run.op, run.count)));
             runs
         };
-        assert_eq!(answered(1), [(1, 5, 1)]);
-        assert_eq!(answered(2), [(1, 5, 1), (1, 4, 1)]);
-        assert_eq!(answered(9), [(2, 4, 1)]);
+        assert_eq!(replied(1), [(1, 5, 1)]);
+        assert_eq!(replied(2), [(1, 5, 1), (1, 4, 1)]);
+        assert_eq!(replied(9), [(2, 4, 1)]);
         assert_eq!(in_flight.next_op(), None);
     }
 }

@@ -185,7 +185,7 @@ impl IoThread {
     }
 
     fn on_events(&mut self, events: &Events, now_ms: i64) {
-        let mut accepting = self.accept_retry_ms.is_some_and(|again_ms| again_ms <= now_ms);
+        let mut accepting = self.accept_retry_ms.is_some_and(|retry_ms| retry_ms <= now_ms);
         for event in events {
             match event.token() {
                 WAKER => (),
@@ -428,18 +428,18 @@ impl IoThread {
                 conn.wants_more = false;
                 self.commands.continue_listing(conn.core.id());
             }
-            let is_answered = conn.closing && conn.unsent() == 0;
+            let is_replied = conn.closing && conn.unsent() == 0;
             // A connection that waits for memory is not read, so this is the only place that notices its end.
             if conn.is_broken && conn.stalled.is_some() {
                 self.stats.on_dropped();
                 log_disconnect(conn, &mut self.disconnect_log, now);
                 conn.ended = true;
             }
-            if is_dead || (conn.ended && (is_answered || !conn.is_command)) {
+            if is_dead || (conn.ended && (is_replied || !conn.is_command)) {
                 self.close(slot);
                 continue;
             }
-            if is_answered {
+            if is_replied {
                 self.linger(slot, now);
                 continue;
             }

@@ -195,10 +195,10 @@ impl IterationStats {
 
     fn note_frames(&mut self, bytes: &[u8]) -> Frames {
         let (mut rest, mut found) = (bytes, Frames::default());
-        while let Some((length, behind)) = rest.split_first_chunk::<PREFIX_BYTES>() {
+        while let Some((length, after)) = rest.split_first_chunk::<PREFIX_BYTES>() {
             let length = u32::from_be_bytes(*length) as usize;
-            let Some((frame, behind)) = behind.split_at_checked(length) else { break };
-            rest = behind;
+            let Some((frame, after)) = after.split_at_checked(length) else { break };
+            rest = after;
             found.count += 1;
             self.last_size = i64::try_from(length).unwrap_or(i64::MAX);
             self.sizes.record(self.last_size);

@@ -194,7 +194,7 @@ impl IoThread {
             if requests.is_multiple_of(BATCH) {
                 state.prefetch(paths(rest));
             }
-            let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
+            let (payload, after) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Served::Done,
                 Err(reason) => {
@@ -216,7 +216,7 @@ impl IoThread {
                     conn.output.truncate(before);
                 }
             }
-            *rest = behind;
+            *rest = after;
             self.stats.on_frame(conn, payload, before, in_flight, now);
             requests += 1;
             budget.requests -= 1;
@@ -292,8 +292,8 @@ fn next_frame<'a>(
 /// The paths of the requests in complete frames, for the prefetch.
 fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let frames = std::iter::from_fn(move || {
-        let (payload, behind) = split_frame(bytes, usize::MAX).ok()??;
-        bytes = behind;
+        let (payload, after) = split_frame(bytes, usize::MAX).ok()??;
+        bytes = after;
         Some(payload)
     });
     frames.filter_map(|payload| request_path(payload.get(REQUEST_HEAD_BYTES..)?))
@@ -307,7 +307,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<
         return Verdict::Close;
     }
     let in_flight = conn.core.in_flight();
-    let admit = |newcomer| context.shared.admit(context.now, newcomer);
+    let admit = |kind| context.shared.admit(context.now, kind);
     let verdict = conn.core.on_frame(
         payload,
         &mut Service {

@@ -169,9 +169,9 @@ fn bucket(value: u64) -> usize {
 }
 
 /// The largest value of a bucket.
-fn top(place: usize) -> i64 {
-    let doubling = (place / HALF).saturating_sub(1);
-    let within = place - doubling * HALF;
+fn top(index: usize) -> i64 {
+    let doubling = (index / HALF).saturating_sub(1);
+    let within = index - doubling * HALF;
     i64::try_from(((within + 1) << doubling) - 1).unwrap_or(i64::MAX)
 }
 
@@ -191,11 +191,11 @@ fn percentile(counts: &[u64], quantile: f64, max: i64) -> i64 {
     let rank = (position as u64).clamp(1, total);
     let value_at = |rank: u64| {
         let mut seen = 0;
-        let place = counts.iter().position(|count| {
+        let index = counts.iter().position(|count| {
             seen += count;
             rank <= seen
         });
-        top(place.unwrap_or(BUCKETS - 1)).min(max) as f64
+        top(index.unwrap_or(BUCKETS - 1)).min(max) as f64
     };
     let (lower, upper) = (value_at(rank), value_at((rank + 1).min(total)));
     let fraction = if (rank as f64) < position { position.fract() } else { 0.0 };
@@ -268,10 +268,10 @@ mod tests {
     fn buckets_are_ordered_and_narrow() {
         let mut last = 0;
         for value in (0..5000).chain((5000..20_000_000).step_by(7919)) {
-            let place = bucket(value);
-            assert!(last <= place, "{value}");
-            last = place;
-            let top = top(place).unsigned_abs();
+            let index = bucket(value);
+            assert!(last <= index, "{value}");
+            last = index;
+            let top = top(index).unsigned_abs();
             assert!(value <= top && top - value <= value / 32, "{value} is shown as {top}");
         }
         assert_eq!(bucket(u64::MAX), BUCKETS - 1);

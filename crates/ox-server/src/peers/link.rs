@@ -400,9 +400,9 @@ impl Links {
         for _ in 0..self.run_queue.len() {
             let Some(token) = self.run_queue.pop_front_if(|_| 0 < left) else { return };
             self.is_queued.remove(&token);
-            let (came, is_all_read) = self.read(token, events);
-            let (went, is_all_sent) = self.flush(token, events);
-            left = left.saturating_sub(came + went);
+            let (received_bytes, is_all_read) = self.read(token, events);
+            let (sent_bytes, is_all_sent) = self.flush(token, events);
+            left = left.saturating_sub(received_bytes + sent_bytes);
             if !(is_all_read && is_all_sent) {
                 self.schedule(token);
             }
@@ -441,9 +441,9 @@ impl Links {
         }
         let before = link.input.len();
         let read = link.socket.read(&mut link.input, before + LINK_CHUNK_BYTES, &mut self.buffer);
-        let came = link.input.len() - before;
-        link.received.is_new |= 0 < came;
-        if 0 < came {
+        let received_bytes = link.input.len() - before;
+        link.received.is_new |= 0 < received_bytes;
+        if 0 < received_bytes {
             link.last_received = Instant::now();
         }
         let is_unknown = link.is_unknown;
@@ -453,13 +453,13 @@ impl Links {
                 if is_unknown {
                     self.bound_unknown(events);
                 }
-                return (came, is_all);
+                return (received_bytes, is_all);
             }
             (Err(error), Ok(())) => tracing::debug!(link = link.id.0, %error, "link closed"),
             (_, Err(error)) => tracing::warn!(link = link.id.0, error, "malformed quorum packet"),
         }
         self.fail(token, events);
-        (came, true)
+        (received_bytes, true)
     }
 
     /// Sends a chunk. Returns the number of bytes, and whether nothing more can be sent now.
@@ -468,8 +468,8 @@ impl Links {
         let socket = &mut link.socket;
         // Bytes that the kernel accepts immediately are no sign of life: it accepts them for a dead peer, too.
         let mut had_to_wait = socket.unsent_bytes() != 0;
-        let mut went = 0;
-        while went < LINK_CHUNK_BYTES {
+        let mut sent_bytes = 0;
+        while sent_bytes < LINK_CHUNK_BYTES {
             while socket.unsent_bytes() < LINK_CHUNK_BYTES
                 && let Some(Out::Packets(packets, batch)) = link.out.pop_front_if(|out| matches!(out, Out::Packets(..)))
             {
@@ -482,7 +482,7 @@ impl Links {
             }
             if socket.unsent_bytes() == 0 {
                 let chunk = match link.out.front_mut() {
-                    None | Some(Out::Packets(..)) => return (went, true),
+                    None | Some(Out::Packets(..)) => return (sent_bytes, true),
                     Some(Out::Snapshot(sender)) => sender.next().unwrap_or_default().into(),
                     Some(Out::LogDiff(log_diff)) => log_diff.next(),
                 };
@@ -494,25 +494,25 @@ impl Links {
                     }
                     Chunk::NotYet => {
                         self.awaiting_disk.insert(token);
-                        return (went, true);
+                        return (sent_bytes, true);
                     }
                     Chunk::Failed => {
                         self.fail(token, events);
-                        return (went, true);
+                        return (sent_bytes, true);
                     }
                 }
             }
             let Ok(sent) = socket.flush(LINK_CHUNK_BYTES) else {
                 self.fail(token, events);
-                return (went, true);
+                return (sent_bytes, true);
             };
-            went += sent;
+            sent_bytes += sent;
             link.sent.is_new |= had_to_wait && 0 < sent;
             if socket.unsent_bytes() != 0 && sent < LINK_CHUNK_BYTES {
-                return (went, true); // until the remote end reads
+                return (sent_bytes, true); // until the remote end reads
             }
         }
-        (went, false)
+        (sent_bytes, false)
     }
 
     fn fail(&mut self, token: Token, events: &mut Vec<PeerEvent>) {

@@ -54,9 +54,9 @@ impl ObserverTargets {
         let (server, addresses) =
             self.masters.get(self.next % self.masters.len().max(1)).filter(|_| self.is_observer)?;
         let (server, addresses) = (*server, addresses.clone());
-        let is_again = 0 < self.next && self.next.is_multiple_of(self.masters.len());
+        let is_new_round = 0 < self.next && self.next.is_multiple_of(self.masters.len());
         self.next += 1;
-        Some(LinkTarget { server, addresses, pause: if is_again { self.pause() } else { Duration::ZERO } })
+        Some(LinkTarget { server, addresses, pause: if is_new_round { self.pause() } else { Duration::ZERO } })
     }
 
     fn pause(&self) -> Duration {

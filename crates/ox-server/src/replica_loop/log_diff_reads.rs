@@ -21,7 +21,7 @@ impl<History> LogDiffReads<History> {
     /// Stores the result of a search. It is dropped if the link was closed meanwhile.
     pub(super) fn end(&mut self, link: LinkId, found: Option<History>) {
         match self.0.get_mut(&link) {
-            Some(place) if found.is_some() => *place = found,
+            Some(slot) if found.is_some() => *slot = found,
             Some(_) => drop(self.0.remove(&link)),
             None => (),
         }
@@ -69,17 +69,17 @@ mod tests {
     #[test]
     fn closed_link_leaves_no_result() {
         let mut log_diff_reads = LogDiffReads::default();
-        for goes_first in [true, false] {
+        for closes_first in [true, false] {
             log_diff_reads.begin(LINK);
             let (history, is_kept) = found();
-            if goes_first {
+            if closes_first {
                 log_diff_reads.forget(LINK);
             }
             log_diff_reads.end(LINK, history);
-            if !goes_first {
+            if !closes_first {
                 log_diff_reads.forget(LINK);
             }
-            assert!(is_kept.upgrade().is_none() && log_diff_reads.0.is_empty(), "closed first: {goes_first}");
+            assert!(is_kept.upgrade().is_none() && log_diff_reads.0.is_empty(), "closed first: {closes_first}");
         }
     }
 }

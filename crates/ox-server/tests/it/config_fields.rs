@@ -34,8 +34,8 @@ fn every_field_of_the_configuration_is_read() {
     for field in fields {
         let read = format!(".{field}");
         let is_read = text.match_indices(&read).any(|(at, _)| {
-            let behind = text[at + read.len()..].chars().next();
-            behind.is_some_and(|letter| !letter.is_ascii_alphanumeric() && letter != '_')
+            let after = text[at + read.len()..].chars().next();
+            after.is_some_and(|letter| !letter.is_ascii_alphanumeric() && letter != '_')
         });
         assert!(is_read, "no code reads {field}");
     }

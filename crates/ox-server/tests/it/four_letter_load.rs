@@ -55,11 +55,11 @@ fn k152_slow_reader_of_a_listing_delays_no_other_client() {
         WATCHES * (201 + 2 + client.session().to_string().len() + 1) - WATCHES + 1
     );
     for (stream, command) in &mut slow {
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let paths = answer.lines().filter(|line| line.trim_start().len() == 200).count();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).unwrap();
+        let paths = reply.lines().filter(|line| line.trim_start().len() == 200).count();
         assert_eq!(paths, WATCHES, "{command}");
-        assert!(answer.ends_with("\n\n"), "{command}");
+        assert!(reply.ends_with("\n\n"), "{command}");
     }
 }
 
@@ -86,7 +86,7 @@ fn repeated_listings_do_not_delay_requests() {
     writer.create("/n", b"");
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let asked = scope.spawn(|| {
+        let listings = scope.spawn(|| {
             let mut rounds = 0;
             while !done.load(Ordering::Relaxed) || rounds == 0 {
                 for command in ["wchs", "wchp", "wchc", "cons", "stat", "dump", "mntr", "crst", "srst"] {
@@ -102,7 +102,7 @@ fn repeated_listings_do_not_delay_requests() {
             assert_eq!(watcher.event().kind, 3);
         }
         done.store(true, Ordering::Relaxed);
-        assert!(0 < asked.join().unwrap());
+        assert!(0 < listings.join().unwrap());
     });
 }
 

@@ -33,7 +33,7 @@ fn k108_old_client_gets_a_reply_without_the_last_byte() {
 #[test]
 fn timeout_is_clamped_to_the_bounds() {
     let server = ServerFixture::with("maxSessionTimeout=40000\n");
-    for (asked, granted) in [
+    for (requested, granted) in [
         (-5, 4000),
         (0, 4000),
         (3999, 4000),
@@ -43,7 +43,7 @@ fn timeout_is_clamped_to_the_bounds() {
         (i32::MAX, 40_000),
         (i32::MIN, 4000),
     ] {
-        assert_eq!(handshake(&server, &Hello::new(asked)).unwrap().timeout_ms, granted, "requested {asked}");
+        assert_eq!(handshake(&server, &Hello::new(requested)).unwrap().timeout_ms, granted, "requested {requested}");
     }
 }
 
@@ -117,9 +117,9 @@ fn k119_session_is_resumed_or_refused_but_never_replaced() {
     let first = server.client();
     let refused = |hello: &Hello| {
         let mut raw = server.connect();
-        let answer = raw.handshake(hello).unwrap();
+        let reply = raw.handshake(hello).unwrap();
         raw.expect_closed();
-        assert_eq!(answer, ConnectResponse::refused(Some(false)));
+        assert_eq!(reply, ConnectResponse::refused(Some(false)));
     };
     refused(&Hello { session: SessionId(77), password: Some(session_password(SessionId(77)).into()), ..hello(&first) });
     refused(&Hello { password: Some(vec![0; 16]), ..hello(&first) });

@@ -14,13 +14,13 @@ use std::time::{Duration, Instant};
 fn flooding_clients_do_not_starve_a_quiet_one() {
     let server = ServerFixture::start();
     let address = server.address();
-    let (stop, answered) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, replies) = (AtomicBool::new(false), AtomicUsize::new(0));
     // Requests with long bodies and short replies: they are served quickly, and there is always more to read.
     let path = format!("/{}", "x".repeat(60_000));
     let packet = (0..16).fold(Packet::default(), |packet, xid| packet.read(xid, OpCode::Exists, &path, false));
     thread::scope(|scope| {
         for _ in 0..24 {
-            let (stop, answered, packet) = (&stop, &answered, &packet);
+            let (stop, replies, packet) = (&stop, &replies, &packet);
             scope.spawn(move || {
                 let mut client = Client::open(address, TIMEOUT_MS);
                 let mut writer = client.raw.writer();
@@ -32,17 +32,17 @@ fn flooding_clients_do_not_starve_a_quiet_one() {
                         client_done(writer);
                     });
                     while client.try_reply().is_some() {
-                        answered.fetch_add(1, Ordering::Relaxed);
+                        replies.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             });
         }
         let mut quiet = Client::open(address, TIMEOUT_MS);
-        let before = answered.load(Ordering::Relaxed);
+        let before = replies.load(Ordering::Relaxed);
         for _ in 0..30 {
             assert_eq!(quiet.exists("/").err, 0);
         }
-        let others = answered.load(Ordering::Relaxed) - before;
+        let others = replies.load(Ordering::Relaxed) - before;
         stop.store(true, Ordering::Relaxed);
         assert!(others < 30 * 24 * 30, "24 flooding clients got {others} replies while the quiet one got 30");
     });
@@ -99,17 +99,17 @@ fn k117_many_expiring_sessions_delay_no_heartbeat() {
         })
         .collect();
     // They become silent together; the steady client is served while they expire.
-    let (begun, mut heard) = (Instant::now(), 0);
+    let (begun, mut heartbeats) = (Instant::now(), 0);
     loop {
         assert_eq!(steady.ping().err, 0);
         match steady.children("/").len() - 1 {
             0 => break,
-            left if left < SESSIONS * 10 => heard += 1,
+            left if left < SESSIONS * 10 => heartbeats += 1,
             _ => (),
         }
         assert!(begun.elapsed() < Duration::from_secs(40));
     }
-    assert!(0 < heard, "no heartbeat was served while they expired");
+    assert!(0 < heartbeats, "no heartbeat was served while they expired");
     drop(doomed);
 }
 

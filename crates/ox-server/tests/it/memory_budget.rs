@@ -21,7 +21,7 @@ fn used(server: &ServerFixture) -> usize {
 /// Runs `flood` while a well-behaved client reads and writes small nodes, and checks the memory in use.
 fn check_flood(server: &ServerFixture, flood: impl FnOnce() -> Vec<Client>) {
     assert_eq!(server.metric("client_memory_limit_bytes"), BUDGET.to_string());
-    let (ends, peak, asked) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
+    let (ends, peak, requests) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !ends.load(Ordering::Relaxed) {
@@ -34,13 +34,13 @@ fn check_flood(server: &ServerFixture, flood: impl FnOnce() -> Vec<Client>) {
                 assert_eq!(client.set("/small", b"x").err, 0);
                 assert_eq!(client.get("/small").data().unwrap(), b"x");
                 assert_eq!(client.ping().err, 0);
-                asked.fetch_add(1, Ordering::Relaxed);
+                requests.fetch_add(1, Ordering::Relaxed);
             }
         });
         let hostile = flood();
         // The other client is served while the flood lasts.
-        let (before, begun) = (asked.load(Ordering::Relaxed), Instant::now());
-        while asked.load(Ordering::Relaxed) < before + 20 {
+        let (before, begun) = (requests.load(Ordering::Relaxed), Instant::now());
+        while requests.load(Ordering::Relaxed) < before + 20 {
             assert!(begun.elapsed() < Duration::from_secs(50), "the well-behaved client is not served");
             std::thread::yield_now();
         }
@@ -165,7 +165,7 @@ fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
     let mut waiting = Client::try_open(server.address(), &Hello::new(400)).expect("a session");
     assert_eq!(waiting.hello.timeout_ms, 400);
     std::thread::scope(|scope| {
-        let answered = scope.spawn(|| waiting.set("/large", &vec![3; LARGE]).err);
+        let writer = scope.spawn(|| waiting.set("/large", &vec![3; LARGE]).err);
         let mut at = LARGE / 5;
         while at < frame.len() {
             std::thread::sleep(Duration::from_millis(200));
@@ -174,7 +174,7 @@ fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
             at = end;
         }
         holders.iter_mut().for_each(|holder| assert_eq!(holder.reply().err, 0));
-        assert_eq!(answered.join().unwrap(), 0);
+        assert_eq!(writer.join().unwrap(), 0);
     });
     let mut closed = [0; 1];
     waiting.raw.writer().set_nonblocking(true).unwrap();

@@ -43,7 +43,7 @@ enum Expected {
 fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, Vec<(i32, Expected)>) {
     let (mut packet, mut expected, mut value) = (Packet::default(), Vec::new(), Vec::new());
     for xid in 1..=count {
-        let (next, answer) = match below(random, 12) {
+        let (next, reply) = match below(random, 12) {
             0..=2 => {
                 value = format!("{}-{xid}", random.next_u32()).into_bytes();
                 (packet.set(xid, path, &value), Expected::Ok)
@@ -57,17 +57,17 @@ fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, V
             _ => (packet.raw(xid, OpCode::Sasl.code(), &[0, 0, 0, 0]), Expected::Auth),
         };
         packet = next;
-        expected.push((xid, answer));
+        expected.push((xid, reply));
     }
     (packet.0, expected)
 }
 
 fn check_replies(client: &mut Client, expected: &[(i32, Expected)]) {
     let mut last_zxid = 0;
-    for (xid, answer) in expected {
+    for (xid, expected) in expected {
         let reply = client.reply();
         assert_eq!(reply.xid, *xid, "replies arrive in the order of the requests");
-        match answer {
+        match expected {
             Expected::Ok => assert_eq!(reply.err, 0),
             Expected::Err(err) => assert_eq!(reply.err, *err),
             Expected::Data(data) => assert_eq!(reply.data().unwrap(), *data),
@@ -102,9 +102,9 @@ fn k138_replies_arrive_in_order_for_any_mix_of_requests() {
                         scope.spawn(move || {
                             while !rest.is_empty() {
                                 let length = 1 + below(&mut pieces, piece_max);
-                                let (piece, behind) = rest.split_at(length.min(rest.len()));
+                                let (piece, after) = rest.split_at(length.min(rest.len()));
                                 writer.write_all(piece).unwrap();
-                                rest = behind;
+                                rest = after;
                             }
                         });
                         check_replies(&mut client, &expected);

@@ -55,11 +55,11 @@ fn k146_replies_that_follow_a_write_are_bounded() {
         client.ping();
     }
     client.send(&reads(500));
-    let mut heard = 0;
+    let mut received = 0;
     while client.try_reply().is_some() {
-        heard += 1;
+        received += 1;
     }
-    assert!(heard < 500, "all of it was kept in memory");
+    assert!(received < 500, "all of it was kept in memory");
     // It is served again when it reconnects.
     let mut again = server.resume(&client).expect("the session is alive");
     again.send(&reads(500));
@@ -95,11 +95,11 @@ fn k134_client_that_does_not_read_its_events_is_closed_and_loses_none_silently()
         created += 20;
     }
     for client in &mut deaf {
-        let mut heard = 0;
+        let mut received = 0;
         while client.receive().is_some() {
-            heard += 1;
+            received += 1;
         }
-        assert!(heard < created, "it was closed");
+        assert!(received < created, "it was closed");
         assert!(server.resume(client).is_some(), "its session is alive");
     }
     assert_eq!(writer.ping().err, 0);
@@ -121,8 +121,8 @@ fn burst_of_events_waits_for_the_client() {
     }
     assert_eq!(owner.ask(|packet, xid| packet.close(xid)).err, 0);
     for client in [&mut reader, &mut slow] {
-        for heard in 0..2 * COUNT {
-            assert!(client.receive().is_some(), "{heard} events");
+        for received in 0..2 * COUNT {
+            assert!(client.receive().is_some(), "{received} events");
         }
     }
 }

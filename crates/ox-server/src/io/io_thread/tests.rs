@@ -151,7 +151,7 @@ fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
 }
 
 /// Gives a connection `bytes` of unsent output, of which the socket takes few.
-fn owe(driver: &mut Driver, slot: usize, bytes: usize) {
+fn add_unsent(driver: &mut Driver, slot: usize, bytes: usize) {
     let conn = driver.io.conns[slot].as_mut().unwrap();
     socket2::SockRef::from(&conn.stream).set_send_buffer_size(4096).unwrap();
     conn.output = vec![0; bytes];
@@ -258,7 +258,7 @@ fn connection_with_unsent_replies_continues_when_pressure_falls() {
     socket2::SockRef::from(&client).set_recv_buffer_size(4096).unwrap();
     let half_share = driver.io.shared.global_limits.budget().unsent / 2;
     driver.io.shared.global_limits.on_posted(half_share);
-    owe(&mut driver, slot, 900_000);
+    add_unsent(&mut driver, slot, 900_000);
     driver.send(&mut client, &set(1));
     driver.pass_until("the request has arrived", |driver| driver.conn(slot).readable);
     driver.pass(0);

@@ -188,10 +188,10 @@ fn unacknowledged_data_closes_a_connection() {
     let mut elections = Elections { keep_alive: true, ..elections(3, &[]) };
     let timeout = elections.unacked_max;
     let poll = mio::Poll::new().unwrap();
-    let ((_far, came), (_other_far, called)) = (pair(), pair());
-    let sockets = [&called, &came].map(|stream| SockRef::from(stream).try_clone().unwrap());
-    elections.insert(came, Token(1), ServerId(9), None, Vec::new());
-    elections.on_dialed(ServerId(1), Some(called), Token(2), poll.registry(), &mut Vec::new());
+    let ((_far, accepted), (_other_far, dialled)) = (pair(), pair());
+    let sockets = [&dialled, &accepted].map(|stream| SockRef::from(stream).try_clone().unwrap());
+    elections.insert(accepted, Token(1), ServerId(9), None, Vec::new());
+    elections.on_dialed(ServerId(1), Some(dialled), Token(2), poll.registry(), &mut Vec::new());
     for socket in &sockets {
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(timeout));
         assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());

@@ -53,9 +53,9 @@ impl Queue {
         self.queued -= count;
         let Some((size, time)) = self.learner_metrics.as_ref().filter(|_| 0 < count) else { return };
         // The first packet leaves all others behind in the queue, the last one only those of later batches.
-        let [count_signed, behind] = [count, self.queued].map(u64::cast_signed);
-        let sum = count_signed * behind + count_signed * (count_signed - 1) / 2;
-        size.merge(&MetricSummary { count, sum, min: behind, max: behind + count_signed - 1 });
+        let [count_signed, left] = [count, self.queued].map(u64::cast_signed);
+        let sum = count_signed * left + count_signed * (count_signed - 1) / 2;
+        size.merge(&MetricSummary { count, sum, min: left, max: left + count_signed - 1 });
         if let Some(since) = since {
             time.note(i64::try_from(since.elapsed().as_millis()).unwrap_or(i64::MAX), 1);
         }

@@ -73,23 +73,23 @@ fn linked() -> (Side, Side, [LinkId; 2], [LinkId; 2]) {
 fn k093_snapshot_is_sent_in_chunks_and_delays_no_other_link() {
     let (mut leader, mut learner, [bulk, small], [far_bulk, far_small]) = linked();
     leader.links.send_snapshot(bulk, state(200).freeze());
-    let (mut turns, mut reports, mut at) = ([0, 0], 0, Instant::now());
+    let (mut iterations, mut reports, mut at) = ([0, 0], 0, Instant::now());
     let until = Instant::now() + TEST_TIMEOUT;
     while learner.links.snapshots.is_empty() {
-        assert!(Instant::now() < until, "{turns:?}");
+        assert!(Instant::now() < until, "{iterations:?}");
         leader.links.send(small, Packets::from(&Message::Ping(Zxid(1))));
         leader.run_iteration();
         assert_eq!(leader.link(2).out.len() + leader.link(2).socket.unsent_bytes(), 0, "the other link is served");
         learner.run_iteration();
-        turns = [turns[0] + usize::from(!leader.link(1).out.is_empty()), turns[1] + 1];
+        iterations = [iterations[0] + usize::from(!leader.link(1).out.is_empty()), iterations[1] + 1];
         at += PROGRESS;
         learner.links.on_time(at, &mut learner.events);
         leader.links.on_time(at, &mut leader.events);
-        let came = |event: &PeerEvent| matches!(event, PeerEvent::Progress(link, Moved::Came) if *link == far_bulk);
-        reports += learner.events.drain(..).filter(came).count();
+        let received = |event: &PeerEvent| matches!(event, PeerEvent::Progress(link, Moved::Came) if *link == far_bulk);
+        reports += learner.events.drain(..).filter(received).count();
     }
     // Twenty megabytes in total.
-    assert!(turns.iter().all(|turns| 20_000_000 / (2 * LINK_CHUNK_BYTES) < *turns), "{turns:?}");
+    assert!(iterations.iter().all(|iterations| 20_000_000 / (2 * LINK_CHUNK_BYTES) < *iterations), "{iterations:?}");
     assert!(10 < reports, "{reports}");
     let state = learner.links.take_snapshots().pop().unwrap().finish().unwrap();
     assert_eq!((state.last_zxid(), far_small == far_bulk), (Zxid(200), false));
@@ -99,7 +99,7 @@ fn k093_snapshot_is_sent_in_chunks_and_delays_no_other_link() {
 #[test]
 fn only_bytes_that_had_to_wait_are_a_sign_of_life() {
     let (mut leader, mut learner, [link, _], _) = linked();
-    let went = |leader: &mut Side, at| {
+    let has_sent = |leader: &mut Side, at| {
         leader.links.on_time(at, &mut leader.events);
         leader.events.drain(..).any(|event| matches!(event, PeerEvent::Progress(_, Moved::Went)))
     };
@@ -108,7 +108,7 @@ fn only_bytes_that_had_to_wait_are_a_sign_of_life() {
         leader.links.send(link, Packets::from(&Message::Ping(Zxid(1))));
         leader.run_iteration();
         at += PROGRESS;
-        assert!(!went(&mut leader, at), "the learner has not read it");
+        assert!(!has_sent(&mut leader, at), "the learner has not read it");
     }
     let mut pings = Packets::default();
     (0..1_000_000).for_each(|_| pings.put(&Message::Ping(Zxid(1))));
@@ -119,10 +119,10 @@ fn only_bytes_that_had_to_wait_are_a_sign_of_life() {
         assert!(Instant::now() < until);
     }
     at += PROGRESS;
-    went(&mut leader, at);
+    has_sent(&mut leader, at);
     at += PROGRESS;
-    assert!(!went(&mut leader, at), "nothing is sent");
-    while !went(&mut leader, at) {
+    assert!(!has_sent(&mut leader, at), "nothing is sent");
+    while !has_sent(&mut leader, at) {
         learner.run_iteration();
         learner.links.consumed(LinkId(1), usize::MAX);
         leader.run_iteration();
@@ -380,7 +380,7 @@ fn slow_disk_delays_only_the_learner_that_needs_the_log() {
     leader.links.send(bulk, Packets::from(&Message::Diff(Zxid(1_000_000))));
     leader.links.send_log_diff(bulk, disk, &mut leader.events);
     let until = Instant::now() + TEST_TIMEOUT;
-    let (mut pinged, mut came) = (0, 0);
+    let (mut pinged, mut received) = (0, 0);
     for read in 1..=3 {
         for _ in 0..10 {
             leader.links.send(small, Packets::from(&Message::Ping(Zxid(1))));
@@ -389,12 +389,12 @@ fn slow_disk_delays_only_the_learner_that_needs_the_log() {
         }
         assert!(!leader.links.has_more(), "the thread does not spin while it waits for the disk");
         permit.send(()).unwrap();
-        while came < read {
+        while received < read {
             leader.run_iteration();
             learner.run_iteration();
-            came += commits(&mut learner, far_bulk);
+            received += commits(&mut learner, far_bulk);
             learner.links.consumed(far_bulk, usize::MAX);
-            assert!(Instant::now() < until, "{came} of {read}");
+            assert!(Instant::now() < until, "{received} of {read}");
         }
     }
     assert_eq!(pinged, 30, "the other link is served");
