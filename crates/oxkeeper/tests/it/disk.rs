@@ -96,7 +96,7 @@ fn k153_a_full_disk_refuses_writes_until_there_is_space() {
     // The server counts with care between two looks: what it refused might just fit after the next one.
     let others = disk.path().join("others");
     std::fs::write(&others, vec![1; 2 << 20]).unwrap();
-    running.process.wait_for("the disk is nearly full");
+    running.process.wait_for("disk space is low");
     // Reads, pings, deletes, and new sessions go on.
     assert_eq!(client.ping().err, 0);
     assert_eq!(client.get("/big0").err, 0);
@@ -135,7 +135,7 @@ fn k153_with_nothing_left_deletes_go_on() {
         assert_eq!(client.create(&format!("/n{number}"), &[1; 100]).err, 0);
     }
     let filler = disk.fill_up();
-    running.process.wait_for("the disk is nearly full");
+    running.process.wait_for("disk space is low");
     assert_eq!(client.create("/more", b"").err, -127);
     let mut other = running.client(); // who wants to delete needs a session
     for number in 0..2000 {
@@ -265,7 +265,7 @@ fn a_directory_that_is_gone_ends_the_server() {
         std::fs::remove_dir_all(&gone).unwrap();
         let ended = running.process.end();
         assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        assert!(ended.said.contains("a data directory is gone"), "{}", ended.said);
+        assert!(ended.said.contains("a data directory was removed"), "{}", ended.said);
         let _ = std::fs::remove_dir_all(logs.path().join("version-2"));
         let _ = std::fs::remove_dir_all(directory.path().join("data"));
     }

@@ -57,7 +57,7 @@ fn p63_a_leader_whose_disk_is_full_hands_over() {
     let first = ensemble.leader_but(&[]);
     write(&mut ensemble.client(), 0);
     let filler = disks[first].fill_up();
-    ensemble.processes[first].as_mut().unwrap().wait_for("the own disk is nearly full, and others can lead");
+    ensemble.processes[first].as_mut().unwrap().wait_for("disk space is low, and another voter can lead");
     let second = ensemble.leader_but(&[first]);
     wait_until_serving(&ensemble, first);
     assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));

@@ -6,7 +6,7 @@
 //! start it again. A server that is alone has no others that go on meanwhile, and ends for good.
 
 use ox_config::Config;
-use ox_server::{Stopper, has_room};
+use ox_server::{Stopper, has_disk_space};
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -98,11 +98,11 @@ impl Wait {
             }
         }
         // With space, what was tried needs more than there is, or others come and go.
-        let is_odd = has_room(config) && self.since.elapsed() < LONGEST;
+        let is_odd = has_disk_space(config) && self.since.elapsed() < LONGEST;
         self.pause = if is_odd { (self.pause * 2).clamp(SHORTEST, LONGEST) } else { SHORTEST };
         let until = Instant::now() + LONGEST;
         let mut is_stopped = stop.nap(self.pause);
-        while !is_stopped && !has_room(config) && Instant::now() < until {
+        while !is_stopped && !has_disk_space(config) && Instant::now() < until {
             is_stopped = stop.nap(LOOK);
         }
         if !is_stopped {
