@@ -1,7 +1,7 @@
 //! What every step of a machine gets.
 
 use crate::effect::Effects;
-use crate::history::History;
+use crate::recent_log::History;
 
 /// The time, the history, and where effects go.
 pub struct Context<'a> {

@@ -10,16 +10,16 @@
 //! A server that is not looking answers those who are, so that they find the leader it has. Rounds number elections;
 //! they are forgotten when a process ends, so the higher round always wins, whoever starts it.
 
+mod connections;
 mod left_out;
-mod link;
 
+pub use connections::Link;
 pub(crate) use left_out::Absence;
-pub use link::Link;
 
 use crate::quorum::Quorums;
 use crate::vote::{Notification, Vote};
+use connections::Links;
 use left_out::LeftOut;
-use link::Links;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::quorum::notification::PeerState;

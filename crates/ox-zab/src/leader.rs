@@ -7,28 +7,28 @@
 //! Nothing is told that the disk does not know: the epoch is durable before it is announced, the history before it is
 //! counted. Who is ahead of this leader is turned away; who has promised more makes it step down in the end.
 
-mod link;
+mod learner_handler;
+mod pending_syncs;
 mod reconfig;
-mod syncs;
 
 use crate::broadcast::Broadcast;
-use crate::configs::Configs;
+use crate::config_pair::Configs;
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason, Search};
 use crate::epoch::{Epoch, Epochs};
-use crate::giving::{Given, Lack, Reach};
 use crate::learner_stream::{Committed, Pumped};
+use crate::learner_sync::{Given, Lack, Reach};
+use crate::liveness::Moved;
 use crate::message::{LearnerKind, Message, Txn};
 use crate::options::PeerOptions;
-use crate::progress::Moved;
 use crate::timing::{Timing, Wait};
 use bytes::Bytes;
-use link::{Awaited, Link, Stage};
+use learner_handler::{Awaited, Link, Stage};
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use pending_syncs::Syncs;
 use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
-use syncs::Syncs;
 
 /// How far the promise of a server that nobody knows may be ahead.
 const STRANGERS_JUMP_MAX: i64 = 1 << 16;

@@ -9,14 +9,14 @@
 //! has reported what it covers (R1). While the disk works on the order of things ([`Learner::takes_packets`] is false),
 //! packets wait in the link.
 
-use crate::configs::{brought_by, parse};
+use crate::config_pair::{brought_by, parse};
 use crate::context::Context;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::epoch::{Epoch, Epochs};
 use crate::learner_stream::RequestStream;
+use crate::liveness::Moved;
 use crate::message::{LearnerKind, Message, Run, Txn};
-use crate::peer::Standing;
-use crate::progress::Moved;
+use crate::quorum_peer::Standing;
 use crate::timing::{Timing, Wait};
 use ox_proto::ServerId;
 use ox_proto::Zxid;

@@ -13,8 +13,8 @@
 //! history, those are read from the on-disk log instead.
 
 use crate::effect::{Effect, Effects, LinkId, Search};
-use crate::history::History;
 use crate::message::{Message, Txn};
+use crate::recent_log::History;
 use ox_proto::{ServerId, Zxid};
 use std::collections::{BTreeMap, VecDeque};
 

@@ -4,7 +4,7 @@
 //! up when they have heard. Meanwhile it agrees to nothing (that is for the successor to do).
 
 use super::{Leader, Phase, Stage};
-use crate::configs::brought_by;
+use crate::config_pair::brought_by;
 use crate::context::Context;
 use crate::effect::{Effect, Reason};
 use crate::message::Txn;

@@ -1,6 +1,6 @@
 //! Members that send and do not receive, or receive and do not send, while a quorum of others is connected.
 
-use crate::realm::Realm;
+use crate::zab_cluster::Realm;
 
 /// `syncLimit` of the realm's members.
 const SYNC_MS: i64 = 1_000;

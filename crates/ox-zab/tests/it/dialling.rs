@@ -1,6 +1,6 @@
 //! The way from an elected leader to its packets.
 
-use crate::member::{member, settings, three};
+use crate::single_member::{member, settings, three};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{

@@ -1,6 +1,6 @@
 //! What voters rely on: somebody is elected, the best one, soon, and those who come later join.
 
-use crate::hall::Hall;
+use crate::election_cluster::Hall;
 use ox_proto::Zxid;
 use ox_zab::{Election, ElectionSettings, Link, Notification, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote};
 

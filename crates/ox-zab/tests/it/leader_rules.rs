@@ -1,6 +1,6 @@
 //! One leader, packet by packet: whom it counts, whom it turns away, and when it gives up.
 
-use crate::member::TIMING;
+use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};

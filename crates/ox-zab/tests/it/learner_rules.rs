@@ -1,6 +1,6 @@
 //! One learner, packet by packet: what it says, when, and what it never says.
 
-use crate::member::TIMING;
+use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{

@@ -3,21 +3,21 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
 
-mod agreement;
-mod contention;
+mod bootstrap;
 mod deaf_members;
 mod dialling;
+mod disk_low;
+mod election_cluster;
 mod elections;
-mod emptiness;
-mod endings;
-mod hall;
 mod leader_rules;
+mod leader_shutdown;
 mod learner_rules;
-mod master_rules;
-mod member;
 mod membership;
+mod observer_master_rules;
 mod peer_options;
 mod peer_rules;
 mod pending_config;
-mod realm;
-mod rooms;
+mod random_faults;
+mod single_member;
+mod unestablished_leaders;
+mod zab_cluster;

@@ -1,6 +1,6 @@
 //! One member and the configurations it hears of: which it believes, and what becomes of it.
 
-use crate::member::{member, settings};
+use crate::single_member::{member, settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};

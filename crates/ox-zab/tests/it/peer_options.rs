@@ -1,6 +1,6 @@
 //! What the configuration may say about a member, one option after the other.
 
-use crate::member::{member, settings};
+use crate::single_member::{member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{

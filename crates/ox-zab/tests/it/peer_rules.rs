@@ -1,6 +1,6 @@
 //! One member, from role to role: what it claims, and what it leaves behind.
 
-use crate::member::{TIMING, member, settings, three};
+use crate::single_member::{TIMING, member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{

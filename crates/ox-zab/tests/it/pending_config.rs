@@ -1,6 +1,6 @@
 //! A configuration that was proposed before the servers restarted, with a voter that has no data.
 
-use crate::realm::Realm;
+use crate::zab_cluster::Realm;
 
 /// Servers 1 to 3 restart with a proposed configuration in their logs, while server 4 is up and empty.
 fn restarted(seed: u64, proposed: &[i64]) -> Realm {

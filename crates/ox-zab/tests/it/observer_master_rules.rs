@@ -1,6 +1,6 @@
 //! A follower and its observers, packet by packet.
 
-use crate::member::TIMING;
+use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{

@@ -1,7 +1,7 @@
 //! Members whose disks are nearly full (P63): who has room leads, and somebody always does.
 
-use crate::member::{member, settings, three};
-use crate::realm::Realm;
+use crate::single_member::{member, settings, three};
+use crate::zab_cluster::Realm;
 use ox_proto::Zxid;
 use ox_zab::{Effect, Effects, Notification, Peer, PeerState, ServerId, Standing, Vote};
 

@@ -4,11 +4,11 @@
 //! after some time, and a crash loses what has not. A state is the list of applied transactions, so that two of them
 //! are compared whole.
 
-mod changes;
-mod rooms;
-mod ways;
+mod free_space;
+mod network;
+mod reconfigs;
 
-use crate::hall::Dice;
+use crate::election_cluster::Dice;
 use bytes::Bytes;
 use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};

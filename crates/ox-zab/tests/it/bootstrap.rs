@@ -1,6 +1,6 @@
 //! A member without files: when it believes that there is nothing to lose.
 
-use crate::member::{member, settings, three};
+use crate::single_member::{member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;

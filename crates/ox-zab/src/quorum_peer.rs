@@ -10,30 +10,30 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a role takes what concerns it, the others take nothing")]
 
-mod contention;
-mod emptiness;
-mod reach;
+mod bootstrap;
+mod connect_to_leader;
+mod unestablished_leader;
 
-use crate::configs::Configs;
+use crate::config_pair::Configs;
 use crate::context::Context;
+use crate::disk_pressure::Room;
 use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
 use crate::election::{Election, ElectionSettings, Link, Outgoing};
 use crate::epoch::{Epoch, Epochs};
-use crate::history::History;
 use crate::leader::{Candidate, Leader};
 use crate::learner::{Claim, Learner};
-use crate::master::{Master, Office};
+use crate::liveness::Moved;
 use crate::message::{LearnerKind, Message, Txn};
+use crate::observer_master::{Master, Office};
 use crate::options::PeerOptions;
-use crate::progress::Moved;
-use crate::room::Room;
+use crate::recent_log::History;
 use crate::timing::Timing;
 use crate::vote::{Notification, Vote};
+use connect_to_leader::Reach;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
-use reach::Reach;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

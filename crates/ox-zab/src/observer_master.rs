@@ -6,11 +6,11 @@
 use crate::context::Context;
 use crate::effect::{Effect, Effects, LinkId, Search};
 use crate::epoch::Epoch;
-use crate::giving::{Given, Lack, Reach};
 use crate::learner_stream::{Committed, LearnerStream, Pumped};
+use crate::learner_sync::{Given, Lack, Reach};
+use crate::liveness::Moved;
 use crate::message::{LearnerKind, Message};
 use crate::options::PeerOptions;
-use crate::progress::Moved;
 use crate::timing::{Timing, Wait};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;

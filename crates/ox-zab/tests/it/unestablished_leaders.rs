@@ -1,7 +1,7 @@
 //! A leader that is elected and not established, while a quorum follows another one.
 
-use crate::member::{TIMING, member, settings, three};
-use crate::realm::Realm;
+use crate::single_member::{TIMING, member, settings, three};
+use crate::zab_cluster::Realm;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{

@@ -1,7 +1,7 @@
 //! A leader that ends while acknowledgements and a configuration are on their way: in whatever order things happen, it
 //! comes to an end, and can begin again.
 
-use crate::member::{TIMING, member, settings};
+use crate::single_member::{TIMING, member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ServerId, SessionId, Zxid};

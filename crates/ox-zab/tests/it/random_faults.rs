@@ -1,6 +1,6 @@
 //! What everybody relies on: whatever happens, nobody ever serves another history, and in the end all serve the same.
 
-use crate::realm::Realm;
+use crate::zab_cluster::Realm;
 
 fn disorder(seed: u64, verbose: bool) -> Realm {
     let voters = if seed.is_multiple_of(3) { 5 } else { 3 };

@@ -3,10 +3,10 @@
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};
-use crate::history::{Catch, History};
 use crate::learner_stream::LearnerStream;
 use crate::message::Message;
 use crate::options::PeerOptions;
+use crate::recent_log::{Catch, History};
 use ox_proto::Zxid;
 
 /// How far the history of who gives it has come.
