@@ -55,7 +55,7 @@ use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
-use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
+use ox_zab::{Broadcast, Effects, Epoch, LinkId, Quorum, QuorumPeer, Reason, ServerId};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
 use reconfig::{Changes, ConfigReply};
@@ -101,7 +101,7 @@ enum Zab {
     /// This server alone.
     Alone(Broadcast),
     /// An ensemble.
-    Member(Box<Peer>),
+    Member(Box<QuorumPeer>),
 }
 
 /// Whom this server serves, and how it gets writes into the order.
@@ -198,7 +198,7 @@ impl Replica {
     }
 
     /// A member of an ensemble on a recovered state; it serves nobody before it has a leader.
-    pub fn member(settings: ReplicaSettings, peer: Peer, state: &State, now: Now) -> Self {
+    pub fn member(settings: ReplicaSettings, peer: QuorumPeer, state: &State, now: Now) -> Self {
         Self::new(settings, Zab::Member(Box::new(peer)), state.last_zxid(), now)
     }
 
@@ -636,7 +636,7 @@ impl Replica {
         let zxid = Zxid(self.last_made.0 + 1);
         let next = Epoch::next_zxid(self.last_made).filter(|next| next.counter() <= self.counter_max);
         if self.is_member() && next != Some(zxid) {
-            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
+            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::ZxidRollover, out));
             return None;
         }
         Some(WriteStamp { zxid, time_ms: now.wall_ms, session })

@@ -42,7 +42,7 @@ use names::{Names, Resolver};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
-use ox_zab::{LeaderSilence, LinkVerdict, Origin};
+use ox_zab::{LeaderSilence, LinkAction, Origin};
 use places::Places;
 use std::io;
 use std::net::IpAddr;
@@ -317,11 +317,11 @@ impl Peers {
         let spoke = self.elections.spoke_on_connection_since(server, heard).map(since);
         let silence = LeaderSilence { silent: since(heard), is_read, spoke };
         match silence.judge(self.leader_silence, STALLED_LINK_GRACE) {
-            LinkVerdict::Keep => (),
-            LinkVerdict::Probe => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
+            LinkAction::Keep => (),
+            LinkAction::Probe => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
             // This thread may have been paused since it last looked.
-            LinkVerdict::Reset if self.links.read_leader(&mut self.events) => (),
-            LinkVerdict::Reset => {
+            LinkAction::Reset if self.links.read_leader(&mut self.events) => (),
+            LinkAction::Reset => {
                 let silent = silence.silent;
                 tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
                 self.links.reset_leader(&mut self.events);

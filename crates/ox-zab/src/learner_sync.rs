@@ -1,106 +1,105 @@
-//! How a learner is given history: what it gets first. What follows is a [`LearnerStream`]. A leader does it for its
-//! learners, a follower for the observers that it serves.
+//! Learner synchronisation: choosing DIFF, TRUNC or SNAP. A [`LearnerStream`] sends what follows. Used by leaders for
+//! their learners, and by observer masters for their observers.
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};
 use crate::learner_stream::LearnerStream;
 use crate::message::Message;
 use crate::options::PeerOptions;
-use crate::recent_log::{Catch, History};
+use crate::recent_log::{RecentLog, SyncMode};
 use ox_proto::Zxid;
 
-/// How far the history of who gives it has come.
+/// How far the sender has committed and applied.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Reach {
-    /// The last transaction that is agreed on and told, or the start of an epoch that has none yet.
+pub(crate) struct Progress {
+    /// The last committed transaction that was announced, or the start of an epoch without transactions.
     pub(crate) processed: Zxid,
-    /// The last transaction that is agreed on, or will be.
-    pub(crate) agreed: Zxid,
-    /// Where the state is.
+    /// The last transaction that is committed, or will be once the leader is established.
+    pub(crate) committed: Zxid,
+    /// Last transaction applied to the state.
     pub(crate) applied: Zxid,
 }
 
-/// What a learner gets first.
+/// The first packets to a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Given {
-    /// The leader's last transaction; what follows continues behind the second.
+pub(crate) enum SyncPlan {
+    /// DIFF with the first zxid; the stream continues after the second.
     Diff(Zxid, Zxid),
-    /// What the stored log has; what follows continues behind this.
-    Stored(Zxid),
-    /// An order to cut.
+    /// DIFF from the on-disk log up to this zxid; the stream continues after it.
+    LogDiff(Zxid),
+    /// Truncate the learner's log after this zxid; the stream continues there.
     Trunc(Zxid),
-    /// The state.
-    State,
+    Snap,
 }
 
-/// What is known about what a learner lacks.
+/// Whether a learner can be synchronised from memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lack {
-    /// It gets this.
-    Known(Given),
-    /// The stored log may have everything before this transaction, which is kept.
-    MayBeStored(Zxid),
+pub(crate) enum SyncChoice {
+    /// Yes, or only by a snapshot.
+    Plan(SyncPlan),
+    /// Perhaps with a DIFF from the on-disk log, which has to contain everything before this zxid.
+    ReadLog(Zxid),
 }
 
-impl Lack {
-    /// What a learner lacks whose history ends at `last`.
-    pub(crate) fn of(last: Zxid, history: &History, reach: Reach, options: &PeerOptions) -> Self {
-        if options.always_snap {
-            return Self::Known(Given::State);
+impl SyncChoice {
+    /// Chooses for a learner whose log ends at `last`.
+    pub(crate) fn of(last: Zxid, history: &RecentLog, progress: Progress, options: &PeerOptions) -> Self {
+        if options.force_snapshot_sync {
+            return Self::Plan(SyncPlan::Snap);
         }
-        match history.catch_up(last, reach.processed, reach.agreed) {
-            Catch::Diff { told, after } => Self::Known(Given::Diff(told, after)),
-            Catch::Trunc(zxid) => Self::Known(Given::Trunc(zxid)),
-            Catch::Snap => match history.first().filter(|first| Zxid::ZERO < last && last < *first) {
-                Some(first) => Self::MayBeStored(first),
-                None => Self::Known(Given::State),
+        match history.catch_up(last, progress.processed, progress.committed) {
+            SyncMode::Diff { announced, after } => Self::Plan(SyncPlan::Diff(announced, after)),
+            SyncMode::Trunc(zxid) => Self::Plan(SyncPlan::Trunc(zxid)),
+            SyncMode::Snap => match history.first().filter(|first| Zxid::ZERO < last && last < *first) {
+                Some(first) => Self::ReadLog(first),
+                None => Self::Plan(SyncPlan::Snap),
             },
         }
     }
 }
 
-impl Given {
-    /// The on-disk log has what a learner lacks before `below`, or not.
-    pub(crate) fn looked_up(below: Option<Zxid>) -> Self {
-        below.map_or(Self::State, |below| Self::Stored(Zxid(below.0 - 1)))
+impl SyncPlan {
+    /// `below` is the result of [`Effect::ReadLog`]: none means that the on-disk log does not suffice.
+    pub(crate) fn from_log_read(below: Option<Zxid>) -> Self {
+        below.map_or(Self::Snap, |below| Self::LogDiff(Zxid(below.0 - 1)))
     }
 
-    pub(crate) fn is_state(self) -> bool {
-        self == Self::State
+    pub(crate) fn is_snap(self) -> bool {
+        self == Self::Snap
     }
 
-    /// Whether so many observers get the same that another one has to wait: it comes again. `states` tells of each
-    /// that gets history whether it gets the state.
-    pub(crate) fn is_full(self, states: impl Iterator<Item = bool>, options: &PeerOptions) -> bool {
-        let max = if self.is_state() { options.snaps_max } else { options.diffs_max };
-        max <= states.filter(|is_state| *is_state == self.is_state()).count()
+    /// Whether an observer has to wait, because enough others are being synchronised in the same way. `states` tells
+    /// for each observer that is being synchronised whether it receives a snapshot.
+    pub(crate) fn is_over_limit(self, states: impl Iterator<Item = bool>, options: &PeerOptions) -> bool {
+        let max = if self.is_snap() { options.max_snap_syncs } else { options.max_diff_syncs };
+        max <= states.filter(|is_snap| *is_snap == self.is_snap()).count()
     }
 
-    /// Gives it, and lets the stream continue after it.
+    /// Sends the first packets, and lets the stream continue after them.
     pub(crate) fn send(
         self,
         cx: &mut Context<'_>,
         id: LinkId,
-        reach: Reach,
+        progress: Progress,
         to_follower: bool,
         to: &mut LearnerStream,
     ) {
-        let Reach { agreed, applied, .. } = reach;
+        let Progress { committed, applied, .. } = progress;
         let after = match self {
-            Self::Diff(told, after) => {
-                to.send_now(cx.out, id, Message::Diff(told));
+            Self::Diff(announced, after) => {
+                to.send_now(cx.out, id, Message::Diff(announced));
                 after
             }
-            Self::Stored(after) => {
-                to.send_now(cx.out, id, Message::Diff(agreed));
-                cx.out.push(Effect::SendStored(id));
+            Self::LogDiff(after) => {
+                to.send_now(cx.out, id, Message::Diff(committed));
+                cx.out.push(Effect::SendLogDiff(id));
                 after
             }
             Self::Trunc(zxid) => {
                 to.send_now(cx.out, id, Message::Trunc(zxid));
                 zxid
             }
-            Self::State => {
+            Self::Snap => {
                 cx.out.push(Effect::SendSnapshot(id));
                 applied
             }
@@ -112,10 +111,10 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Txn;
+    use crate::message::EncodedTxn;
     use bytes::Bytes;
 
-    /// The first packet, as Apache chooses it.
+    /// The first packet in Apache's choice.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     enum First {
         Diff,
@@ -127,7 +126,7 @@ mod tests {
         zxid.counter() == 0
     }
 
-    /// Looks for a learner's end in a history, one transaction after the other.
+    /// Finds the learner's last transaction in a log, one by one.
     fn walk(peer: Zxid, history: &[Zxid]) -> First {
         let Some(at) = history.iter().position(|zxid| peer <= *zxid) else {
             return if is_start(peer) { First::Diff } else { First::Snap };
@@ -139,7 +138,7 @@ mod tests {
         }
     }
 
-    /// Apache's decision, row by row: of the stored log, everything from `first` on is kept in memory.
+    /// Apache's rules, row by row: transactions from index `first` on are in memory.
     fn table(peer: Zxid, stored: &[Zxid], first: usize, processed: Zxid) -> First {
         let (min, max) = (stored[first], stored[stored.len() - 1]);
         if peer == processed {
@@ -155,28 +154,29 @@ mod tests {
         }
     }
 
-    /// What is decided here, with a stored log that knows every transaction.
+    /// Our choice, with a complete on-disk log.
     fn decided(peer: Zxid, stored: &[Zxid], first: usize, processed: Zxid) -> First {
-        let agreed = stored[stored.len() - 1];
+        let committed = stored[stored.len() - 1];
         let before = if first == 0 { Zxid::ZERO } else { stored[first - 1] };
-        let mut history = History::new(before, 500, 1 << 20);
-        stored[first..].iter().for_each(|zxid| history.push(Txn { zxid: *zxid, record: Bytes::new() }));
-        let reach = Reach { processed, agreed, applied: agreed };
-        let given = match Lack::of(peer, &history, reach, &PeerOptions::default()) {
-            Lack::Known(given) => given,
-            Lack::MayBeStored(below) => Given::looked_up(stored.contains(&peer).then_some(below)),
+        let mut history = RecentLog::new(before, 500, 1 << 20);
+        stored[first..].iter().for_each(|zxid| history.push(EncodedTxn { zxid: *zxid, record: Bytes::new() }));
+        let progress = Progress { processed, committed, applied: committed };
+        let plan = match SyncChoice::of(peer, &history, progress, &PeerOptions::default()) {
+            SyncChoice::Plan(plan) => plan,
+            SyncChoice::ReadLog(below) => SyncPlan::from_log_read(stored.contains(&peer).then_some(below)),
         };
-        match given {
-            Given::Diff(..) | Given::Stored(_) => First::Diff,
-            Given::Trunc(zxid) => First::Trunc(zxid),
-            Given::State => First::Snap,
+        match plan {
+            SyncPlan::Diff(..) | SyncPlan::LogDiff(_) => First::Diff,
+            SyncPlan::Trunc(zxid) => First::Trunc(zxid),
+            SyncPlan::Snap => First::Snap,
         }
     }
 
-    /// In a history without holes, whatever lies between two transactions belongs to another epoch than the second. So
-    /// nobody is ever told to cut by what stands in the stored log only: who is beyond everything is cut by the memory.
+    /// In a log without gaps, a zxid between two transactions belongs to another epoch than the second one. So the
+    /// on-disk log never leads to a TRUNC, and a learner that is ahead of everything is truncated by the rule for
+    /// memory.
     #[test]
-    fn decisions_are_those_of_the_table() {
+    fn sync_plan_matches_apache_rules() {
         let zxids = |epoch, count| (1..=count).map(move |counter| Zxid::new(epoch, counter));
         for counts in [[4, 3, 2], [3, 0, 4], [0, 5, 1], [1, 1, 1], [0, 0, 3]] {
             let stored: Vec<Zxid> = (1..).zip(counts).flat_map(|(epoch, count)| zxids(epoch, count)).collect();
@@ -187,7 +187,7 @@ mod tests {
                 {
                     let is_below = peer < stored[first];
                     if is_below && is_start(peer) {
-                        continue; // the store decides, by what it can prove
+                        continue; // the on-disk log decides
                     }
                     let expected = table(peer, &stored, first, processed);
                     assert_eq!(decided(peer, &stored, first, processed), expected, "{peer} {stored:?} {first}");

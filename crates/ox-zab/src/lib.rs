@@ -1,10 +1,11 @@
-//! Agreement on one order of opaque transactions.
+//! ZooKeeper Atomic Broadcast (ZAB): leader election, discovery, synchronisation and broadcast of opaque transactions.
 //!
-//! Pure: no clock, no socket, no disk. A standalone server is an ensemble of one voter: the same proposing,
-//! acknowledging and committing with the quorum {self}. Election, discovery and synchronisation join it when
-//! there are others to agree with.
+//! The crate is pure: no clock, no socket, no disk. Inputs arrive as method calls; what the driver has to do is
+//! returned as [`Effect`]s. A standalone server is an ensemble of one voter and uses only [`Broadcast`], with itself as
+//! the quorum.
 //!
-//! Start with [`Leader`]; [`Quorum`] says whose word counts, [`Election`] who leads.
+//! Start with [`QuorumPeer`], the state machine of a member. It runs an [`Election`] and then is a [`Leader`] or a
+//! [`Learner`].
 
 mod broadcast;
 mod config_pair;
@@ -30,23 +31,23 @@ mod unidentified;
 mod vote;
 
 pub use broadcast::Broadcast;
-pub use config_pair::Configs;
+pub use config_pair::ConfigPair;
 pub use context::Context;
-pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason, Search};
-pub use election::{Election, ElectionSettings, Link, Outgoing};
+pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, LogDiffRange, Reason};
+pub use election::{Election, ElectionConnection, ElectionSettings, Outgoing};
 pub use epoch::{Epoch, Epochs};
-pub use leader::{Candidate, Leader};
-pub use learner::{Claim, Learner};
-pub use liveness::Moved;
-pub use message::{LearnerKind, Message, Request, Run, Side, Txn};
-pub use observer_master::{Master, Office};
+pub use leader::{Leader, LeaderInit};
+pub use learner::{Learner, LearnerInit};
+pub use liveness::Traffic;
+pub use message::{EncodedTxn, LearnerKind, Message, Request, Sender, ZxidRange};
+pub use observer_master::{ObserverMaster, ServingState};
 pub use options::PeerOptions;
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;
 pub use quorum::{Quorum, Quorums};
-pub use quorum_peer::{Peer, PeerSettings, Recovered, Standing};
-pub use recent_log::{Catch, History};
-pub use stalled_link::{LeaderSilence, LinkVerdict};
+pub use quorum_peer::{Eligibility, PeerSettings, QuorumPeer, Recovered};
+pub use recent_log::{RecentLog, SyncMode};
+pub use stalled_link::{LeaderSilence, LinkAction};
 pub use timing::Timing;
 pub use unidentified::{Origin, Unidentified, UnidentifiedLimits};
-pub use vote::{Notification, Vote};
+pub use vote::{Vote, VoteNotification};

@@ -1,24 +1,24 @@
-//! Which bytes tell that somebody is at the other end of a link.
+//! Which traffic counts as a sign of life of the peer.
 //!
-//! The system takes bytes for somebody who is frozen, cut off or gone for as long as there is room. So what a server
-//! sends tells nothing about who shall receive it, least of all its own pings. There is one exception: a learner that
-//! is given much history has nothing to say meanwhile, so there it counts that the history gets less.
+//! The kernel accepts bytes for a frozen or disconnected peer until its buffers are full. So sending proves nothing
+//! about the receiver, least of all sending pings. There is one exception: a learner that receives a long history sends
+//! nothing meanwhile, so there the shrinking backlog counts.
 
-/// A movement on a link, of less than a packet or of many.
+/// Traffic on a link, of any amount.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
-    /// Bytes have come.
-    Came,
-    /// Bytes have gone that had to wait for the other end to make room, or a piece of a history that is given away.
-    Went,
+pub enum Traffic {
+    Received,
+    /// The kernel accepted bytes that had waited for its buffer to drain, or a part of a history was sent.
+    Sent,
 }
 
-impl Moved {
-    /// Whether it shows that the other end is alive, which is being given history or is not.
+impl Traffic {
+    /// Whether this traffic proves that the peer is running. `is_given_history`: the peer is a learner that is being
+    /// synchronised.
     pub(crate) fn is_sign_of_life(self, is_given_history: bool) -> bool {
         match self {
-            Self::Came => true,
-            Self::Went => is_given_history,
+            Self::Received => true,
+            Self::Sent => is_given_history,
         }
     }
 }

@@ -1,48 +1,45 @@
-//! The recent part of the history, and how a learner is brought up to it.
+//! The newest transactions in memory (`ZKDatabase.committedLog`), and the choice of DIFF, TRUNC or SNAP for a learner.
 
 use crate::epoch::Epoch;
-use crate::message::Txn;
+use crate::message::EncodedTxn;
 use ox_proto::Zxid;
 use std::collections::VecDeque;
 
-/// How a learner's history is made equal to the leader's.
+/// How the leader makes a learner's log equal to its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Catch {
-    /// It is continued: behind this transaction.
+pub enum SyncMode {
+    /// Send the transactions after `after`.
     Diff {
-        /// What the packet says: the leader's last.
-        told: Zxid,
-        /// What the learner has.
+        /// The zxid in the DIFF packet: the leader's last committed transaction.
+        announced: Zxid,
+        /// The learner's last transaction.
         after: Zxid,
     },
-    /// It is cut here, and continued.
+    /// Truncate the learner's log after this zxid, then continue as with a DIFF.
     Trunc(Zxid),
-    /// It is replaced.
     Snap,
 }
 
-/// How much more is kept for learners that lack it, unless told otherwise.
+/// By default, learners may pin this many times the regular limit of bytes.
 const PINNED_FACTOR: usize = 4;
 
-/// What a transaction takes besides its record: its place in a queue that may be twice as long as it is full, and its share of
-/// the allocation behind the record.
-const TXN_BYTES: usize = 2 * size_of::<Txn>() + 32;
+/// Memory of a transaction besides its record: its slot in a queue that may be half empty, and the header of the
+/// record's shared allocation.
+const TXN_BYTES: usize = 2 * size_of::<EncodedTxn>() + 32;
 
-/// What a transaction counts against the limits.
-fn held_bytes(txn: &Txn) -> usize {
+fn held_bytes(txn: &EncodedTxn) -> usize {
     txn.record.len() + TXN_BYTES
 }
 
-/// Consecutive transactions of the log, up to the last one: what is agreed on, and behind that what may be. Never with
-/// a hole in it.
+/// Consecutive transactions up to the last one in the log: committed ones, then proposals. Never contains a gap.
 #[derive(Debug)]
-pub struct History {
-    recent: VecDeque<Txn>,
-    /// Everything after this is kept.
+pub struct RecentLog {
+    recent: VecDeque<EncodedTxn>,
+    /// The log contains every transaction after this zxid.
     start: Zxid,
-    /// The last transaction; also when none is kept.
+    /// Zxid of the last logged transaction, also if the log in memory is empty.
     last: Zxid,
-    /// Of what is applied: how many are kept, and what they count.
+    /// Number and bytes of the transactions in memory that are applied. Only these can be trimmed.
     applied: usize,
     applied_bytes: usize,
     count_max: usize,
@@ -50,8 +47,8 @@ pub struct History {
     pinned_bytes_max: usize,
 }
 
-impl History {
-    /// A history that ends at `last`, of which nothing is kept yet.
+impl RecentLog {
+    /// An empty log after the transaction `last`.
     pub fn new(last: Zxid, count_max: usize, bytes_max: usize) -> Self {
         Self {
             recent: VecDeque::new(),
@@ -65,24 +62,23 @@ impl History {
         }
     }
 
-    /// With so many bytes of applied transactions at most that learners still have to be sent.
+    /// Limits the bytes of applied transactions that stay in memory because learners still need them.
     #[must_use]
     pub fn with_pinned_max(mut self, bytes: usize) -> Self {
         self.pinned_bytes_max = bytes;
         self
     }
 
-    /// Everything after this transaction is kept.
+    /// Every transaction after this zxid is in memory.
     pub fn start(&self) -> Zxid {
         self.start
     }
 
-    /// The last transaction.
     pub fn last(&self) -> Zxid {
         self.last
     }
 
-    /// The oldest that is kept.
+    /// The oldest transaction in memory.
     pub fn first(&self) -> Option<Zxid> {
         self.recent.front().map(|txn| txn.zxid)
     }
@@ -90,15 +86,16 @@ impl History {
     /// Appends a transaction.
     ///
     /// # Panics
-    /// When there would be a hole.
-    pub fn push(&mut self, txn: Txn) {
+    /// If the transaction does not follow the last one.
+    pub fn push(&mut self, txn: EncodedTxn) {
         assert!(txn.zxid.follows(self.last), "{} does not follow {}", txn.zxid, self.last);
         self.last = txn.zxid;
         self.recent.push_back(txn);
     }
 
-    /// Drops the oldest of what is applied while there is too much of it. What learners lack, everything after `pinned`, is
-    /// kept for longer. What is not applied is always kept, and never counts: the log on disk cannot be read for it.
+    /// Drops the oldest applied transactions while the log is over its limits. Transactions after `pinned`, which
+    /// learners still need, stay until the larger pinned limit. Transactions that are not applied always stay, and do
+    /// not count, because a learner cannot be sent those from the on-disk log.
     pub fn trim(&mut self, applied: Zxid, pinned: Zxid) {
         while let Some(txn) = self.recent.get(self.applied).filter(|txn| txn.zxid <= applied) {
             self.applied_bytes += held_bytes(txn);
@@ -117,7 +114,7 @@ impl History {
         }
     }
 
-    /// Forgets what is behind `zxid`.
+    /// Drops the transactions after `zxid`.
     pub fn truncate(&mut self, zxid: Zxid) {
         while let Some(txn) = self.recent.pop_back_if(|txn| zxid < txn.zxid) {
             if self.recent.len() < self.applied {
@@ -128,42 +125,43 @@ impl History {
         (self.last, self.start) = (zxid.min(self.last), zxid.min(self.start));
     }
 
-    /// Forgets everything: the history begins with a state at `zxid`.
+    /// Drops everything: the log continues after a snapshot at `zxid`.
     pub fn restart(&mut self, zxid: Zxid) {
         self.recent.clear();
         (self.applied, self.applied_bytes) = (0, 0);
         (self.start, self.last) = (zxid, zxid);
     }
 
-    /// Transactions behind `zxid`, as far as they are kept.
-    pub fn after(&self, zxid: Zxid) -> impl Iterator<Item = &Txn> {
+    /// The transactions in memory after `zxid`.
+    pub fn after(&self, zxid: Zxid) -> impl Iterator<Item = &EncodedTxn> {
         let first = self.recent.partition_point(|txn| txn.zxid <= zxid);
         self.recent.range(first..)
     }
 
-    /// How a learner whose history ends at `peer` is brought up to `agreed`, the last transaction that is agreed on, by
-    /// a leader whose state is at `processed`: that transaction, or the start of an epoch that has none yet.
-    pub fn catch_up(&self, peer: Zxid, processed: Zxid, agreed: Zxid) -> Catch {
+    /// Chooses how to synchronise a learner whose last transaction is `peer`. `committed` is the leader's last
+    /// committed transaction. `processed` is the same, or the start of the current epoch as long as that has no
+    /// transaction.
+    pub fn catch_up(&self, peer: Zxid, processed: Zxid, committed: Zxid) -> SyncMode {
         let first = self.recent.front().map_or(processed, |txn| txn.zxid);
-        let last = if self.recent.is_empty() { processed } else { agreed };
+        let last = if self.recent.is_empty() { processed } else { committed };
         let is_start = peer.counter() == 0;
         if peer == processed {
-            return Catch::Diff { told: peer, after: peer };
+            return SyncMode::Diff { announced: peer, after: peer };
         }
         if last < peer && !is_start {
-            return Catch::Trunc(last);
+            return SyncMode::Trunc(last);
         }
         if peer < first || last < peer {
-            return Catch::Snap;
+            return SyncMode::Snap;
         }
         let next = self.recent.partition_point(|txn| txn.zxid < peer);
         if is_start || self.recent.get(next).is_some_and(|txn| txn.zxid == peer) {
-            return Catch::Diff { told: last, after: peer };
+            return SyncMode::Diff { announced: last, after: peer };
         }
-        // The learner has a transaction that nobody agreed on.
+        // The learner has a transaction that was never committed.
         match (next.checked_sub(1).and_then(|before| self.recent.get(before)), self.recent.get(next)) {
-            (Some(before), Some(after)) if Epoch::of(after.zxid) == Epoch::of(peer) => Catch::Trunc(before.zxid),
-            _ => Catch::Snap,
+            (Some(before), Some(after)) if Epoch::of(after.zxid) == Epoch::of(peer) => SyncMode::Trunc(before.zxid),
+            _ => SyncMode::Snap,
         }
     }
 }
@@ -178,69 +176,69 @@ mod tests {
     }
 
     /// (1,3) (1,4) (1,5) (3,1) (3,2)
-    fn history() -> History {
-        let mut history = History::new(zxid(1, 2), 500, 1 << 20);
+    fn history() -> RecentLog {
+        let mut history = RecentLog::new(zxid(1, 2), 500, 1 << 20);
         for (epoch, counter) in [(1, 3), (1, 4), (1, 5), (3, 1), (3, 2)] {
-            history.push(Txn { zxid: zxid(epoch, counter), record: Bytes::new() });
+            history.push(EncodedTxn { zxid: zxid(epoch, counter), record: Bytes::new() });
         }
         history
     }
 
-    fn check(peer: Zxid, expected: Catch) {
+    fn check(peer: Zxid, expected: SyncMode) {
         assert_eq!(history().catch_up(peer, zxid(3, 2), zxid(3, 2)), expected, "{peer}");
     }
 
     #[test]
-    fn decisions() {
-        let (last, diff) = (zxid(3, 2), |after| Catch::Diff { told: zxid(3, 2), after });
+    fn sync_mode_depends_on_end_of_learner_log() {
+        let (last, diff) = (zxid(3, 2), |after| SyncMode::Diff { announced: zxid(3, 2), after });
         check(last, diff(last));
         check(zxid(1, 3), diff(zxid(1, 3)));
         check(zxid(3, 1), diff(zxid(3, 1)));
         check(zxid(3, 0), diff(zxid(3, 0)));
         check(zxid(2, 0), diff(zxid(2, 0)));
-        check(zxid(3, 3), Catch::Trunc(last));
-        check(zxid(4, 0), Catch::Snap);
-        check(zxid(1, 6), Catch::Snap); // cutting would cross an epoch
-        check(zxid(2, 1), Catch::Snap);
-        check(zxid(1, 2), Catch::Snap); // too old
-        check(Zxid::ZERO, Catch::Snap);
-        check(Zxid(-1), Catch::Snap);
+        check(zxid(3, 3), SyncMode::Trunc(last));
+        check(zxid(4, 0), SyncMode::Snap);
+        check(zxid(1, 6), SyncMode::Snap); // truncation would cross an epoch
+        check(zxid(2, 1), SyncMode::Snap);
+        check(zxid(1, 2), SyncMode::Snap); // too old
+        check(Zxid::ZERO, SyncMode::Snap);
+        check(Zxid(-1), SyncMode::Snap);
     }
 
     #[test]
-    fn an_epoch_without_transactions() {
+    fn epoch_without_transactions_gives_diff_or_trunc() {
         let history = history();
         assert_eq!(
             history.catch_up(zxid(3, 2), zxid(4, 0), zxid(3, 2)),
-            Catch::Diff { told: zxid(3, 2), after: zxid(3, 2) }
+            SyncMode::Diff { announced: zxid(3, 2), after: zxid(3, 2) }
         );
         assert_eq!(
             history.catch_up(zxid(4, 0), zxid(4, 0), zxid(3, 2)),
-            Catch::Diff { told: zxid(4, 0), after: zxid(4, 0) }
+            SyncMode::Diff { announced: zxid(4, 0), after: zxid(4, 0) }
         );
-        assert_eq!(history.catch_up(zxid(3, 5), zxid(4, 0), zxid(3, 2)), Catch::Trunc(zxid(3, 2)));
-        let empty = History::new(Zxid::ZERO, 500, 1 << 20);
+        assert_eq!(history.catch_up(zxid(3, 5), zxid(4, 0), zxid(3, 2)), SyncMode::Trunc(zxid(3, 2)));
+        let empty = RecentLog::new(Zxid::ZERO, 500, 1 << 20);
         assert_eq!(
             empty.catch_up(Zxid::ZERO, Zxid::ZERO, Zxid::ZERO),
-            Catch::Diff { told: Zxid::ZERO, after: Zxid::ZERO }
+            SyncMode::Diff { announced: Zxid::ZERO, after: Zxid::ZERO }
         );
-        assert_eq!(empty.catch_up(Zxid::ZERO, zxid(1, 0), Zxid::ZERO), Catch::Snap);
+        assert_eq!(empty.catch_up(Zxid::ZERO, zxid(1, 0), Zxid::ZERO), SyncMode::Snap);
     }
 
     #[test]
-    fn a_foreign_transaction_is_cut_out() {
-        let mut history = History::new(zxid(1, 2), 500, 1 << 20);
+    fn learner_ahead_of_leader_is_truncated() {
+        let mut history = RecentLog::new(zxid(1, 2), 500, 1 << 20);
         for counter in [3, 4] {
-            history.push(Txn { zxid: zxid(1, counter), record: Bytes::new() });
+            history.push(EncodedTxn { zxid: zxid(1, counter), record: Bytes::new() });
         }
-        assert_eq!(history.catch_up(zxid(1, 9), zxid(1, 4), zxid(1, 4)), Catch::Trunc(zxid(1, 4)));
+        assert_eq!(history.catch_up(zxid(1, 9), zxid(1, 4), zxid(1, 4)), SyncMode::Trunc(zxid(1, 4)));
     }
 
     #[test]
-    fn what_is_not_applied_is_kept() {
-        let mut history = History::new(Zxid::ZERO, 2, 1 << 20);
+    fn unapplied_transactions_are_not_trimmed() {
+        let mut history = RecentLog::new(Zxid::ZERO, 2, 1 << 20);
         for counter in 1..=5 {
-            history.push(Txn { zxid: zxid(0, counter), record: Bytes::new() });
+            history.push(EncodedTxn { zxid: zxid(0, counter), record: Bytes::new() });
         }
         history.trim(zxid(0, 1), Zxid(i64::MAX));
         assert_eq!(history.after(Zxid::ZERO).count(), 4);
@@ -249,10 +247,10 @@ mod tests {
     }
 
     #[test]
-    fn transactions_without_bytes_count_when_they_are_kept_for_learners() {
-        let mut history = History::new(Zxid::ZERO, 2, 1 << 20).with_pinned_max(10 * TXN_BYTES);
+    fn pinned_transactions_without_bytes_count_against_limit() {
+        let mut history = RecentLog::new(Zxid::ZERO, 2, 1 << 20).with_pinned_max(10 * TXN_BYTES);
         for counter in 1..=100 {
-            history.push(Txn { zxid: zxid(0, counter), record: Bytes::new() });
+            history.push(EncodedTxn { zxid: zxid(0, counter), record: Bytes::new() });
             history.trim(zxid(0, counter), Zxid::ZERO);
         }
         assert_eq!((history.recent.len(), history.start()), (10, zxid(0, 90)));
@@ -262,7 +260,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "does not follow")]
-    fn holes_are_impossible() {
-        history().push(Txn { zxid: zxid(3, 4), record: Bytes::new() });
+    fn push_after_gap_panics() {
+        history().push(EncodedTxn { zxid: zxid(3, 4), record: Bytes::new() });
     }
 }

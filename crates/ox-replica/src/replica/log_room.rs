@@ -66,7 +66,7 @@ impl Replica {
         let load = self.load();
         self.log_room.measured(free_bytes, reserve_bytes, load.bytes);
         let is_low = self.writes() != Writes::All;
-        self.peer(now, |peer, now_ms, out| peer.on_room(now_ms, is_low, out));
+        self.peer(now, |peer, now_ms, out| peer.on_disk_pressure(now_ms, is_low, out));
     }
 
     /// Which writes are accepted.

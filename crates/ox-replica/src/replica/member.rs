@@ -21,8 +21,8 @@ use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, PendingChanges, State};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Link, LinkId, Message, Moved, Notification, Peer, PeerState, Reason, Request,
-    ServerId, Txn,
+    DiskDone, DiskJob, Effect, Effects, ElectionConnection, EncodedTxn, LinkId, Message, PeerState, QuorumPeer, Reason,
+    Request, ServerId, Traffic, VoteNotification,
 };
 use std::sync::Arc;
 
@@ -65,13 +65,13 @@ impl Replica {
     }
 
     /// As member of an ensemble.
-    pub fn as_peer(&self) -> Option<&Peer> {
+    pub fn as_peer(&self) -> Option<&QuorumPeer> {
         if let Zab::Member(peer) = &self.zab { Some(peer) } else { None }
     }
 
     /// What this member is doing; none for a server that is alone.
     pub fn peer_state(&self) -> Option<PeerState> {
-        self.as_peer().map(Peer::state)
+        self.as_peer().map(QuorumPeer::state)
     }
 
     /// Whether clients are served, and not only with reads.
@@ -85,7 +85,7 @@ impl Replica {
     }
 
     /// A server says something on the election port.
-    pub fn on_notification(&mut self, now: Now, from: ServerId, note: Notification) {
+    pub fn on_notification(&mut self, now: Now, from: ServerId, note: VoteNotification) {
         self.peer(now, |peer, now_ms, out| peer.on_notification(now_ms, from, note, out));
     }
 
@@ -95,7 +95,7 @@ impl Replica {
     }
 
     /// An election connection has come up or gone down.
-    pub fn on_election_link(&mut self, now: Now, server: ServerId, link: Link) {
+    pub fn on_election_link(&mut self, now: Now, server: ServerId, link: ElectionConnection) {
         self.peer(now, |peer, now_ms, out| peer.on_election_link(now_ms, server, link, out));
     }
 
@@ -116,8 +116,8 @@ impl Replica {
     }
 
     /// Bytes have come from a peer or gone to it.
-    pub fn on_progress(&mut self, now: Now, link: LinkId, moved: Moved) {
-        self.peer(now, |peer, now_ms, _| peer.on_progress(now_ms, link, moved));
+    pub fn on_progress(&mut self, now: Now, link: LinkId, moved: Traffic) {
+        self.peer(now, |peer, now_ms, _| peer.on_traffic(now_ms, link, moved));
     }
 
     /// The socket of a link has taken packets, so many bytes by [`Message::flow_bytes`].
@@ -144,13 +144,13 @@ impl Replica {
 
     /// The stored log has what a learner lacks before `below`; none if it has not.
     pub fn on_looked_up(&mut self, now: Now, link: LinkId, below: Option<Zxid>) {
-        self.peer(now, |peer, now_ms, out| peer.on_looked_up(now_ms, link, below, out));
+        self.peer(now, |peer, now_ms, out| peer.on_log_read(now_ms, link, below, out));
     }
 
     /// The leader's whole state has come in.
     pub fn on_loaded(&mut self, now: Now, state: State) {
         self.staged = Some(Box::new(state));
-        self.peer(now, |peer, now_ms, _| peer.on_loaded(now_ms));
+        self.peer(now, |peer, now_ms, _| peer.on_snapshot_received(now_ms));
     }
 
     /// The disk has finished a job.
@@ -179,8 +179,8 @@ impl Replica {
 
     /// Whether a link is the one on which the leader's state comes in.
     pub fn is_loading(&self, link: LinkId) -> bool {
-        let learner = self.as_peer().and_then(Peer::learner);
-        learner.is_some_and(|learner| learner.link() == link && learner.is_loading())
+        let learner = self.as_peer().and_then(QuorumPeer::learner);
+        learner.is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot())
     }
 
     /// Gives up the role.
@@ -240,7 +240,7 @@ impl Replica {
         }
     }
 
-    pub(super) fn peer(&mut self, now: Now, step: impl FnOnce(&mut Peer, i64, &mut Effects)) {
+    pub(super) fn peer(&mut self, now: Now, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
         let Zab::Member(peer) = &mut self.zab else { return };
         let mut effects = std::mem::take(&mut self.spare_effects);
         step(peer, now.mono_ms, &mut effects);
@@ -255,17 +255,17 @@ impl Replica {
         match effect {
             Effect::Append(txn) => self.append(&txn),
             Effect::Commit(zxid) => self.committed = zxid.max(self.committed),
-            Effect::Stage(txn) => self.stage(&txn),
+            Effect::ApplyToSnapshot(txn) => self.stage(&txn),
             Effect::Established(epoch) => {
                 self.last_made = epoch.start();
                 self.begins = Some((Role::Leader, self.committed));
             }
             Effect::UpToDate(_) => {
-                let link = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link);
+                let link = self.as_peer().and_then(QuorumPeer::learner).map(ox_zab::Learner::link);
                 self.begins = link.map(|link| (Role::Learner(link), self.committed));
                 self.pinged_ms = now.mono_ms;
             }
-            Effect::Leave(_) => {
+            Effect::StepDown(_) => {
                 self.leave(now);
                 self.effects.push(effect);
             }
@@ -298,11 +298,11 @@ impl Replica {
             Effect::Notify(..)
             | Effect::Send(..)
             | Effect::SendSnapshot(_)
-            | Effect::LookUp(..)
-            | Effect::SendStored(_)
+            | Effect::ReadLog(..)
+            | Effect::SendLogDiff(_)
             | Effect::Close(_)
-            | Effect::Seen(_) => self.effects.push(effect),
-            Effect::Activate(ref ensemble, _) => {
+            | Effect::ConfigProposed(_) => self.effects.push(effect),
+            Effect::ActivateConfig(ref ensemble, _) => {
                 self.config_reply.on_activate(ensemble.version());
                 self.effects.push(effect);
             }
@@ -315,14 +315,14 @@ impl Replica {
         }
     }
 
-    fn append(&mut self, txn: &Txn) {
+    fn append(&mut self, txn: &EncodedTxn) {
         let span = self.proposals.log_mut().foreign(txn.zxid, &txn.record);
         self.last_made = txn.zxid;
         self.log_room.spend(span.len());
         self.proposals.push(Proposal::new(txn.zxid, span, Maker::Leader));
     }
 
-    fn stage(&mut self, txn: &Txn) {
+    fn stage(&mut self, txn: &EncodedTxn) {
         if let (Some(staged), Ok(record)) = (&mut self.staged, Record::decode(&txn.record)) {
             staged.replay(&record);
         }
@@ -382,7 +382,7 @@ impl Replica {
 
     /// Tells the leader which sessions were heard of since it last asked.
     fn answer_ping(&mut self, now: Now, zxid: Zxid) {
-        let Some(link) = self.as_peer().and_then(Peer::learner).map(ox_zab::Learner::link) else { return };
+        let Some(link) = self.as_peer().and_then(QuorumPeer::learner).map(ox_zab::Learner::link) else { return };
         let mut data = Vec::new();
         let mut heard = std::mem::take(&mut self.relayed.heard);
         heard.extend(self.sessions.heard_since(self.pinged_ms));
@@ -491,6 +491,6 @@ impl Replica {
 }
 
 /// Whether a leader's transaction is one, and the one that it is said to be.
-fn is_readable(txn: &Txn) -> bool {
+fn is_readable(txn: &EncodedTxn) -> bool {
     Record::decode(&txn.record).is_ok_and(|record| record.header.zxid == txn.zxid)
 }

@@ -4,7 +4,7 @@ use crate::limits::ITEM_BYTES;
 use crate::log_batch::{LogBatch, Making};
 use crate::submission::Load;
 use ox_proto::Zxid;
-use ox_zab::{LinkId, Txn};
+use ox_zab::{EncodedTxn, LinkId};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
@@ -92,11 +92,11 @@ impl Proposals {
     }
 
     /// The transactions of the batch that was handed over last.
-    pub(super) fn last_handed(&self) -> impl Iterator<Item = Txn> {
+    pub(super) fn last_handed(&self) -> impl Iterator<Item = EncodedTxn> {
         let (last, log) = (self.handed.back(), self.making_log() - 1);
         let first = self.queue.partition_point(|proposal| proposal.log < log);
         self.queue.range(first..).filter_map(move |proposal| {
-            Some(Txn { zxid: proposal.zxid, record: last?.bytes.slice(proposal.span.clone()) })
+            Some(EncodedTxn { zxid: proposal.zxid, record: last?.bytes.slice(proposal.span.clone()) })
         })
     }
 

@@ -7,7 +7,7 @@ use super::member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use ox_proto::SessionId;
-use ox_zab::{Peer, Standing};
+use ox_zab::{Eligibility, QuorumPeer};
 
 /// When clients may read.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,7 +33,7 @@ impl Replica {
     /// When that begins.
     pub(super) fn read_only_at_ms(&self) -> Option<i64> {
         // Who has lost its history has nothing to show.
-        let has_history = self.as_peer().map(Peer::standing) == Some(Standing::History);
+        let has_history = self.as_peer().map(QuorumPeer::eligibility) == Some(Eligibility::HasHistory);
         let ReadOnly { after_ms, since_ms } = self.read_only;
         (self.role == Role::None && has_history).then_some(since_ms? + after_ms?)
     }

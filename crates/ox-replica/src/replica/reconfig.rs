@@ -78,7 +78,7 @@ impl Changes<'_> {
                 leaving: request.leaving.as_deref(),
                 members: request.members.as_deref(),
             };
-            leader.judge_change(&change, request.config, zxid, self.rules).map(|ensemble| ensemble.to_string())
+            leader.check_reconfig(&change, request.config, zxid, self.rules).map(|ensemble| ensemble.to_string())
         };
         ops::prepare_reconfig(view, body, &judge, out)
     }

@@ -7,8 +7,8 @@ use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Replica, ReplicaSettings};
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions,
-    PeerSettings, PeerState, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
+    ConfigPair, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, LearnerKind, LinkId, Message, PeerOptions,
+    PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote, VoteNotification,
 };
 
 /// To the leader, or from a learner.
@@ -16,14 +16,19 @@ pub(crate) const LINK: LinkId = LinkId(1);
 /// From an observer of a follower.
 pub(crate) const OBSERVER: LinkId = LinkId(2);
 
-fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings), options: PeerOptions) -> World {
+fn member(
+    voters: i64,
+    standing: Eligibility,
+    change: impl FnOnce(&mut ReplicaSettings),
+    options: PeerOptions,
+) -> World {
     let ensemble = Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap();
-    member_of(Configs::fixed(ensemble), standing, change, options)
+    member_of(ConfigPair::fixed(ensemble), standing, change, options)
 }
 
 fn member_of(
-    configs: Configs,
-    standing: Standing,
+    configs: ConfigPair,
+    standing: Eligibility,
     change: impl FnOnce(&mut ReplicaSettings),
     options: PeerOptions,
 ) -> World {
@@ -38,8 +43,8 @@ fn member_of(
         options,
     };
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    let history = History::new(world.state.last_zxid(), 500, 1 << 20);
-    let peer = Peer::new(peer_settings, Recovered { epochs, history, standing });
+    let history = RecentLog::new(world.state.last_zxid(), 500, 1 << 20);
+    let peer = QuorumPeer::new(peer_settings, Recovered { epochs, history, eligibility: standing });
     world.settings.syncs_travel = true;
     world.replica = Replica::member(settings, peer, &world.state, world.now);
     world.replica.start(world.now);
@@ -49,7 +54,7 @@ fn member_of(
 
 /// The only voter.
 pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    let mut world = member(1, Standing::History, change, PeerOptions::default());
+    let mut world = member(1, Eligibility::HasHistory, change, PeerOptions::default());
     while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
         world.now.mono_ms = world.now.mono_ms.max(at_ms);
         world.on_time();
@@ -60,21 +65,21 @@ pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
 }
 
 /// One of two voters, of whom the other is not there.
-pub(crate) fn looking(standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+pub(crate) fn looking(standing: Eligibility, change: impl FnOnce(&mut ReplicaSettings)) -> World {
     member(2, standing, change, PeerOptions::default())
 }
 
 /// One of two voters, whose leader is the test.
 pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    let mut world = looking(Standing::History, change);
+    let mut world = looking(Eligibility::HasHistory, change);
     follow(&mut world, 1);
     world
 }
 
 /// The same, in an ensemble that can be reconfigured.
 pub(crate) fn following_with_reconfig() -> World {
-    let configs = Configs::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
-    let mut world = member_of(configs, Standing::History, |_| (), PeerOptions::default());
+    let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
+    let mut world = member_of(configs, Eligibility::HasHistory, |_| (), PeerOptions::default());
     follow(&mut world, 1);
     world
 }
@@ -89,7 +94,7 @@ pub(crate) fn follow(world: &mut World, epoch: i64) {
 pub(crate) fn start_following(world: &mut World, epoch: i64) {
     let (now, last) = (world.now, world.state.last_zxid());
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
-    let note = Notification { state: PeerState::Looking, vote, round: epoch, has_version: true };
+    let note = VoteNotification { state: PeerState::Looking, vote, round: epoch, has_version: true };
     world.replica.on_notification(now, ServerId(2), note);
     world.settle();
     world.replica.on_dialed(now, ServerId(2), Some(LINK));
@@ -138,7 +143,7 @@ pub(crate) fn proposed(world: &mut World, zxid: Zxid, session: SessionId, cxid: 
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
-    let txn = Txn { zxid, record: record.into() };
+    let txn = EncodedTxn { zxid, record: record.into() };
     world.replica.on_message(world.now, LINK, Message::Proposal(txn));
     world.settle();
 }
@@ -151,7 +156,7 @@ pub(crate) fn is(request: &Request, op: OpCode, cxid: i32) -> bool {
 /// An observer of a follower that serves some.
 pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> World {
     let mut world =
-        member(2, Standing::History, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
+        member(2, Eligibility::HasHistory, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
     follow(&mut world, 1);
     observe(&mut world, OBSERVER, ServerId(3));
     world

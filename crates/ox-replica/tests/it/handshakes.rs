@@ -7,7 +7,7 @@ use ox_proto::txn::Txn as Body;
 use ox_proto::{SessionId, Zxid};
 use ox_replica::limits::REVALIDATIONS_IN_FLIGHT_MAX;
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Message, Notification, PeerState, Reason, ServerId, Standing, Vote};
+use ox_zab::{Eligibility, Message, PeerState, Reason, ServerId, Vote, VoteNotification};
 
 const LIMIT_MS: i64 = 2_000;
 
@@ -86,7 +86,7 @@ fn handshake_waits_no_longer_than_its_bounds() {
 
 #[test]
 fn handshake_is_refused_where_no_leader_is_expected() {
-    let mut world = looking(Standing::History, parking);
+    let mut world = looking(Eligibility::HasHistory, parking);
     let side = connect(&mut world, SessionId::NONE, 10_000);
     assert!(world.sides[side].is_closed, "no leader since the start");
     let mut world = deserted(parking);
@@ -162,7 +162,7 @@ fn failed_attempt_to_follow_keeps_handshakes() {
     let gone = connect(&mut world, SessionId::NONE, 10_000);
     world.cut(gone);
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 1 };
-    let note = Notification { state: PeerState::Looking, vote, round: 2, has_version: true };
+    let note = VoteNotification { state: PeerState::Looking, vote, round: 2, has_version: true };
     world.replica.on_notification(world.now, ServerId(2), note);
     world.settle();
     assert_eq!(world.replica.peer_state(), Some(PeerState::Following));

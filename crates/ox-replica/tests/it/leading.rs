@@ -7,8 +7,8 @@ use ox_proto::{SessionId, Zxid};
 use ox_replica::Replica;
 use ox_tree::State;
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
+    ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, LearnerKind, LinkId, Message,
+    PeerOptions, PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, ServerId, Timing, Vote, VoteNotification,
 };
 
 const LINK: LinkId = LinkId(1);
@@ -23,17 +23,17 @@ pub(crate) struct Leading {
 }
 
 /// A member whose history ends here.
-fn peer(last: Zxid) -> Peer {
+fn peer(last: Zxid) -> QuorumPeer {
     let settings = PeerSettings {
         server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
+        configs: ConfigPair::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),
     };
     let epochs = Epochs { accepted: Epoch::of(last), current: Epoch::of(last) };
-    let history = History::new(last, 500, 1 << 20);
-    Peer::new(settings, Recovered { epochs, history, standing: Standing::History })
+    let history = RecentLog::new(last, 500, 1 << 20);
+    QuorumPeer::new(settings, Recovered { epochs, history, eligibility: Eligibility::HasHistory })
 }
 
 impl Leading {
@@ -56,9 +56,9 @@ impl Leading {
         let mut leading = Self { world, is_followed: true, told: Vec::new() };
         let (now, replica) = (leading.world.now, &mut leading.world.replica);
         replica.start(now);
-        replica.on_election_link(now, ServerId(3), Link::Down);
+        replica.on_election_link(now, ServerId(3), ElectionConnection::Down);
         let vote = Vote { leader: ServerId(1), zxid: last, epoch: Epoch::of(last).0 };
-        let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+        let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
         replica.on_notification(now, ServerId(2), note);
         leading.follower_comes(last);
         assert!(leading.world.replica.is_serving());

@@ -10,7 +10,7 @@ use ox_proto::request::{CreateRequest, RequestHeader};
 use ox_proto::txn::{CreateKind, CreateTxn, Txn as Body};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Message, Moved, Reason, Request};
+use ox_zab::{Message, Reason, Request, Traffic};
 
 const EPHEMERAL: i32 = 1;
 
@@ -135,12 +135,12 @@ fn they_expire_where_they_are() {
     for mut world in [leading(stay), following(stay)] {
         let (side, session) = world.client();
         world.now.mono_ms += 9_000;
-        world.replica.on_progress(world.now, LINK, Moved::Came); // the leader was heard of
+        world.replica.on_progress(world.now, LINK, Traffic::Received); // the leader was heard of
         world.on_time();
         world.settle();
         assert!(!world.sides[side].is_closed);
         world.now.mono_ms += 3_000;
-        world.replica.on_progress(world.now, LINK, Moved::Came);
+        world.replica.on_progress(world.now, LINK, Traffic::Received);
         let deadline = world.replica.deadline().unwrap();
         assert!(deadline <= world.now.mono_ms, "{deadline}");
         world.on_time();

@@ -8,8 +8,9 @@ use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Now, Replica};
 use ox_tree::State;
 use ox_zab::{
-    Configs, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    ConfigPair, DiskJob, Effect, Effects, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, LinkId, Message,
+    PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog, Recovered, ServerId, Timing, Vote,
+    VoteNotification,
 };
 
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
@@ -20,17 +21,17 @@ fn syncing() -> Replica {
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
     let peer_settings = PeerSettings {
         server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, [ServerId(1), ServerId(2)], []).unwrap()),
+        configs: ConfigPair::fixed(Ensemble::of_numbers(0, [ServerId(1), ServerId(2)], []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),
     };
-    let history = History::new(Zxid::ZERO, 500, 1 << 20);
-    let peer = Peer::new(peer_settings, Recovered { epochs, history, standing: Standing::History });
+    let history = RecentLog::new(Zxid::ZERO, 500, 1 << 20);
+    let peer = QuorumPeer::new(peer_settings, Recovered { epochs, history, eligibility: Eligibility::HasHistory });
     let mut replica = Replica::member(replica_settings(1, 5), peer, &State::new(ox_tree::TreeOptions::default()), NOW);
     replica.start(NOW);
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 0 };
-    let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+    let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
     replica.on_notification(NOW, ServerId(2), note);
     assert!(replica.take_effects().contains(&Effect::Dial(ServerId(2))));
     replica.on_dialed(NOW, ServerId(2), Some(LINK));
@@ -42,7 +43,7 @@ fn syncing() -> Replica {
 }
 
 fn is_given_up(effects: &Effects) -> bool {
-    effects.iter().any(|effect| matches!(effect, Effect::Leave(Reason::Violation(_))))
+    effects.iter().any(|effect| matches!(effect, Effect::StepDown(Reason::Violation(_))))
 }
 
 /// What cannot be applied is not logged: it would stop every start from then on.
@@ -57,7 +58,7 @@ fn transactions_that_cannot_be_read_are_not_taken() {
     for record in [&b""[..], b"nonsense", &[0xff; 100], &other] {
         for message in [Message::Proposal, Message::Inform] {
             let mut replica = syncing();
-            replica.on_message(NOW, LINK, message(Txn { zxid, record: Bytes::copy_from_slice(record) }));
+            replica.on_message(NOW, LINK, message(EncodedTxn { zxid, record: Bytes::copy_from_slice(record) }));
             assert!(is_given_up(&replica.take_effects()), "{record:?}");
             assert!(replica.take_log(NOW).is_none());
         }
@@ -73,7 +74,7 @@ fn paused_member_does_not_judge_its_leader_before_it_reads() {
         let meant_ms = if is_pause { replica.rest_ms(NOW).expect("a pause could hide") } else { 60_000 };
         assert_eq!(replica.on_turn(now, meant_ms, || 0).is_some(), is_pause);
         replica.on_time(now, &state);
-        let is_left = replica.take_effects().contains(&Effect::Leave(Reason::Silence));
+        let is_left = replica.take_effects().contains(&Effect::StepDown(Reason::Timeout));
         assert_eq!(is_left, !is_pause);
     }
 }

@@ -5,7 +5,7 @@ use crate::world::World;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Reason, Standing};
+use ox_zab::{Eligibility, Reason};
 
 fn with_local(settings: &mut ReplicaSettings) {
     settings.local_sessions = LocalSessions::Upgrade;
@@ -24,7 +24,7 @@ fn pass(world: &mut World, ms: i64) {
 
 /// Read-only for want of a second server.
 fn alone(change: fn(&mut ReplicaSettings)) -> World {
-    let mut world = looking(Standing::History, change);
+    let mut world = looking(Eligibility::HasHistory, change);
     pass(&mut world, 2_000);
     assert!(world.replica.is_read_only() && !world.replica.is_serving());
     world
@@ -37,14 +37,14 @@ fn is_turned_away(world: &mut World, side: usize) -> bool {
 
 #[test]
 fn it_begins_after_a_while() {
-    let mut world = looking(Standing::History, with_local);
+    let mut world = looking(Eligibility::HasHistory, with_local);
     pass(&mut world, 1_999);
     assert!(!world.replica.is_read_only());
     let early = world.connect_as(SessionId::NONE, 10_000, Some(true));
     assert!(is_turned_away(&mut world, early));
     pass(&mut world, 1);
     assert!(world.replica.is_read_only());
-    let mut world = looking(Standing::History, |_| ());
+    let mut world = looking(Eligibility::HasHistory, |_| ());
     pass(&mut world, 1_000_000);
     assert!(!world.replica.is_read_only(), "unless it is allowed, never");
 }
@@ -52,7 +52,7 @@ fn it_begins_after_a_while() {
 /// Who has lost its files, or parts of them, has nothing to show.
 #[test]
 fn k028_nothing_is_shown_before_the_state_is_whole() {
-    for standing in [Standing::Empty, Standing::Quarantined] {
+    for standing in [Eligibility::Empty, Eligibility::Quarantined] {
         let mut world = looking(standing, with_local);
         for _ in 0..10 {
             pass(&mut world, 10_000);

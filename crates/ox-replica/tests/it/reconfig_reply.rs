@@ -5,7 +5,7 @@ use crate::world::World;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, SessionId, Zxid};
-use ox_zab::{Message, ServerId, Txn};
+use ox_zab::{EncodedTxn, Message, ServerId};
 use std::borrow::Cow;
 
 const CONFIG: &str = "/zookeeper/config";
@@ -40,7 +40,7 @@ fn order(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Bo
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
-    world.replica.on_message(world.now, LINK, Message::Proposal(Txn { zxid, record: record.into() }));
+    world.replica.on_message(world.now, LINK, Message::Proposal(EncodedTxn { zxid, record: record.into() }));
 }
 
 /// The leader commits the change.

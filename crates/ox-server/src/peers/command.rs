@@ -5,7 +5,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::StoredHistory;
 use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, Message, Moved, Notification};
+use ox_zab::{LinkId, Message, Traffic, VoteNotification};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl From<&Message> for Packets {
 /// An order.
 pub(crate) enum Command {
     /// Tell a server on the election port.
-    Notify(ServerId, Notification),
+    Notify(ServerId, VoteNotification),
     /// Connect to a leader.
     Dial(ServerId),
     /// Send packets.
@@ -61,7 +61,7 @@ pub(crate) enum Command {
 /// What happened.
 pub(crate) enum Event {
     /// An election connection has come up or gone down.
-    Election(ServerId, ox_zab::Link),
+    Election(ServerId, ox_zab::ElectionConnection),
     /// The leader was reached, or not.
     Dialed(ServerId, Option<LinkId>),
     /// A learner has connected.
@@ -71,7 +71,7 @@ pub(crate) enum Event {
     /// A connection is gone.
     Gone(LinkId),
     /// Bytes have gone or come.
-    Progress(LinkId, Moved),
+    Progress(LinkId, Traffic),
     /// The socket has taken packets that count so much in the link's send window.
     Sent(LinkId, usize),
     /// The stored log has been looked into, up to this transaction.

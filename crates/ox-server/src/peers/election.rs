@@ -22,7 +22,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
-use ox_zab::{Link, Notification, PeerState};
+use ox_zab::{ElectionConnection, PeerState, VoteNotification};
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -74,7 +74,7 @@ impl Other {
 
 /// The newest that a server has said.
 pub(crate) struct Heard {
-    pub(crate) note: Notification,
+    pub(crate) note: VoteNotification,
     /// The configuration that is in force there, if it is newer than the own one.
     pub(crate) config: Option<Arc<Ensemble>>,
 }
@@ -153,7 +153,13 @@ impl Elections {
     }
 
     /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
-    pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<Event>) {
+    pub(super) fn notify(
+        &mut self,
+        to: ServerId,
+        note: &VoteNotification,
+        dialer: &mut Dialer,
+        events: &mut Vec<Event>,
+    ) {
         if !self.configured.contains_key(&to) && !self.others.contains_key(&to) {
             return; // a stranger that is gone, nobody knows where
         }
@@ -180,7 +186,7 @@ impl Elections {
         if !addresses.is_empty() && !dialer.is_dialing(target) {
             dialer.dial(target, addresses, Duration::ZERO, now);
             self.others.entry(to).or_default().dialed = Some(now);
-            self.tell(to, Link::Trying, events);
+            self.tell(to, ElectionConnection::Connecting, events);
         }
     }
 
@@ -219,7 +225,7 @@ impl Elections {
             }
             other.redial_later();
             if other.token.is_none() {
-                self.tell(server, Link::Down, events);
+                self.tell(server, ElectionConnection::Down, events);
             }
             return;
         };
@@ -256,7 +262,7 @@ impl Elections {
         if let Some(old) = other.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
         }
-        self.tell(server, Link::Up, events);
+        self.tell(server, ElectionConnection::Up, events);
         self.flush(token, events);
     }
 
@@ -299,7 +305,7 @@ impl Elections {
     }
 
     /// Tells of a connection with a server that is in a configuration; others need nobody's attention.
-    fn tell(&self, server: ServerId, link: Link, events: &mut Vec<Event>) {
+    fn tell(&self, server: ServerId, link: ElectionConnection, events: &mut Vec<Event>) {
         if self.configured.contains_key(&server) {
             events.push(Event::Election(server, link));
         }
@@ -395,7 +401,7 @@ impl Elections {
             tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
         }
         if let Some(received) = newest {
-            let mut note = Notification::from(received.notification);
+            let mut note = VoteNotification::from(received.notification);
             note.has_version = received.version != 0;
             let own =
                 (self.is_dynamic && self.configured.contains_key(&server)).then_some((&*self.config, self.version));
@@ -443,7 +449,7 @@ impl Elections {
             if self.configured.contains_key(&server) {
                 tracing::info!("the election connection with {server} is gone");
             }
-            self.tell(server, Link::Down, events);
+            self.tell(server, ElectionConnection::Down, events);
         }
     }
 

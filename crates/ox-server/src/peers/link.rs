@@ -26,7 +26,7 @@ use ox_proto::{ServerId, Zxid};
 use ox_store::Logged;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{FrozenView, State, TreeOptions};
-use ox_zab::{LinkId, Message, Moved, Side};
+use ox_zab::{LinkId, Message, Sender, Traffic};
 use queue::{Batch, Queue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -69,7 +69,7 @@ pub(super) struct Link {
     id: LinkId,
     socket: Socket,
     /// Who speaks at the other end.
-    side: Side,
+    side: Sender,
     /// For states that come in.
     options: Option<TreeOptions>,
     reader: PacketReader,
@@ -127,8 +127,8 @@ pub(super) enum End {
 impl Link {
     fn new(id: LinkId, stream: TcpStream, end: End, packet_bytes_max: usize, metrics: Arc<Metrics>) -> Self {
         let (side, options) = match end {
-            End::Learner => (Side::Learner, None),
-            End::Leader(options) => (Side::Leader, Some(options)),
+            End::Learner => (Sender::Learner, None),
+            End::Leader(options) => (Sender::Leader, Some(options)),
         };
         Self {
             id,
@@ -158,7 +158,7 @@ impl Link {
 
     /// The largest packet that is taken. A learner sends its hello and no more until the leader has replied.
     fn limit(&self) -> usize {
-        let may_speak = self.has_spoken && (self.is_accepted || self.side == Side::Leader);
+        let may_speak = self.has_spoken && (self.is_accepted || self.side == Sender::Leader);
         if may_speak { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
     }
 
@@ -519,7 +519,7 @@ impl Links {
     /// Tells which links have moved anything.
     pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<Event>) {
         for link in self.links.values_mut() {
-            for (movement, moved) in [(&mut link.came, Moved::Came), (&mut link.went, Moved::Went)] {
+            for (movement, moved) in [(&mut link.came, Traffic::Received), (&mut link.went, Traffic::Sent)] {
                 if movement.is_to_be_told(now) {
                     events.push(Event::Progress(link.id, moved));
                 }

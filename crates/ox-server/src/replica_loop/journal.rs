@@ -6,7 +6,7 @@ use super::latency::Latency;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, LinkId, Message, Peer, PeerState, Reason, Run, Standing};
+use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, ZxidRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -114,11 +114,11 @@ impl Journal {
             }
         };
         let (epoch, leader) = (peer.epochs().current, peer.leader_id().map_or(-1, |leader| leader.0));
-        tracing::info!(leader, %epoch, sync_ms, unserved_ms, "Peer state changed: {state} - broadcast");
+        tracing::info!(leader, %epoch, sync_ms, unserved_ms, "QuorumPeer state changed: {state} - broadcast");
     }
 
     /// Says what an election that does not end is waiting for, and what an operator can do about it.
-    fn remind(&mut self, peer: &Peer) {
+    fn remind(&mut self, peer: &QuorumPeer) {
         let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG <= *looking) else {
             return;
         };
@@ -127,9 +127,9 @@ impl Journal {
         }
         self.reminded_at = Some(Instant::now());
         let looking_s = looking.as_secs();
-        if peer.standing() == Standing::History || peer.kind() == LearnerKind::Observer {
+        if peer.eligibility() == Eligibility::HasHistory || peer.kind() == LearnerKind::Observer {
             tracing::warn!(looking_s, "no leader yet: too few servers can be reached and vote");
-        } else if peer.has_doubts() {
+        } else if peer.has_quarantined_files() {
             tracing::warn!(
                 looking_s,
                 "no leader yet, and this server does not vote: its history is in doubt, and another server's is waited \
@@ -149,23 +149,23 @@ impl Journal {
         self.elected_at = Instant::now(); // the next leader need not be elected: a configuration may name it
         let why = match reason {
             Reason::LinkLost => "the connection to the leader is gone".to_owned(),
-            Reason::Silence => "the leader was silent for too long".to_owned(),
+            Reason::Timeout => "the leader was silent for too long".to_owned(),
             Reason::NoQuorum => "not sufficient followers synced: there is no quorum".to_owned(),
             Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is older than one that was promised"),
             Reason::Violation(what) => format!("the protocol was broken: {what}"),
             Reason::NeedsSnapshot => "the own history does not fit; the leader's state is needed".to_owned(),
             Reason::CannotListen => "the quorum port cannot be opened".to_owned(),
-            Reason::EpochUsedUp => "the epoch has no numbers left".to_owned(),
+            Reason::ZxidRollover => "the epoch has no numbers left".to_owned(),
             Reason::DiskStalled => "the own disk is too slow".to_owned(),
-            Reason::NoRoom => "the own disk is nearly full, and others can lead".to_owned(),
-            Reason::Deserted => {
+            Reason::DiskLow => "the own disk is nearly full, and others can lead".to_owned(),
+            Reason::LostSupport => {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "a voter that has elected this leader looks for one again".to_owned()
             }
             Reason::OtherLeader(leader) => format!("a quorum follows server {leader}"),
             Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
             Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
-            Reason::HigherPromise => "a voter has promised a higher epoch".to_owned(),
+            Reason::HigherAcceptedEpoch => "a voter has promised a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
     }
@@ -197,7 +197,7 @@ impl Journal {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.is_informed(txn, wall_ms, metrics);
             }
-            Message::Ack(zxid) => self.acked(link, Run::from(*zxid), wall_ms),
+            Message::Ack(zxid) => self.acked(link, ZxidRange::from(*zxid), wall_ms),
             Message::Acks(run) => self.acked(link, *run, wall_ms),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
@@ -205,7 +205,7 @@ impl Journal {
     }
 
     /// These are durable at a learner.
-    fn acked(&mut self, link: LinkId, run: Run, wall_ms: i64) {
+    fn acked(&mut self, link: LinkId, run: ZxidRange, wall_ms: i64) {
         self.syncing.remove(&link);
         for ms in self.latency.are_acked(run, wall_ms) {
             let figure = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
@@ -224,10 +224,12 @@ impl Journal {
     pub(super) fn says(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
-            Message::Commit(zxid) | Message::Commits(Run { last: zxid, .. }) => {
+            Message::Commit(zxid) | Message::Commits(ZxidRange { last: zxid, .. }) => {
                 self.latency.tells_commit(*zxid, wall_ms, metrics);
             }
-            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => self.latency.acks(*zxid, wall_ms, metrics),
+            Message::Ack(zxid) | Message::Acks(ZxidRange { last: zxid, .. }) => {
+                self.latency.acks(*zxid, wall_ms, metrics)
+            }
             Message::Proposal(txn) => {
                 self.latency.proposes(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));

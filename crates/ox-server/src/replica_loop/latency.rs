@@ -4,7 +4,7 @@ use crate::metrics::Metrics;
 use ox_proto::Reader;
 use ox_proto::Zxid;
 use ox_proto::txn::TxnHeader;
-use ox_zab::{Run, Txn};
+use ox_zab::{EncodedTxn, ZxidRange};
 use std::collections::VecDeque;
 
 /// Transactions on their way. More than this many are not followed; there are never as many unless something is stuck.
@@ -70,7 +70,7 @@ impl Latency {
     }
 
     /// A leader proposes, to one follower after the other.
-    pub(super) fn proposes(&mut self, txn: &Txn) {
+    pub(super) fn proposes(&mut self, txn: &EncodedTxn) {
         if !self.proposed.has(txn.zxid)
             && let Some(time_ms) = made_at_ms(txn)
         {
@@ -83,7 +83,7 @@ impl Latency {
     }
 
     /// A leader hears that these are durable somewhere: tells how old those are that were picked.
-    pub(super) fn are_acked(&self, run: Run, wall_ms: i64) -> impl Iterator<Item = i64> {
+    pub(super) fn are_acked(&self, run: ZxidRange, wall_ms: i64) -> impl Iterator<Item = i64> {
         let newest_first = self.picked.iter().skip_while(move |(zxid, _)| run.last < *zxid);
         let acked = newest_first.take_while(move |(zxid, _)| run.first <= *zxid);
         acked.map(move |(_, time_ms)| wall_ms.saturating_sub(*time_ms))
@@ -93,7 +93,7 @@ impl Latency {
     pub(super) fn are_durable(&mut self, zxid: Zxid, wall_ms: i64) -> impl Iterator<Item = i64> {
         let first = Zxid(self.durable.0.saturating_add(1));
         self.durable = self.durable.max(zxid);
-        self.are_acked(Run { first, last: zxid }, wall_ms)
+        self.are_acked(ZxidRange { first, last: zxid }, wall_ms)
     }
 
     /// A leader tells that everything up to here is agreed on.
@@ -102,7 +102,7 @@ impl Latency {
     }
 
     /// A follower hears a proposal.
-    pub(super) fn hears(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+    pub(super) fn hears(&mut self, txn: &EncodedTxn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
             metrics.proposal_latency.note(wall_ms.saturating_sub(time_ms), 1);
             self.unacked.add(txn.zxid, time_ms);
@@ -121,14 +121,14 @@ impl Latency {
     }
 
     /// An observer hears what is agreed on.
-    pub(super) fn is_informed(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+    pub(super) fn is_informed(&self, txn: &EncodedTxn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = made_at_ms(txn) {
             metrics.commit_propagation_latency.note(wall_ms.saturating_sub(time_ms), 1);
         }
     }
 }
 
-fn made_at_ms(txn: &Txn) -> Option<i64> {
+fn made_at_ms(txn: &EncodedTxn) -> Option<i64> {
     Reader::new(&txn.record).get::<TxnHeader>().ok().map(|header| header.time_ms)
 }
 
@@ -137,17 +137,17 @@ mod tests {
     use super::*;
     use ox_proto::{Jute, SessionId};
 
-    fn txn(counter: u32, time_ms: i64) -> Txn {
+    fn txn(counter: u32, time_ms: i64) -> EncodedTxn {
         let (zxid, mut record) = (Zxid::new(1, counter), Vec::new());
         TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms, kind: 1 }.put(&mut record);
-        Txn { zxid, record: record.into() }
+        EncodedTxn { zxid, record: record.into() }
     }
 
     #[test]
     fn some_proposals_have_their_acknowledgements_timed() {
         let mut latency = Latency::new(2);
         (1..=5).for_each(|counter| latency.proposes(&txn(counter, 100 + i64::from(counter))));
-        let run = |first, last| Run { first: Zxid::new(1, first), last: Zxid::new(1, last) };
+        let run = |first, last| ZxidRange { first: Zxid::new(1, first), last: Zxid::new(1, last) };
         let acked = |latency: &Latency, run| latency.are_acked(run, 200).collect::<Vec<_>>();
         assert_eq!(acked(&latency, run(1, 4)), [96, 98], "by one voter");
         assert_eq!(acked(&latency, run(2, 2)), [98], "by another");

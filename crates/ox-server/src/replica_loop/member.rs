@@ -14,7 +14,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::Now;
 use ox_store::StoredHistory;
-use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason, Search};
+use ox_zab::{DiskJob, Effect, LinkId, LogDiffRange, Message, PeerState, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -189,8 +189,8 @@ impl ReplicaLoop {
                     self.peers.iter_mut().for_each(|peers| peers.lookups.forget(link));
                     orders.push(Command::Snapshot(link, self.shared.state.read().freeze()));
                 }
-                Effect::LookUp(link, search) => self.look_up(link, search),
-                Effect::SendStored(link) => {
+                Effect::ReadLog(link, search) => self.look_up(link, search),
+                Effect::SendLogDiff(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.lookups.take(link));
                     // Without it the link is gone, or has to go: what was announced must not be left out.
                     orders.push(found.map_or(Command::Close(link), |found| Command::Stored(link, found)));
@@ -209,15 +209,17 @@ impl ReplicaLoop {
                     journal.looking();
                     orders.push(Command::Listen(false));
                 }
-                Effect::Leave(reason) => {
+                Effect::StepDown(reason) => {
                     journal.left(&reason);
                     orders.push(Command::Listen(false));
                 }
-                Effect::Seen(ensemble) => self.see_config(ensemble).into_iter().for_each(|order| orders.push(order)),
-                Effect::Activate(ensemble, _) => {
+                Effect::ConfigProposed(ensemble) => {
+                    self.see_config(ensemble).into_iter().for_each(|order| orders.push(order))
+                }
+                Effect::ActivateConfig(ensemble, _) => {
                     self.activate_config(&ensemble).into_iter().for_each(|order| orders.push(order));
                 }
-                Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
+                Effect::Append(_) | Effect::Commit(_) | Effect::ApplyToSnapshot(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
             }
         }
@@ -240,14 +242,14 @@ impl ReplicaLoop {
     fn activate_config(&self, ensemble: &Arc<Ensemble>) -> Option<Command> {
         put_in_force(&self.shared, ensemble, self.replica.is_serving());
         let pending =
-            self.replica.as_peer()?.configs().pending().filter(|pending| ensemble.version() < pending.version());
+            self.replica.as_peer()?.configs().proposed().filter(|pending| ensemble.version() < pending.version());
         let pending = pending.cloned();
         self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
         Some(Command::Config(Arc::clone(ensemble), pending))
     }
 
     /// Looks into the stored log, on a thread of its own: that may take a while.
-    fn look_up(&mut self, link: LinkId, Search { after, below, continues }: Search) {
+    fn look_up(&mut self, link: LinkId, LogDiffRange { after, below, continues }: LogDiffRange) {
         self.peers.iter_mut().for_each(|peers| peers.lookups.begin(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
@@ -270,7 +272,7 @@ impl ReplicaLoop {
             DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
             DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
             DiskJob::Truncate(zxid) => Job::Truncate(zxid),
-            DiskJob::Found => Job::Found,
+            DiskJob::InitializeLog => Job::Found,
             DiskJob::Install(_) => {
                 let Some(staged) = self.replica.take_staged() else { return };
                 let mut state = self.shared.state.write();

@@ -1,32 +1,32 @@
-//! What is known about the connections to other servers.
+//! State of the election connections.
 
 use ox_proto::ServerId;
 use std::collections::BTreeMap;
 
 /// The election connection to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Link {
-    /// Being tried: it is not known whether the server is there.
-    Trying,
-    /// The server can be heard.
+pub enum ElectionConnection {
+    /// In progress: the server may be up.
+    Connecting,
     Up,
-    /// The server refused, or is gone.
+    /// The server refused the connection, or closed it.
     Down,
 }
 
-/// All of them; a server that nobody has tried to reach may be there.
+/// A server without an entry may be up.
 #[derive(Debug, Default)]
-pub(super) struct Links(BTreeMap<ServerId, Link>);
+pub(super) struct ElectionConnections(BTreeMap<ServerId, ElectionConnection>);
 
-impl Links {
-    /// A server that is gone stays so while it is tried again: the next election must not wait for it.
-    pub(super) fn set(&mut self, server: ServerId, link: Link) {
-        if link != Link::Trying || !self.is_down(server) {
+impl ElectionConnections {
+    /// A server that is down stays down while a new connection is in progress, so that the next election does not wait
+    /// for it.
+    pub(super) fn set(&mut self, server: ServerId, link: ElectionConnection) {
+        if link != ElectionConnection::Connecting || !self.is_down(server) {
             self.0.insert(server, link);
         }
     }
 
     pub(super) fn is_down(&self, server: ServerId) -> bool {
-        self.0.get(&server) == Some(&Link::Down)
+        self.0.get(&server) == Some(&ElectionConnection::Down)
     }
 }

@@ -1,4 +1,4 @@
-//! Answers that need a proof of leadership: a quorum has answered pings that were sent after the question came.
+//! Replies that need a proof of leadership: a quorum has replied to pings that were sent after the request arrived.
 
 use ox_proto::Zxid;
 use std::collections::VecDeque;
@@ -6,21 +6,21 @@ use std::collections::VecDeque;
 #[derive(Debug)]
 struct Sync {
     id: u64,
-    /// Must be committed first.
+    /// Must be committed before the reply.
     after: Zxid,
-    /// The round of pings that proves it.
+    /// The ping round whose replies prove leadership.
     round: u64,
 }
 
-/// Rounds of pings, and who waits for them.
+/// Ping rounds, and the syncs that wait for them.
 #[derive(Debug, Default)]
-pub(super) struct Syncs {
+pub(super) struct PendingSyncs {
     round: u64,
     waiting: VecDeque<Sync>,
 }
 
-impl Syncs {
-    /// The last round of pings.
+impl PendingSyncs {
+    /// Starts a ping round and returns its number.
     pub(super) fn next_round(&mut self) -> u64 {
         self.round += 1;
         self.round
@@ -34,12 +34,12 @@ impl Syncs {
         self.waiting.push_back(Sync { id, after, round: self.round + 1 });
     }
 
-    /// Whether somebody waits for pings that have not been sent.
-    pub(super) fn want_round(&self) -> bool {
+    /// Whether a sync waits for a ping round that has not started.
+    pub(super) fn need_round(&self) -> bool {
         self.waiting.back().is_some_and(|sync| self.round < sync.round)
     }
 
-    /// The next one that can be answered, in the order of arrival.
+    /// The next sync that can be replied to, in the order of arrival.
     pub(super) fn pop(&mut self, committed: Zxid, is_proven: impl Fn(u64) -> bool) -> Option<u64> {
         let sync = self.waiting.pop_front_if(|sync| sync.after <= committed && is_proven(sync.round))?;
         Some(sync.id)

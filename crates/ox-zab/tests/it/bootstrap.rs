@@ -1,31 +1,31 @@
-//! A member without files: when it believes that there is nothing to lose.
+//! Empty members: when they bootstrap, and when they wait for a leader.
 
 use crate::single_member::{member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, Epoch, LinkId, Message, Notification, Peer, PeerState, ServerId,
-    Standing, Txn, Vote,
+    ConfigPair, DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, LinkId, Message, PeerState,
+    QuorumPeer, ServerId, Vote, VoteNotification,
 };
 
-/// Longer than a contradiction takes.
+/// Longer than `BOOTSTRAP_DELAY_MS` of the core.
 const LATER_MS: i64 = 1_000;
 
-/// Server 1 of three, which finds no files.
-fn newcomer() -> Peer {
-    let mut peer = member(settings(1, three()), Zxid::ZERO, Standing::Empty);
+/// Server 1 of three, with an empty data directory.
+fn empty_member() -> QuorumPeer {
+    let mut peer = member(settings(1, three()), Zxid::ZERO, Eligibility::Empty);
     peer.start(0, &mut Effects::new());
     peer
 }
 
-fn note(state: PeerState, epoch: u32, counter: u32) -> Notification {
+fn note(state: PeerState, epoch: u32, counter: u32) -> VoteNotification {
     let vote = Vote { leader: ServerId(3), zxid: Zxid::new(epoch, counter), epoch: i64::from(epoch) };
-    Notification { state, vote, round: 1, has_version: true }
+    VoteNotification { state, vote, round: 1, has_version: true }
 }
 
-/// What it does about what servers say, one after the other, and when time has passed.
-fn hears(peer: &mut Peer, notes: &[(i64, Notification)]) -> Effects {
+/// The effects of notifications, one after another, and of the time that passes after them.
+fn hears(peer: &mut QuorumPeer, notes: &[(i64, VoteNotification)]) -> Effects {
     let mut out = Effects::new();
     for (from, note) in notes {
         peer.on_notification(1, ServerId(*from), *note, &mut out);
@@ -34,60 +34,66 @@ fn hears(peer: &mut Peer, notes: &[(i64, Notification)]) -> Effects {
     out
 }
 
-fn founds(out: &Effects) -> bool {
-    out.contains(&Effect::Disk(DiskJob::Found))
+fn may_bootstrap(out: &Effects) -> bool {
+    out.contains(&Effect::Disk(DiskJob::InitializeLog))
 }
 
 #[test]
-fn servers_that_have_nothing_begin_together() {
-    let mut peer = newcomer();
+fn quorum_of_empty_voters_bootstraps() {
+    let mut peer = empty_member();
     let mut out = Effects::new();
     peer.on_notification(1, ServerId(3), note(PeerState::Looking, 0, 0), &mut out);
-    assert!(!founds(&out), "somebody may contradict");
-    while !founds(&out) {
+    assert!(!may_bootstrap(&out), "another voter may contradict");
+    while !may_bootstrap(&out) {
         let at = peer.deadline().unwrap();
         assert!(at < LATER_MS);
         peer.on_time(at, &mut out);
     }
 }
 
-/// An Apache server repeats what it said last when a connection comes up, then answers.
+/// Apache repeats its last notification when a connection opens, then sends the current one.
 #[test]
-fn old_votes_do_not_make_an_ensemble_empty() {
+fn stale_votes_prevent_bootstrap() {
     let (before, now) = (note(PeerState::Looking, 0, 0), note(PeerState::Leading, 1, 9));
-    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (3, now)])));
-    assert!(!founds(&hears(&mut newcomer(), &[(2, before), (3, before), (2, note(PeerState::Following, 1, 9))])));
-    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
+    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (3, now)])));
+    assert!(!may_bootstrap(&hears(
+        &mut empty_member(),
+        &[(2, before), (3, before), (2, note(PeerState::Following, 1, 9))]
+    )));
+    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
 }
 
-/// A history that is in doubt is one that can be lost.
+/// A quarantined history may contain committed transactions.
 #[test]
-fn who_doubts_its_history_contradicts_those_who_have_none() {
-    let mut damaged = member(settings(2, three()), Zxid::ZERO, Standing::Quarantined);
+fn quarantined_voter_prevents_bootstrap() {
+    let mut damaged = member(settings(2, three()), Zxid::ZERO, Eligibility::Quarantined);
     let mut out = Effects::new();
     damaged.start(0, &mut out);
     let said = out.iter().find_map(|effect| match effect {
         Effect::Notify(ServerId(1), note) => Some(*note),
         _ => None,
     });
-    let (said, before) = (said.expect("it tells everybody"), note(PeerState::Looking, 0, 0));
-    assert!(!founds(&hears(&mut newcomer(), &[(3, before), (2, said)])));
-    assert!(founds(&hears(&mut newcomer(), &[(3, before)])));
+    let (said, before) = (said.expect("it notifies all voters"), note(PeerState::Looking, 0, 0));
+    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (2, said)])));
+    assert!(may_bootstrap(&hears(&mut empty_member(), &[(3, before)])));
 }
 
 #[test]
-fn nobody_begins_who_is_not_to() {
+fn bootstrap_disabled_or_not_voter_does_not_bootstrap() {
     let mut settings = settings(1, three());
-    settings.options.founds = false;
-    let mut peer = member(settings, Zxid::ZERO, Standing::Empty);
+    settings.options.may_bootstrap = false;
+    let mut peer = member(settings, Zxid::ZERO, Eligibility::Empty);
     peer.start(0, &mut Effects::new());
-    assert!(!founds(&hears(&mut peer, &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))])));
+    assert!(!may_bootstrap(&hears(
+        &mut peer,
+        &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))]
+    )));
 }
 
-/// Otherwise its report would come while a leader's state is being taken over.
+/// Otherwise the report of the disk would arrive while a leader's snapshot is being received.
 #[test]
-fn nobody_is_dialled_while_the_disk_is_prepared() {
-    let mut peer = newcomer();
+fn empty_member_initializes_log_before_it_dials() {
+    let mut peer = empty_member();
     let leads = [(2, note(PeerState::Following, 0, 0)), (3, note(PeerState::Leading, 0, 0))];
     let dials = |out: &Effects| out.contains(&Effect::Dial(ServerId(3)));
     let mut out = Effects::new();
@@ -97,36 +103,36 @@ fn nobody_is_dialled_while_the_disk_is_prepared() {
     }
     assert_eq!(peer.leader_id(), Some(ServerId(3)));
     peer.on_time(LATER_MS, &mut out);
-    assert!(founds(&out) && !dials(&out));
-    peer.on_done(LATER_MS, DiskDone::Founded, &mut out);
+    assert!(may_bootstrap(&out) && !dials(&out));
+    peer.on_done(LATER_MS, DiskDone::LogInitialized, &mut out);
     assert!(dials(&out));
 }
 
-/// A leader that was found by old votes is dialled when somebody tells the truth, and nothing is claimed.
+/// A member that was elected by stale votes is dialled when a voter reports a history.
 #[test]
-fn who_is_contradicted_asks_the_leader() {
-    let mut peer = newcomer();
+fn contradicted_empty_member_dials_leader() {
+    let mut peer = empty_member();
     let before = note(PeerState::Looking, 0, 0);
     let out = hears(&mut peer, &[(2, before), (3, before), (3, note(PeerState::Leading, 1, 9))]);
-    assert!(!founds(&out));
+    assert!(!may_bootstrap(&out));
     let said = hears(&mut peer, &[(2, note(PeerState::Following, 1, 9)), (3, note(PeerState::Leading, 1, 9))]);
     assert!(out.iter().chain(&said).any(|effect| *effect == Effect::Dial(ServerId(3))));
 }
 
 #[test]
-fn who_has_lost_its_history_is_not_elected_by_those_who_followed_it() {
-    let mut peer = newcomer();
+fn wiped_leader_is_not_elected_by_its_followers() {
+    let mut peer = empty_member();
     let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
-    let following = Notification { state: PeerState::Following, vote, round: 1, has_version: true };
+    let following = VoteNotification { state: PeerState::Following, vote, round: 1, has_version: true };
     let out = hears(&mut peer, &[(2, following), (3, following)]);
-    assert_eq!(peer.standing(), Standing::Quarantined);
+    assert_eq!(peer.eligibility(), Eligibility::Quarantined);
     assert!(!out.contains(&Effect::Listen), "{out:?}");
 }
 
 #[test]
-fn a_late_comer_of_the_same_round_is_told_the_better_vote_at_once() {
-    // Server 3 has been looking for a while, and speaks seldom by now. Server 1 begins to look, in the same round.
-    let mut peer = member(settings(3, three()), Zxid::new(1, 9), Standing::History);
+fn late_voter_of_same_round_is_sent_better_vote() {
+    // Server 3 has been LOOKING for a while, so it repeats its vote rarely. Server 1 becomes LOOKING in the same round.
+    let mut peer = member(settings(3, three()), Zxid::new(1, 9), Eligibility::HasHistory);
     peer.start(0, &mut Effects::new());
     let mut now = 0;
     while now < 30_000 {
@@ -134,7 +140,7 @@ fn a_late_comer_of_the_same_round_is_told_the_better_vote_at_once() {
         peer.on_time(now, &mut Effects::new());
     }
     let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
-    let looking = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+    let looking = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
     let mut out = Effects::new();
     peer.on_notification(now + 1, ServerId(1), looking, &mut out);
     assert!(
@@ -145,8 +151,8 @@ fn a_late_comer_of_the_same_round_is_told_the_better_vote_at_once() {
 }
 
 #[test]
-fn nothing_is_appended_to_files_that_are_not_there() {
-    let mut peer = newcomer();
+fn empty_learner_refuses_diff() {
+    let mut peer = empty_member();
     let mut out = hears(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
     peer.on_dialed(2_000, ServerId(3), Some(LinkId(7)), &mut out);
@@ -155,7 +161,7 @@ fn nothing_is_appended_to_files_that_are_not_there() {
     for message in [
         Message::LeaderInfo(Epoch(1)),
         Message::Diff(zxid),
-        Message::Proposal(Txn { zxid, record: Bytes::new() }),
+        Message::Proposal(EncodedTxn { zxid, record: Bytes::new() }),
         Message::Commit(zxid),
     ] {
         assert!(peer.takes_packets(LinkId(7)));
@@ -165,25 +171,25 @@ fn nothing_is_appended_to_files_that_are_not_there() {
 }
 
 #[test]
-fn no_history_is_begun_while_a_leaders_is_taken_over() {
-    let mut peer = newcomer();
+fn bootstrap_is_cancelled_during_synchronisation() {
+    let mut peer = empty_member();
     let mut out = Effects::new();
     peer.on_notification(1, ServerId(3), note(PeerState::Leading, 0, 0), &mut out);
     peer.on_notification(1, ServerId(2), note(PeerState::Following, 0, 0), &mut out);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
-    // While it is dialled, server 2 looks again, or an old word of it comes late.
+    // While server 1 dials, server 2 becomes LOOKING again, or an old notification of it arrives late.
     peer.on_notification(2, ServerId(2), note(PeerState::Looking, 0, 0), &mut out);
     peer.on_dialed(3, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();
     peer.on_time(LATER_MS, &mut out);
-    assert!(!founds(&out), "{out:?}");
+    assert!(!may_bootstrap(&out), "{out:?}");
 }
 
-/// An observer has no history to lose, whatever the voters say. A follower that has none either gives it nothing.
+/// An observer is not counted as empty, whatever the voters report. An empty follower has nothing to send to it.
 #[test]
-fn an_observer_takes_nothing_from_who_has_nothing() {
+fn empty_observer_refuses_empty_diff() {
     let ensemble = Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), [ServerId(4)]).unwrap();
-    let mut peer = member(settings(4, Configs::fixed(ensemble)), Zxid::ZERO, Standing::Empty);
+    let mut peer = member(settings(4, ConfigPair::fixed(ensemble)), Zxid::ZERO, Eligibility::Empty);
     let mut out = Effects::new();
     peer.start(0, &mut out);
     out.extend(hears(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
@@ -194,5 +200,5 @@ fn an_observer_takes_nothing_from_who_has_nothing() {
     for message in [Message::LeaderInfo(Epoch(1)), Message::Diff(Zxid::ZERO), new_leader] {
         peer.on_message(LATER_MS, LinkId(7), message, &mut out);
     }
-    assert!(founds(&out), "{out:?}");
+    assert!(may_bootstrap(&out), "{out:?}");
 }

@@ -1,16 +1,19 @@
-//! A hall of servers that elect a leader: messages take their time, links break, processes end.
+//! A cluster of servers that run elections, with message delays, broken links and killed processes.
 
 use ox_proto::Zxid;
-use ox_zab::{Election, ElectionSettings, Link, Notification, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote};
+use ox_zab::{
+    Election, ElectionConnection, ElectionSettings, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote,
+    VoteNotification,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a server waits for what its state needs: a leader for followers, a follower for its leader.
-const PATIENCE_MS: i64 = 1_000;
+/// How long a role waits: a leader for followers, a follower for its leader.
+const ROLE_TIMEOUT_MS: i64 = 1_000;
 
-/// A small generator, so that a failure can be repeated by its seed.
-pub(crate) struct Dice(u64);
+/// A small generator; its seed reproduces a failure.
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -26,35 +29,34 @@ impl Dice {
 struct Server {
     election: Election,
     own: Vote,
-    /// When it gives up what it is.
-    gives_up_at_ms: i64,
+    /// When the server ends its role, unless its peers are still there.
+    role_ends_at_ms: i64,
 }
 
-/// What is on its way.
 #[derive(Clone, Copy)]
 enum Event {
-    Note(Notification),
-    Link(Link),
+    Note(VoteNotification),
+    Link(ElectionConnection),
 }
 
-pub(crate) struct Hall {
+pub(crate) struct ElectionCluster {
     pub(crate) now_ms: i64,
     pub(crate) quorums: Quorums,
     servers: BTreeMap<ServerId, Server>,
-    /// By arrival; the number keeps messages of one moment in order.
+    /// By time of arrival; the number keeps messages of the same millisecond in order.
     events: BTreeMap<(i64, u64), (ServerId, ServerId, Event)>,
-    /// When the last message of a pair arrives: they do not overtake each other.
+    /// When the last message of a pair arrives, so that messages do not overtake each other.
     last: BTreeMap<(ServerId, ServerId), i64>,
     broken: BTreeSet<(ServerId, ServerId)>,
     next: u64,
     delay_ms: i64,
-    pub(crate) dice: Dice,
-    /// Elections that began since the counter was last emptied.
-    pub(crate) looks: usize,
+    pub(crate) rng: Rng,
+    /// Elections since the test last reset the counter.
+    pub(crate) elections: usize,
 }
 
-impl Hall {
-    /// A hall for these voters; nobody is there yet.
+impl ElectionCluster {
+    /// A cluster with these voters, none of which runs.
     pub(crate) fn new(seed: u64, voters: i64, delay_ms: i64) -> Self {
         Self {
             now_ms: 0,
@@ -65,47 +67,45 @@ impl Hall {
             broken: BTreeSet::new(),
             next: 0,
             delay_ms,
-            dice: Dice::new(seed),
-            looks: 0,
+            rng: Rng::new(seed),
+            elections: 0,
         }
     }
 
-    /// A process starts. Returns nothing: it looks for a leader.
+    /// Starts a process, which is LOOKING.
     pub(crate) fn start(&mut self, id: i64, epoch: i64, zxid: i64) {
         let id = ServerId(id);
         let is_voter = self.quorums.is_voter(id);
         let own = if is_voter {
             Vote { leader: id, zxid: Zxid(zxid), epoch }
         } else {
-            Vote::nobody(Zxid(i64::MIN), i64::MIN)
+            Vote::abstain(Zxid(i64::MIN), i64::MIN)
         };
-        let learns_as = if is_voter { PeerState::Following } else { PeerState::Observing };
-        let election = Election::new(id, learns_as, ElectionSettings::default(), own);
-        self.servers.insert(id, Server { election, own, gives_up_at_ms: i64::MAX });
+        let learner_state = if is_voter { PeerState::Following } else { PeerState::Observing };
+        let election = Election::new(id, learner_state, ElectionSettings::default(), own);
+        self.servers.insert(id, Server { election, own, role_ends_at_ms: i64::MAX });
         self.look(id);
         for other in self.servers.keys().copied().filter(|other| *other != id).collect::<Vec<_>>() {
             self.link(id, other);
         }
     }
 
-    /// A process ends.
     pub(crate) fn kill(&mut self, id: i64) {
         let id = ServerId(id);
         self.servers.remove(&id);
         self.events.retain(|_, (from, to, _)| *from != id && *to != id);
         for other in self.servers.keys().copied().collect::<Vec<_>>() {
-            self.post(id, other, Event::Link(Link::Down));
+            self.post(id, other, Event::Link(ElectionConnection::Down));
         }
     }
 
-    /// Lets a server hear that another one is in this round.
-    pub(crate) fn claim_round(&mut self, to: i64, from: i64, round: i64) {
+    /// Sends a forged notification that server `from` is in this round.
+    pub(crate) fn forge_round(&mut self, to: i64, from: i64, round: i64) {
         let vote = Vote { leader: ServerId(from), zxid: Zxid(0), epoch: 0 };
-        let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
+        let note = VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
         self.post(ServerId(from), ServerId(to), Event::Note(note));
     }
 
-    /// Breaks or mends the link between two servers.
     pub(crate) fn set_link(&mut self, a: i64, b: i64, works: bool) {
         let (a, b) = (ServerId(a.min(b)), ServerId(a.max(b)));
         let changed = if works { self.broken.remove(&(a, b)) } else { self.broken.insert((a, b)) };
@@ -122,46 +122,45 @@ impl Hall {
 
     fn link(&mut self, a: ServerId, b: ServerId) {
         if self.works(a, b) && self.servers.contains_key(&a) && self.servers.contains_key(&b) {
-            self.post(a, b, Event::Link(Link::Up));
-            self.post(b, a, Event::Link(Link::Up));
+            self.post(a, b, Event::Link(ElectionConnection::Up));
+            self.post(b, a, Event::Link(ElectionConnection::Up));
         }
     }
 
     fn post(&mut self, from: ServerId, to: ServerId, event: Event) {
         let earliest = self.last.get(&(from, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.dice.below(self.delay_ms) + 1);
+        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms) + 1);
         self.last.insert((from, to), at_ms);
         self.next += 1;
         self.events.insert((at_ms, self.next), (from, to, event));
     }
 
     fn look(&mut self, id: ServerId) {
-        self.looks += 1;
+        self.elections += 1;
         let server = self.servers.get_mut(&id).unwrap();
         let mut out = Outgoing::new();
-        let elected = server.election.look(self.now_ms, server.own, &self.quorums, &mut out);
+        let elected = server.election.start_round(self.now_ms, server.own, &self.quorums, &mut out);
         self.after(id, elected, out);
     }
 
     fn after(&mut self, id: ServerId, elected: Option<ServerId>, out: Outgoing) {
         if elected.is_some() {
-            self.servers.get_mut(&id).unwrap().gives_up_at_ms = self.now_ms + PATIENCE_MS;
+            self.servers.get_mut(&id).unwrap().role_ends_at_ms = self.now_ms + ROLE_TIMEOUT_MS;
         }
         for (to, note) in out {
-            assert_ne!(to, id, "nobody writes to itself");
+            assert_ne!(to, id, "no server notifies itself");
             if self.works(id, to) && self.servers.contains_key(&to) {
                 self.post(id, to, Event::Note(note));
             }
         }
     }
 
-    /// Lets time pass.
     pub(crate) fn run(&mut self, ms: i64) {
         let until_ms = self.now_ms + ms;
         loop {
             let timer = self.servers.iter().filter_map(|(id, server)| {
                 let looks = server.election.state() == PeerState::Looking;
-                let at = if looks { server.election.deadline()? } else { server.gives_up_at_ms };
+                let at = if looks { server.election.deadline()? } else { server.role_ends_at_ms };
                 Some((at, *id))
             });
             let timer = timer.min();
@@ -191,7 +190,7 @@ impl Hall {
         self.after(to, elected, out);
     }
 
-    /// An election's timer, or the end of a role: a follower stays while its leader leads, a leader while a quorum
+    /// The timer of an election, or the end of a role: a follower stays while its leader leads, a leader while a quorum
     /// follows it.
     fn on_time(&mut self, id: ServerId) {
         if self.servers[&id].election.state() == PeerState::Looking {
@@ -209,13 +208,13 @@ impl Hall {
         };
         let stays = if leader == id { self.quorums.are_reached(is_with) } else { is_with(leader) };
         if stays {
-            self.servers.get_mut(&id).unwrap().gives_up_at_ms = self.now_ms + PATIENCE_MS;
+            self.servers.get_mut(&id).unwrap().role_ends_at_ms = self.now_ms + ROLE_TIMEOUT_MS;
         } else {
             self.look(id);
         }
     }
 
-    /// Whom everybody follows, if they agree.
+    /// The leader that all running servers follow, if it is the same.
     pub(crate) fn leader(&self) -> Option<i64> {
         let mut leaders = self
             .servers

@@ -1,17 +1,19 @@
-//! A leader that ends while acknowledgements and a configuration are on their way: in whatever order things happen, it
-//! comes to an end, and can begin again.
+//! A leader that steps down while ACKs and a configuration are in flight: in any order of events its role ends, and it
+//! can lead again.
 
 use crate::single_member::{TIMING, member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ServerId, SessionId, Zxid};
-use ox_zab::{Configs, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Peer, PeerState, Reason, Standing, Txn};
+use ox_zab::{
+    ConfigPair, Effect, Effects, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId, Message, PeerState, QuorumPeer,
+    Reason,
+};
 
 const ME: ServerId = ServerId(3);
 const FOLLOWER: ServerId = ServerId(1);
 const LINK: LinkId = LinkId(1);
 
-/// What happens around the end of a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Happens {
     Acknowledged,
@@ -23,16 +25,16 @@ enum Happens {
 }
 
 struct Leads {
-    peer: Peer,
+    peer: QuorumPeer,
     now_ms: i64,
-    /// What it has asked for since it was established.
+    /// Effects since it was established.
     out: Effects,
-    /// Jobs that the disk has not done.
+    /// Jobs that the disk has not finished.
     jobs: Effects,
 }
 
 impl Leads {
-    fn step(&mut self, step: impl FnOnce(&mut Peer, i64, &mut Effects)) {
+    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
         let from = self.out.len();
         step(&mut self.peer, self.now_ms, &mut self.out);
         self.peer.flush(self.now_ms, &mut self.out);
@@ -45,13 +47,13 @@ impl Leads {
         }
     }
 
-    /// Server 1 agrees with what it is told, so server 3 is elected.
+    /// Server 1 adopts the vote, so server 3 is elected.
     fn begin(&mut self) {
         let told = self.out.iter().rev().find_map(|effect| match effect {
             Effect::Notify(FOLLOWER, note) => Some(*note),
             _ => None,
         });
-        let note = told.expect("everybody is told");
+        let note = told.expect("all voters are notified");
         assert_eq!((note.state, note.vote.leader), (PeerState::Looking, ME));
         self.step(|peer, now_ms, out| peer.on_notification(now_ms, FOLLOWER, note, out));
         while let Some(at_ms) = self.peer.deadline().filter(|_| self.peer.leader().is_none()) {
@@ -63,8 +65,8 @@ impl Leads {
 
     /// Established with server 1, with a write and a configuration proposed.
     fn new() -> Self {
-        let configs = Configs::dynamic(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap(), None);
-        let mut peer = member(settings(ME.0, configs), Zxid::ZERO, Standing::History);
+        let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap(), None);
+        let mut peer = member(settings(ME.0, configs), Zxid::ZERO, Eligibility::HasHistory);
         let mut out = Effects::new();
         peer.start(0, &mut out);
         let mut leads = Self { peer, now_ms: 0, out, jobs: Effects::new() };
@@ -87,9 +89,9 @@ impl Leads {
             let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
             let mut record = Vec::new();
             Record { header, txn, digest: None }.put(&mut record);
-            Txn { zxid, record: record.into() }
+            EncodedTxn { zxid, record: record.into() }
         });
-        let txns: Vec<Txn> = txns.collect();
+        let txns: Vec<EncodedTxn> = txns.collect();
         leads.step(|peer, now_ms, out| peer.propose(now_ms, txns, out));
         leads
     }
@@ -103,7 +105,7 @@ impl Leads {
             Happens::Durable => self.step(|peer, now_ms, out| peer.on_durable(now_ms, last, out)),
             Happens::Applied => self.peer.on_applied(last),
             Happens::LinkGone => self.step(|peer, now_ms, out| peer.on_link_gone(now_ms, LINK, out)),
-            Happens::StepDown => self.step(|peer, now_ms, out| peer.step_down(now_ms, Reason::NoRoom, out)),
+            Happens::StepDown => self.step(|peer, now_ms, out| peer.step_down(now_ms, Reason::DiskLow, out)),
             Happens::LateTurn => {
                 self.now_ms += TIMING.tick_ms * TIMING.sync_ticks * 2;
                 self.step(|peer, now_ms, out| peer.on_time(now_ms, out));
@@ -112,7 +114,7 @@ impl Leads {
     }
 }
 
-/// Every order of some things.
+/// All permutations of the events.
 fn orders(all: &[Happens]) -> Vec<Vec<Happens>> {
     if all.is_empty() {
         return vec![Vec::new()];
@@ -123,7 +125,7 @@ fn orders(all: &[Happens]) -> Vec<Vec<Happens>> {
 }
 
 #[test]
-fn k094_a_leader_comes_to_an_end_whatever_is_on_its_way() {
+fn k094_leader_steps_down_in_any_order_of_events() {
     use Happens::{Acknowledged, Applied, Durable, LateTurn, LinkGone, StepDown};
     let orders = orders(&[Acknowledged, Durable, Applied, LinkGone, StepDown, LateTurn]);
     assert_eq!(orders.len(), 720);
@@ -132,7 +134,7 @@ fn k094_a_leader_comes_to_an_end_whatever_is_on_its_way() {
         let mut has_ended = false;
         for what in &order {
             leads.happens(*what);
-            let ends = leads.out.iter().filter(|effect| matches!(effect, Effect::Leave(_))).count();
+            let ends = leads.out.iter().filter(|effect| matches!(effect, Effect::StepDown(_))).count();
             has_ended |= ends != 0;
             assert!(leads.peer.leader().is_none() || !has_ended, "{order:?}: it leads after its end");
         }

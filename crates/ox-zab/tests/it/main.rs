@@ -1,7 +1,7 @@
-//! Elections and agreement among many servers.
+//! Tests of elections and of ZAB with many servers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
 mod bootstrap;
 mod deaf_members;

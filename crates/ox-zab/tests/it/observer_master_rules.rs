@@ -1,16 +1,16 @@
-//! A follower and its observers, packet by packet.
+//! An observer master and its observers, packet by packet.
 
 use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Context, Effect, Effects, Epoch, History, LearnerKind, LinkId, Master, Message, Moved, Office, PeerOptions, Search,
-    ServerId, Txn,
+    Context, Effect, Effects, EncodedTxn, Epoch, LearnerKind, LinkId, LogDiffRange, Message, ObserverMaster,
+    PeerOptions, RecentLog, ServerId, ServingState, Traffic,
 };
 
 struct Script {
-    master: Master,
-    history: History,
+    master: ObserverMaster,
+    history: RecentLog,
     now_ms: i64,
 }
 
@@ -18,8 +18,8 @@ fn zxid(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(epoch, counter)
 }
 
-fn txn(counter: u32) -> Txn {
-    Txn { zxid: zxid(2, counter), record: Bytes::new() }
+fn txn(counter: u32) -> EncodedTxn {
+    EncodedTxn { zxid: zxid(2, counter), record: Bytes::new() }
 }
 
 fn to(link: u64, message: Message) -> Effect {
@@ -36,16 +36,16 @@ fn new_leader() -> Message {
 }
 
 impl Script {
-    /// A follower in epoch 2 that has logged (2,4), and has heard that (2,3) is agreed on; (2,2) is in its state.
+    /// A follower in epoch 2 that has logged (2,4), knows that (2,3) is committed, and has applied (2,2).
     fn new() -> Self {
-        let mut history = History::new(zxid(2, 0), 500, 1 << 20);
+        let mut history = RecentLog::new(zxid(2, 0), 500, 1 << 20);
         (1..=4).for_each(|counter| history.push(txn(counter)));
-        let options = PeerOptions { snaps_max: 1, diffs_max: 2, ..PeerOptions::default() };
-        Self { master: Master::new(Self::office(), TIMING, options, 0), history, now_ms: 0 }
+        let options = PeerOptions { max_snap_syncs: 1, max_diff_syncs: 2, ..PeerOptions::default() };
+        Self { master: ObserverMaster::new(Self::office(), TIMING, options, 0), history, now_ms: 0 }
     }
 
-    fn office() -> Office {
-        Office {
+    fn office() -> ServingState {
+        ServingState {
             epoch: Epoch(2),
             config: Bytes::from_static(b"config"),
             config_version: 0,
@@ -54,7 +54,7 @@ impl Script {
         }
     }
 
-    fn with(&mut self, step: impl FnOnce(&mut Master, &mut Context<'_>)) -> Effects {
+    fn with(&mut self, step: impl FnOnce(&mut ObserverMaster, &mut Context<'_>)) -> Effects {
         let mut out = Effects::new();
         step(&mut self.master, &mut Context { now_ms: self.now_ms, history: &mut self.history, out: &mut out });
         out
@@ -64,14 +64,14 @@ impl Script {
         self.with(|master, cx| master.on_message(cx, LinkId(link), message))
     }
 
-    /// An observer comes, up to the point where it is given the history behind `last`.
+    /// An observer connects, up to the start of its synchronisation after `last`.
     fn comes(&mut self, link: u64, last: Zxid) -> Effects {
         self.with(|master, cx| master.on_link(cx.now_ms, LinkId(link)));
-        assert_eq!(self.hears(link, hello(link)), [to(link, Message::LeaderInfo(Epoch(2)))], "nobody is waited for");
+        assert_eq!(self.hears(link, hello(link)), [to(link, Message::LeaderInfo(Epoch(2)))], "there is no discovery");
         self.hears(link, Message::AckEpoch { last, current: Some(Epoch(1)) })
     }
 
-    /// The same, up to its end.
+    /// The same, up to UPTODATE.
     fn joins(&mut self, link: u64) {
         self.comes(link, zxid(2, 3));
         assert_eq!(self.hears(link, Message::Ack(zxid(2, 0))), [to(link, Message::UpToDate)]);
@@ -88,7 +88,7 @@ impl Script {
 }
 
 #[test]
-fn observers_get_what_is_agreed_on_and_nothing_else() {
+fn observers_get_committed_transactions_only() {
     let mut script = Script::new();
     let given = script.comes(9, zxid(2, 2));
     let expected = [Message::Diff(zxid(2, 3)), Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
@@ -101,7 +101,7 @@ fn observers_get_what_is_agreed_on_and_nothing_else() {
 }
 
 #[test]
-fn a_state_is_followed_by_what_is_not_in_it() {
+fn snapshot_is_followed_by_later_transactions() {
     let mut script = Script::new();
     let given = script.comes(9, Zxid::ZERO);
     let expected = [Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
@@ -130,21 +130,21 @@ fn only_observers_are_served() {
     assert_eq!(script.master.links().count(), 0);
 }
 
-/// It has heard of more than this follower. To cut that would take back what clients have seen.
+/// The observer knows of more commits than this follower. Truncating them would undo what its clients have seen.
 #[test]
-fn who_is_ahead_goes_elsewhere() {
+fn observer_ahead_of_master_is_closed() {
     let mut script = Script::new();
     assert_eq!(script.comes(9, zxid(2, 4)), [Effect::Close(LinkId(9))]);
     assert_eq!(
         script.comes(8, zxid(1, 9)),
-        [Effect::LookUp(LinkId(8), Search { after: zxid(1, 9), below: zxid(2, 1), continues: false })]
+        [Effect::ReadLog(LinkId(8), LogDiffRange { after: zxid(1, 9), below: zxid(2, 1), continues: false })]
     );
-    let given = script.with(|master, cx| master.on_looked_up(cx, LinkId(8), None));
+    let given = script.with(|master, cx| master.on_log_read(cx, LinkId(8), None));
     assert!(given.contains(&Effect::SendSnapshot(LinkId(8))), "{given:?}: of an old epoch it may have too much");
 }
 
 #[test]
-fn not_too_many_get_the_history_at_a_time() {
+fn concurrent_syncs_are_limited() {
     let mut script = Script::new();
     assert!(script.comes(1, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(1))));
     assert_eq!(script.comes(2, Zxid::ZERO), [Effect::Close(LinkId(2))]);
@@ -157,7 +157,7 @@ fn not_too_many_get_the_history_at_a_time() {
 }
 
 #[test]
-fn what_observers_ask_for_is_handed_on_when_they_are_ready() {
+fn requests_of_active_observers_are_passed_on() {
     let asked = Message::Revalidate(SessionId(7), 1000);
     let mut script = Script::new();
     script.comes(9, zxid(2, 3));
@@ -167,7 +167,7 @@ fn what_observers_ask_for_is_handed_on_when_they_are_ready() {
 }
 
 #[test]
-fn who_is_silent_is_given_up() {
+fn silent_observer_is_closed() {
     let mut script = Script::new();
     assert_eq!(script.master.deadline(), None, "nothing is to do");
     script.joins(9);
@@ -183,7 +183,7 @@ fn who_is_silent_is_given_up() {
 }
 
 #[test]
-fn who_comes_again_is_the_one() {
+fn second_link_of_observer_replaces_first() {
     let mut script = Script::new();
     script.joins(9);
     script.with(|master, cx| master.on_link(cx.now_ms, LinkId(10)));
@@ -191,26 +191,26 @@ fn who_comes_again_is_the_one() {
     assert_eq!(effects, [Effect::Close(LinkId(9)), to(10, Message::LeaderInfo(Epoch(2)))]);
 }
 
-/// A new ensemble has no transaction yet; an observer that comes late cannot know that nothing is missing.
+/// A new ensemble has no transaction yet, but an empty observer cannot know that nothing is missing.
 #[test]
-fn who_has_nothing_gets_the_state_even_if_that_is_empty() {
+fn empty_observer_gets_snapshot_even_if_empty() {
     let mut script = Script::new();
-    let office = Office {
+    let office = ServingState {
         epoch: Epoch(2),
         config: Bytes::from_static(b"config"),
         config_version: 0,
         committed: Zxid::ZERO,
         applied: Zxid::ZERO,
     };
-    script.master = Master::new(office, TIMING, PeerOptions::default(), 0);
-    script.history = History::new(Zxid::ZERO, 500, 1 << 20);
+    script.master = ObserverMaster::new(office, TIMING, PeerOptions::default(), 0);
+    script.history = RecentLog::new(Zxid::ZERO, 500, 1 << 20);
     assert_eq!(script.comes(9, Zxid::ZERO), [Effect::SendSnapshot(LinkId(9)), to(9, new_leader())]);
 }
 
-/// An observer that is given history may be silent for as long as that gets less; one that takes part may not.
+/// An observer that is being synchronised may be silent while its backlog shrinks; an active observer may not.
 #[test]
-fn what_is_sent_counts_only_while_history_is_given() {
-    for (is_active, moved) in [(false, Moved::Went), (true, Moved::Went), (true, Moved::Came)] {
+fn sent_bytes_are_sign_of_life_only_during_sync() {
+    for (is_active, moved) in [(false, Traffic::Sent), (true, Traffic::Sent), (true, Traffic::Received)] {
         let mut script = Script::new();
         if is_active {
             script.joins(9);
@@ -220,27 +220,27 @@ fn what_is_sent_counts_only_while_history_is_given() {
         let mut all = Effects::new();
         for _ in 0..60 {
             all.extend(script.passes(50));
-            script.master.on_progress(script.now_ms, LinkId(9), moved);
+            script.master.on_traffic(script.now_ms, LinkId(9), moved);
         }
-        assert_eq!(all.contains(&Effect::Close(LinkId(9))), is_active && moved == Moved::Went, "{moved:?}");
+        assert_eq!(all.contains(&Effect::Close(LinkId(9))), is_active && moved == Traffic::Sent, "{moved:?}");
     }
 }
 
-/// What the disk holds is sent as history, which an observer takes only before NEWLEADER.
+/// Transactions from disk are sent as history, which an observer accepts only before NEWLEADER.
 #[test]
 fn observer_whose_history_was_dropped_is_closed_after_newleader_and_continued_from_disk_before() {
     for (last, is_complete) in [(zxid(2, 1), false), (zxid(2, 3), true)] {
         let mut script = Script::new();
         let options = PeerOptions { learner_window_bytes: 1, ..PeerOptions::default() };
-        script.master = Master::new(Script::office(), TIMING, options, 0);
+        script.master = ObserverMaster::new(Script::office(), TIMING, options, 0);
         let first = script.comes(9, last);
         assert_eq!(first.contains(&to(9, new_leader())), is_complete, "{first:?}");
         script.history.restart(zxid(2, 6));
         script.history.push(txn(7));
         script.with(|master, cx| master.on_commit(cx, zxid(2, 7)));
         let more = script.with(|master, cx| master.on_sent(cx, LinkId(9), usize::MAX));
-        let search = Search { after: last, below: zxid(2, 7), continues: true };
-        let expected = if is_complete { Effect::Close(LinkId(9)) } else { Effect::LookUp(LinkId(9), search) };
+        let search = LogDiffRange { after: last, below: zxid(2, 7), continues: true };
+        let expected = if is_complete { Effect::Close(LinkId(9)) } else { Effect::ReadLog(LinkId(9), search) };
         assert_eq!(more, [expected]);
     }
 }

@@ -1,146 +1,147 @@
-//! What everybody relies on: whatever happens, nobody ever serves another history, and in the end all serve the same.
+//! Random faults: no server ever serves another history, and in the end all servers serve the same one.
 
-use crate::zab_cluster::Realm;
+use crate::zab_cluster::ZabCluster;
 
-fn disorder(seed: u64, verbose: bool) -> Realm {
+fn run_with_faults(seed: u64, verbose: bool) -> ZabCluster {
     let voters = if seed.is_multiple_of(3) { 5 } else { 3 };
-    disturb(Realm::new(seed, voters, i64::try_from(seed % 2).unwrap()), seed, verbose)
+    inject_faults(ZabCluster::new(seed, voters, i64::try_from(seed % 2).unwrap()), seed, verbose)
 }
 
-/// The same while members come, go, and change their roles; the leader too.
-fn disorder_with_changes(seed: u64, verbose: bool) -> Realm {
+/// The same with random reconfigurations, which may also remove the leader.
+fn run_with_reconfigs(seed: u64, verbose: bool) -> ZabCluster {
     let voters = [3, 1, 4][usize::try_from(seed % 3).unwrap()];
-    disturb(Realm::dynamic(seed, voters, 5 - voters), seed, verbose)
+    inject_faults(ZabCluster::dynamic(seed, voters, 5 - voters), seed, verbose)
 }
 
-fn disturb(mut realm: Realm, seed: u64, verbose: bool) -> Realm {
-    realm.verbose = verbose;
-    realm.delay_ms = [2, 10, 60][usize::try_from(realm.dice.below(3)).unwrap()];
-    realm.disk_ms = [2, 10, 100][usize::try_from(realm.dice.below(3)).unwrap()];
-    realm.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
-    let everybody = realm.everybody();
-    let pick = |realm: &mut Realm| everybody[usize::try_from(realm.dice.below(everybody.len() as i64)).unwrap()];
-    let lies = if seed % 4 < 2 { 0 } else { 4 };
-    if 0 < lies {
-        realm.run(1_000); // who has nothing believes whoever says that there is something
+fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluster {
+    cluster.verbose = verbose;
+    cluster.delay_ms = [2, 10, 60][usize::try_from(cluster.rng.below(3)).unwrap()];
+    cluster.disk_ms = [2, 10, 100][usize::try_from(cluster.rng.below(3)).unwrap()];
+    cluster.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
+    let server_ids = cluster.server_ids();
+    let pick =
+        |cluster: &mut ZabCluster| server_ids[usize::try_from(cluster.rng.below(server_ids.len() as i64)).unwrap()];
+    let forgeries = if seed % 4 < 2 { 0 } else { 4 };
+    if 0 < forgeries {
+        cluster.run(1_000); // empty members believe any server that reports a history
     }
     for _ in 0..60 {
-        let (a, b) = (pick(&mut realm), pick(&mut realm));
-        match realm.dice.below(8 + lies) {
-            0 => realm.kill(a),
-            1 if realm.up().len() < everybody.len() => realm.start(a),
-            2 | 3 => realm.start(a),
-            4 => realm.set_link(a, b, false),
-            5 => everybody.iter().for_each(|id| realm.set_link(a, *id, false)),
-            8.. => realm.lie(a),
-            _ => realm.set_link(a, b, true),
+        let (a, b) = (pick(&mut cluster), pick(&mut cluster));
+        match cluster.rng.below(8 + forgeries) {
+            0 => cluster.kill(a),
+            1 if cluster.up().len() < server_ids.len() => cluster.start(a),
+            2 | 3 => cluster.start(a),
+            4 => cluster.set_link(a, b, false),
+            5 => server_ids.iter().for_each(|id| cluster.set_link(a, *id, false)),
+            8.. => cluster.forge_votes(a),
+            _ => cluster.set_link(a, b, true),
         }
-        let pause = realm.dice.below(600);
-        realm.run(pause);
+        let pause = cluster.rng.below(600);
+        cluster.run(pause);
     }
-    for a in &everybody {
-        everybody.iter().for_each(|b| realm.set_link(*a, *b, true));
-        if realm.is_dynamic && 0 < lies {
-            // Who is a voter for some and none for others would pass a lie on for ever.
-            realm.kill(*a);
+    for a in &server_ids {
+        server_ids.iter().for_each(|b| cluster.set_link(*a, *b, true));
+        if cluster.is_dynamic && 0 < forgeries {
+            // A server that is a voter only for some others would repeat a forged vote forever.
+            cluster.kill(*a);
         }
-        realm.start(*a);
+        cluster.start(*a);
     }
-    realm.run(15_000);
-    realm.changes = false;
-    realm.run(5_000);
-    realm.writes = false;
-    realm.run(8_000); // the slowest disk needs most of it
-    realm
+    cluster.run(15_000);
+    cluster.changes = false;
+    cluster.run(5_000);
+    cluster.writes = false;
+    cluster.run(8_000); // the slowest disk needs most of it
+    cluster
 }
 
-/// Tells everything about one seed: `SEED=7 cargo test -p ox-zab --test it -- --nocapture one_seed`.
+/// Prints everything about one seed: `SEED=7 cargo test -p ox-zab --test it -- --nocapture one_seed`.
 #[test]
 fn one_seed() {
     if let Some(seed) = std::env::var("SEED").ok().and_then(|seed| seed.parse().ok()) {
-        assert!(disorder(seed, true).is_whole());
+        assert!(run_with_faults(seed, true).is_converged());
     }
     if let Some(seed) = std::env::var("CHANGES").ok().and_then(|seed| seed.parse().ok()) {
-        let realm = disorder_with_changes(seed, true);
-        assert!(realm.is_whole() && realm.config().is_some());
+        let cluster = run_with_reconfigs(seed, true);
+        assert!(cluster.is_converged() && cluster.config().is_some());
     }
 }
 
 #[test]
-fn nobody_ever_serves_another_history() {
-    let mut marks = std::collections::BTreeMap::new();
+fn random_faults_keep_one_served_history() {
+    let mut coverage = std::collections::BTreeMap::new();
     for seed in 0..400 {
-        let realm = disorder(seed, false);
-        assert!(realm.is_whole(), "seed {seed}: {:?}", realm.states());
-        assert!(0 < realm.served(), "seed {seed}");
-        for (mark, count) in realm.marks {
-            *marks.entry(mark).or_insert(0) += count;
+        let cluster = run_with_faults(seed, false);
+        assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
+        assert!(0 < cluster.served(), "seed {seed}");
+        for (point, count) in cluster.coverage {
+            *coverage.entry(point).or_insert(0) += count;
         }
     }
-    println!("{marks:?}");
-    for mark in ["established", "joined", "snapshots", "stored histories", "truncations", "observed followers"] {
-        assert!(marks.contains_key(mark), "never happened: {mark}");
+    println!("{coverage:?}");
+    for point in ["established", "joined", "snapshots", "log diffs", "truncations", "observer masters"] {
+        assert!(coverage.contains_key(point), "never happened: {point}");
     }
 }
 
-/// K102, P20: whoever is a member when, one history is served, a version is one configuration, and in the end all have
-/// the same.
+/// Through all reconfigurations one history is served, a version identifies one configuration, and in the end all
+/// servers have the same one (K102, P20).
 #[test]
-fn k102_members_change_and_nobody_ever_serves_another_history() {
-    let mut marks = std::collections::BTreeMap::new();
+fn k102_reconfigs_keep_one_served_history() {
+    let mut coverage = std::collections::BTreeMap::new();
     let last = std::env::var("SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100);
     for seed in 0..last {
-        let realm = disorder_with_changes(seed, false);
-        assert!(realm.is_whole(), "seed {seed}: {:?}", realm.states());
-        assert!(realm.config().is_some(), "seed {seed}: configurations differ");
-        for (mark, count) in realm.marks {
-            *marks.entry(mark).or_insert(0) += count;
+        let cluster = run_with_reconfigs(seed, false);
+        assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
+        assert!(cluster.config().is_some(), "seed {seed}: configurations differ");
+        for (point, count) in cluster.coverage {
+            *coverage.entry(point).or_insert(0) += count;
         }
     }
-    println!("{marks:?}");
-    for mark in ["numbered", "changed", "handed over", "truncations", "snapshots"] {
-        assert!(marks.contains_key(mark), "never happened: {mark}");
+    println!("{coverage:?}");
+    for point in ["numbered", "changed", "handed over", "truncations", "snapshots"] {
+        assert!(coverage.contains_key(point), "never happened: {point}");
     }
 }
 
-/// P61: a server that has lost its disk does not help to elect one that lacks what was agreed on.
+/// A server that has lost its disk does not help to elect a leader that lacks committed transactions (P61).
 #[test]
-fn a_wiped_server_does_not_vote() {
+fn wiped_server_does_not_vote() {
     for seed in 0..50 {
-        let mut realm = Realm::new(seed, 3, 0);
-        realm.run(2_000);
-        realm.kill(1); // knows nothing of what follows
-        realm.run(1_000);
-        let served = realm.served();
+        let mut cluster = ZabCluster::new(seed, 3, 0);
+        cluster.run(2_000);
+        cluster.kill(1); // misses the following transactions
+        cluster.run(1_000);
+        let served = cluster.served();
         assert!(0 < served, "seed {seed}");
-        realm.kill(2);
-        realm.kill(3);
-        realm.wipe(2);
-        realm.start(1);
-        realm.start(2);
-        realm.run(5_000);
-        assert_eq!(realm.served(), served, "seed {seed}: served without what server 3 has");
-        realm.start(3);
-        realm.run(10_000);
-        realm.writes = false;
-        realm.run(2_000);
-        assert!(served < realm.served() && realm.is_whole(), "seed {seed}: {:?}", realm.states());
+        cluster.kill(2);
+        cluster.kill(3);
+        cluster.wipe(2);
+        cluster.start(1);
+        cluster.start(2);
+        cluster.run(5_000);
+        assert_eq!(cluster.served(), served, "seed {seed}: served without what server 3 has");
+        cluster.start(3);
+        cluster.run(10_000);
+        cluster.writes = false;
+        cluster.run(2_000);
+        assert!(served < cluster.served() && cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
     }
 }
 
-/// P69: with a server that sees both parts of a divided ensemble there is one leader, and it stays.
+/// With one server that reaches both parts of a partitioned ensemble there is one leader, which stays (P69).
 #[test]
-fn k101_a_bridge_between_two_parts_does_not_unrest_them() {
+fn k101_bridged_partition_keeps_its_leader() {
     for seed in 0..8 {
-        let mut realm = Realm::new(seed, 5, 0);
-        realm.run(1_500);
+        let mut cluster = ZabCluster::new(seed, 5, 0);
+        cluster.run(1_500);
         for (a, b) in [(1, 4), (1, 5), (2, 4), (2, 5)] {
-            realm.set_link(a, b, false);
+            cluster.set_link(a, b, false);
         }
-        realm.run(6_000);
-        let (established, served) = (realm.marks["established"], realm.served());
-        realm.run(10_000);
-        assert!(served < realm.served(), "seed {seed}: nothing is served");
-        assert!(realm.marks["established"] <= established + 1, "seed {seed}: {:?}", realm.marks);
+        cluster.run(6_000);
+        let (established, served) = (cluster.coverage["established"], cluster.served());
+        cluster.run(10_000);
+        assert!(served < cluster.served(), "seed {seed}: nothing is served");
+        assert!(cluster.coverage["established"] <= established + 1, "seed {seed}: {:?}", cluster.coverage);
     }
 }

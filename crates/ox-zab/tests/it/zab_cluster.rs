@@ -1,93 +1,92 @@
-//! Whole ensembles of peers with the plainest possible network, disks and states, driven by a seed.
+//! Ensembles of quorum peers on a minimal network, with minimal disks and states, driven by a seed.
 //!
-//! A disk keeps the whole history as one list; jobs and appended transactions reach it one after the other, each
-//! after some time, and a crash loses what has not. A state is the list of applied transactions, so that two of them
-//! are compared whole.
+//! A disk stores the whole history as one list. Jobs and appended transactions reach it one after another, each after
+//! some time; a crash loses those that have not. A state is the list of applied transactions, so that two states can be
+//! compared completely.
 
 mod free_space;
 mod network;
 mod reconfigs;
 
-use crate::election_cluster::Dice;
+use crate::election_cluster::Rng;
 use bytes::Bytes;
 use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskDone, DiskJob, Effect, Effects, ElectionSettings, Epoch, Epochs, History, Link, LinkId, Message,
-    Notification, Peer, PeerOptions, PeerSettings, PeerState, Reason, Recovered, ServerId, Standing, Timing, Txn, Vote,
+    ConfigPair, DiskDone, DiskJob, Effect, Effects, ElectionConnection, ElectionSettings, Eligibility, EncodedTxn,
+    Epoch, Epochs, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog, Recovered,
+    ServerId, Timing, Vote, VoteNotification,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-/// How many transactions peers keep in memory: few, so that snapshots are needed.
-const KEPT_MAX: usize = 8;
+/// Transactions in the recent log: few, so that snapshots are needed.
+const RECENT_LOG_MAX: usize = 8;
 
-/// What outlives a process.
+/// What survives a crash.
 #[derive(Clone, Debug)]
 struct Disk {
-    /// Whether there is a history at all.
-    is_founded: bool,
-    log: Vec<Txn>,
+    /// Whether the data directory contains a history.
+    is_initialized: bool,
+    log: Vec<EncodedTxn>,
     epochs: Epochs,
-    /// The configuration in force, and one that may follow.
     config: Ensemble,
     proposed: Option<Ensemble>,
 }
 
-/// Work that has been given to a disk and is not done.
+/// Work of the disk that is not done.
 #[derive(Debug)]
 enum Work {
-    Append(Txn),
-    Job(DiskJob, Vec<Txn>),
+    Append(EncodedTxn),
+    Job(DiskJob, Vec<EncodedTxn>),
     Proposed(Arc<Ensemble>),
     Committed(Arc<Ensemble>),
 }
 
 struct Server {
     disk: Disk,
-    /// Nearly full.
     is_low: bool,
     process: Option<Process>,
     boot: u64,
 }
 
 struct Process {
-    peer: Peer,
+    peer: QuorumPeer,
     work: VecDeque<Work>,
     is_working: bool,
-    state: Vec<Txn>,
-    /// Committed, and maybe not durable here.
+    state: Vec<EncodedTxn>,
+    /// The last committed transaction, which may not be durable here.
     committed: Zxid,
-    staged: Option<Vec<Txn>>,
-    /// Everything given to the disk: what the state is made from.
-    logged: Vec<Txn>,
+    snapshot: Option<Vec<EncodedTxn>>,
+    /// Everything that was given to the disk; transactions are applied from it.
+    logged: Vec<EncodedTxn>,
     is_serving: bool,
-    /// How much of the state is known to agree with what was served.
+    /// Length of the prefix of the state that was compared with the served history.
     checked: usize,
-    /// Stored history for learners.
-    found: BTreeMap<LinkId, Vec<Txn>>,
-    /// Packets that wait until they are taken.
+    /// Log diffs that were read for learners.
+    found: BTreeMap<LinkId, Vec<EncodedTxn>>,
+    /// Packets that wait until the peer takes them.
     waiting: VecDeque<(LinkId, Packet)>,
 }
 
 #[derive(Clone, Debug)]
 enum Packet {
     Message(Message),
-    State(Vec<Txn>),
+    State(Vec<EncodedTxn>),
     End,
 }
 
 enum Event {
-    Note(ServerId, Notification, Arc<Ensemble>),
-    ElectionLink(ServerId, Link),
+    Note(ServerId, VoteNotification, Arc<Ensemble>),
+    ElectionLink(ServerId, ElectionConnection),
     Dial(ServerId),
-    /// A dial has failed because nothing came back.
+    /// A dial has timed out.
     NotReached(ServerId),
     Packet(LinkId, Packet),
     Sent(LinkId, usize),
     Worked,
-    LookedUp(LinkId, Option<Zxid>),
+    LogRead(LinkId, Option<Zxid>),
     Tick,
     Start,
     Write,
@@ -96,37 +95,37 @@ enum Event {
 struct Wire {
     ends: [(ServerId, u64); 2],
     is_cut: bool,
-    /// Servers that do not receive what the other end sends any more.
-    cut_ways: Vec<ServerId>,
+    /// Ends that no longer receive what the other end sends.
+    cut_directions: Vec<ServerId>,
 }
 
-pub(crate) struct Realm {
+pub(crate) struct ZabCluster {
     pub(crate) now_ms: i64,
-    pub(crate) dice: Dice,
+    pub(crate) rng: Rng,
     ensemble: Ensemble,
     servers: BTreeMap<ServerId, Server>,
     wires: BTreeMap<LinkId, Wire>,
     events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
     last: BTreeMap<(u64, ServerId), i64>,
     cut_pairs: Vec<(ServerId, ServerId)>,
-    /// Ways on which everything is lost, from the first to the second.
-    cut_ways: BTreeSet<(ServerId, ServerId)>,
+    /// Directions in which everything is lost, from the first server to the second.
+    cut_directions: BTreeSet<(ServerId, ServerId)>,
     next: u64,
     pub(crate) delay_ms: i64,
     pub(crate) disk_ms: i64,
-    /// The send windows, and the applied bytes that are kept for slow learners.
+    /// Send windows, and the limit of applied bytes that slow learners may pin.
     pub(crate) windows: (usize, usize),
-    /// What has been served anywhere, in order: no server may ever disagree.
-    truth: Vec<Txn>,
+    /// The history that any server has served; no server may disagree.
+    served: Vec<EncodedTxn>,
     leaders: BTreeMap<i64, ServerId>,
     next_value: u64,
     pub(crate) writes: bool,
-    /// Whether the ensemble changes too.
+    /// Whether random reconfigurations are proposed.
     pub(crate) changes: bool,
     pub(crate) is_dynamic: bool,
-    /// Every configuration that was ever heard of.
+    /// Every configuration that was ever proposed, by version.
     configs: BTreeMap<i64, Arc<Ensemble>>,
-    pub(crate) marks: BTreeMap<&'static str, usize>,
+    pub(crate) coverage: BTreeMap<&'static str, usize>,
     pub(crate) verbose: bool,
 }
 
@@ -134,7 +133,6 @@ fn ensemble(version: i64, voters: impl Iterator<Item = i64>, observers: impl Ite
     Ensemble::of_numbers(version, voters.map(ServerId), observers.map(ServerId)).unwrap()
 }
 
-/// A transaction that brings a configuration.
 fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
     let text = config.to_string();
     let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
@@ -144,58 +142,58 @@ fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
     out.into()
 }
 
-fn config_of(txn: &Txn) -> Option<Ensemble> {
+fn config_of(txn: &EncodedTxn) -> Option<Ensemble> {
     let Body::Reconfig { data: Some(text), .. } = Record::decode(&txn.record).ok()?.txn else { return None };
     Ensemble::parse(std::str::from_utf8(text).ok()?, Addresses::One).ok()
 }
 
-impl Realm {
-    /// The same, of servers that take new configurations.
+impl ZabCluster {
+    /// The same with dynamic configurations.
     pub(crate) fn dynamic(seed: u64, voters: i64, observers: i64) -> Self {
         Self { is_dynamic: true, changes: true, ..Self::new(seed, voters, observers) }
     }
 
     pub(crate) fn new(seed: u64, voters: i64, observers: i64) -> Self {
-        let mut realm = Self {
+        let mut cluster = Self {
             now_ms: 0,
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             ensemble: ensemble(0, 1..=voters, voters + 1..=voters + observers),
             servers: BTreeMap::new(),
             wires: BTreeMap::new(),
             events: BTreeMap::new(),
             last: BTreeMap::new(),
             cut_pairs: Vec::new(),
-            cut_ways: BTreeSet::new(),
+            cut_directions: BTreeSet::new(),
             next: 0,
             delay_ms: 5,
             disk_ms: 5,
             windows: (1 << 20, 1 << 20),
-            truth: Vec::new(),
+            served: Vec::new(),
             leaders: BTreeMap::new(),
             next_value: 0,
             writes: true,
             changes: false,
             is_dynamic: false,
             configs: BTreeMap::new(),
-            marks: BTreeMap::new(),
+            coverage: BTreeMap::new(),
             verbose: false,
         };
         for id in 1..=voters + observers {
             let disk = Disk {
-                is_founded: false,
+                is_initialized: false,
                 log: Vec::new(),
                 epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO },
-                config: realm.ensemble.clone(),
+                config: cluster.ensemble.clone(),
                 proposed: None,
             };
-            realm.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
-            realm.plan(0, ServerId(id), Event::Start);
+            cluster.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
+            cluster.plan(0, ServerId(id), Event::Start);
         }
-        realm
+        cluster
     }
 
-    fn mark(&mut self, what: &'static str) {
-        *self.marks.entry(what).or_default() += 1;
+    fn cover(&mut self, what: &'static str) {
+        *self.coverage.entry(what).or_default() += 1;
     }
 
     fn plan(&mut self, in_ms: i64, to: ServerId, event: Event) {
@@ -204,10 +202,10 @@ impl Realm {
         self.events.insert((self.now_ms + in_ms, self.next), (to, boot, event));
     }
 
-    /// Plans the arrival of something that must not overtake what the same way carries.
+    /// Schedules an arrival after everything that was sent to the same server on the same path.
     fn post(&mut self, way: u64, to: ServerId, event: Event) {
         let earliest = self.last.get(&(way, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.dice.below(self.delay_ms.max(1)) + 1);
+        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms.max(1)) + 1);
         self.last.insert((way, to), at_ms);
         self.plan(at_ms - self.now_ms, to, event);
     }
@@ -220,7 +218,7 @@ impl Realm {
         self.servers.iter().filter(|(_, server)| server.process.is_some()).map(|(id, _)| id.0).collect()
     }
 
-    pub(crate) fn everybody(&self) -> Vec<i64> {
+    pub(crate) fn server_ids(&self) -> Vec<i64> {
         self.servers.keys().map(|id| id.0).collect()
     }
 
@@ -238,18 +236,18 @@ impl Realm {
         }
         for other in self.servers.keys().copied().collect::<Vec<_>>() {
             if other != id && self.works(id, other) {
-                self.post(u64::MAX, other, Event::ElectionLink(id, Link::Down));
+                self.post(u64::MAX, other, Event::ElectionLink(id, ElectionConnection::Down));
             }
         }
     }
 
-    /// The disk of a server is lost while it is down.
+    /// Removes the data of a server that is down.
     pub(crate) fn wipe(&mut self, id: i64) {
         let server = self.servers.get_mut(&ServerId(id)).unwrap();
         assert!(server.process.is_none());
         let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
         let Disk { config, proposed, .. } = server.disk.clone();
-        server.disk = Disk { is_founded: false, log: Vec::new(), epochs, config, proposed };
+        server.disk = Disk { is_initialized: false, log: Vec::new(), epochs, config, proposed };
     }
 
     pub(crate) fn start(&mut self, id: i64) {
@@ -261,35 +259,35 @@ impl Realm {
         }
         let (log, is_low) = (server.disk.log.clone(), server.is_low);
         let configs = if is_dynamic {
-            // What the log says counts as much as the file.
+            // A configuration may be proposed by the log or by the file.
             let logged = log.iter().filter_map(config_of);
             let proposed = logged.chain(server.disk.proposed.clone()).max_by_key(Ensemble::version);
-            Configs::dynamic(server.disk.config.clone(), proposed)
+            ConfigPair::dynamic(server.disk.config.clone(), proposed)
         } else {
-            Configs::fixed(self.ensemble.clone())
+            ConfigPair::fixed(self.ensemble.clone())
         };
-        let mut history = History::new(Zxid::ZERO, KEPT_MAX, 1 << 20).with_pinned_max(self.windows.1);
-        let skip = log.len().saturating_sub(KEPT_MAX);
+        let mut history = RecentLog::new(Zxid::ZERO, RECENT_LOG_MAX, 1 << 20).with_pinned_max(self.windows.1);
+        let skip = log.len().saturating_sub(RECENT_LOG_MAX);
         history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
         log[skip..].iter().for_each(|txn| history.push(txn.clone()));
-        let options = PeerOptions { serves_observers: true, observer_rest_ms: 50, ..PeerOptions::default() };
+        let options = PeerOptions { serves_observers: true, observer_delay_ms: 50, ..PeerOptions::default() };
         let settings = PeerSettings {
             server: id,
             configs,
             timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
-            election: ElectionSettings { longest_wait_ms: 2_000, ..ElectionSettings::default() },
+            election: ElectionSettings { max_notification_ms: 2_000, ..ElectionSettings::default() },
             options: PeerOptions { learner_window_bytes: self.windows.0, ..options },
         };
-        let standing = if server.disk.is_founded { Standing::History } else { Standing::Empty };
-        let recovered = Recovered { epochs: server.disk.epochs, history, standing };
+        let eligibility = if server.disk.is_initialized { Eligibility::HasHistory } else { Eligibility::Empty };
+        let recovered = Recovered { epochs: server.disk.epochs, history, eligibility };
         let last = log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
         server.process = Some(Process {
-            peer: Peer::new(settings, recovered),
+            peer: QuorumPeer::new(settings, recovered),
             work: VecDeque::new(),
             is_working: false,
             state: log.clone(),
             committed: last,
-            staged: None,
+            snapshot: None,
             logged: log,
             is_serving: false,
             checked: 0,
@@ -297,7 +295,7 @@ impl Realm {
             waiting: VecDeque::new(),
         });
         self.step(id, |peer, now, out| {
-            peer.on_room(now, is_low, out);
+            peer.on_disk_pressure(now, is_low, out);
             peer.start(now, out);
         });
         for other in self.servers.keys().copied().collect::<Vec<_>>() {
@@ -310,10 +308,10 @@ impl Realm {
     }
 
     fn join(&mut self, a: ServerId, b: ServerId) {
-        let is_cut = [(a, b), (b, a)].iter().any(|way| self.cut_ways.contains(way));
+        let is_cut = [(a, b), (b, a)].iter().any(|way| self.cut_directions.contains(way));
         if !is_cut && self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
-            self.post(u64::MAX, a, Event::ElectionLink(b, Link::Up));
-            self.post(u64::MAX, b, Event::ElectionLink(a, Link::Up));
+            self.post(u64::MAX, a, Event::ElectionLink(b, ElectionConnection::Up));
+            self.post(u64::MAX, b, Event::ElectionLink(a, ElectionConnection::Up));
         }
     }
 
@@ -327,8 +325,8 @@ impl Realm {
             return self.join(a, b);
         }
         self.cut_pairs.push((a, b));
-        // Silence: nothing arrives any more; whether anybody is told is another matter.
-        let tells = self.dice.below(2) == 0;
+        // Packets are lost from now on. At random, the ends also learn that the connection is closed.
+        let tells = self.rng.below(2) == 0;
         let links: Vec<LinkId> = self
             .wires
             .iter()
@@ -345,7 +343,7 @@ impl Realm {
         }
     }
 
-    /// Ends a connection: what is on its way may still arrive, then both ends hear of it.
+    /// Closes a connection: packets in flight may still arrive, then both ends learn of it.
     fn cut(&mut self, link: LinkId) {
         let Some(wire) = self.wires.remove(&link) else { return };
         for (id, boot) in wire.ends {
@@ -355,7 +353,7 @@ impl Realm {
         }
     }
 
-    fn step(&mut self, id: ServerId, step: impl FnOnce(&mut Peer, i64, &mut Effects)) {
+    fn step(&mut self, id: ServerId, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
         let Some(process) = self.servers.get_mut(&id).and_then(|server| server.process.as_mut()) else { return };
         let mut out = Effects::new();
         step(&mut process.peer, self.now_ms, &mut out);
@@ -369,7 +367,7 @@ impl Realm {
         self.servers.get_mut(&id).unwrap().process.as_mut().unwrap()
     }
 
-    fn say(&self, id: ServerId, what: &dyn std::fmt::Debug) {
+    fn trace(&self, id: ServerId, what: &dyn std::fmt::Debug) {
         if self.verbose {
             println!("{:6} {id}: {what:?}", self.now_ms);
         }
@@ -381,10 +379,10 @@ impl Realm {
             effect,
             Effect::Send(_, Message::Ping(_) | Message::Pong(..)) | Effect::FromLeader(Message::Ping(_))
         ) {
-            self.say(id, &effect);
+            self.trace(id, &effect);
         }
         match effect {
-            Effect::Notify(to, _) if self.cut_ways.contains(&(id, to)) => (),
+            Effect::Notify(to, _) if self.cut_directions.contains(&(id, to)) => (),
             Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
                 let config = Arc::clone(self.process(id).peer.configs().committed());
                 self.post(u64::MAX, to, Event::Note(id, note, config));
@@ -396,18 +394,18 @@ impl Realm {
                 self.post(link.0, id, Event::Sent(link, bytes));
             }
             Effect::SendSnapshot(link) => {
-                self.mark("snapshots");
+                self.cover("snapshots");
                 let state = self.process(id).state.clone();
                 let zxid = state.last().map_or(Zxid::ZERO, |txn| txn.zxid);
                 self.send(id, link, Packet::Message(Message::Snap(zxid)));
                 self.send(id, link, Packet::State(state));
             }
-            Effect::LookUp(link, search) => {
-                self.mark(if search.continues { "continued from disk" } else { "looked up" });
-                self.plan_look_up(id, link, search.after, search.below);
+            Effect::ReadLog(link, search) => {
+                self.cover(if search.continues { "continued from disk" } else { "log reads" });
+                self.plan_log_read(id, link, search.after, search.below);
             }
-            Effect::SendStored(link) => {
-                self.mark("stored histories");
+            Effect::SendLogDiff(link) => {
+                self.cover("log diffs");
                 for txn in self.process(id).found.remove(&link).expect("it was found") {
                     let zxid = txn.zxid;
                     self.send(id, link, Packet::Message(Message::Proposal(txn)));
@@ -422,32 +420,32 @@ impl Realm {
                 process.committed = zxid.max(process.committed);
                 self.apply(id);
             }
-            Effect::Stage(txn) => {
-                let staged = self.process(id).staged.as_mut().expect("a state has come");
-                staged.retain(|old| old.zxid < txn.zxid); // replay of what is in it already
-                staged.push(txn);
+            Effect::ApplyToSnapshot(txn) => {
+                let snapshot = self.process(id).snapshot.as_mut().expect("a state has come");
+                snapshot.retain(|old| old.zxid < txn.zxid); // the snapshot may contain it
+                snapshot.push(txn);
             }
             Effect::Established(epoch) => {
-                self.mark("established");
+                self.cover("established");
                 let other = self.leaders.insert(epoch.0, id);
                 assert_eq!(other, None, "two leaders of epoch {epoch}");
                 self.serve(id);
             }
             Effect::UpToDate(_) => {
-                self.mark("joined");
+                self.cover("joined");
                 self.serve(id);
             }
-            Effect::Leave(ref reason) => {
+            Effect::StepDown(ref reason) => {
                 match reason {
-                    Reason::HandedOver(_) => self.mark("handed over"),
-                    Reason::NoRoom => self.mark("gave way"),
+                    Reason::HandedOver(_) => self.cover("handed over"),
+                    Reason::DiskLow => self.cover("stepped down for low disk"),
                     _ => (),
                 }
                 let process = self.process(id);
-                (process.is_serving, process.staged, process.checked) = (false, None, 0);
+                (process.is_serving, process.snapshot, process.checked) = (false, None, 0);
             }
-            Effect::Seen(config) => self.save(id, Work::Proposed(config)),
-            Effect::Activate(config, _) => self.save(id, Work::Committed(config)),
+            Effect::ConfigProposed(config) => self.save(id, Work::Proposed(config)),
+            Effect::ActivateConfig(config, _) => self.save(id, Work::Committed(config)),
             Effect::FromLeader(Message::Ping(zxid)) => {
                 self.step(id, |peer, _, out| {
                     let link = peer.learner().unwrap().link();
@@ -458,28 +456,28 @@ impl Realm {
         }
     }
 
-    /// A configuration goes to the disk, behind everything else.
+    /// Appends a configuration to the work of the disk.
     fn save(&mut self, id: ServerId, work: Work) {
         if let Work::Proposed(config) | Work::Committed(config) = &work {
-            self.hear_of(config);
+            self.note_config(config);
         }
         if let Work::Committed(config) = &work {
             let is_first = Zxid(config.version()).counter() == 0;
-            self.mark(if is_first { "numbered" } else { "changed" });
+            self.cover(if is_first { "numbered" } else { "changed" });
         }
         self.process(id).work.push_back(work);
         self.work(id);
     }
 
-    fn plan_look_up(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
+    fn plan_log_read(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
         let log = &self.servers[&id].disk.log;
-        let found: Vec<Txn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
-        let has = log.iter().any(|txn| txn.zxid == peer) && self.dice.below(3) != 0;
+        let found: Vec<EncodedTxn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
+        let has = log.iter().any(|txn| txn.zxid == peer) && self.rng.below(3) != 0;
         if has {
             self.process(id).found.insert(link, found);
         }
-        let in_ms = self.dice.below(self.disk_ms.max(1)) + 1;
-        self.plan(in_ms, id, Event::LookedUp(link, has.then_some(below)));
+        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
+        self.plan(in_ms, id, Event::LogRead(link, has.then_some(below)));
     }
 
     fn on_job(&mut self, id: ServerId, job: DiskJob) {
@@ -487,7 +485,7 @@ impl Realm {
         let mut content = Vec::new();
         match job {
             DiskJob::Install(zxid) => {
-                content = process.staged.take().expect("a state has come");
+                content = process.snapshot.take().expect("a state has come");
                 assert_eq!(content.last().map_or(Zxid::ZERO, |txn| txn.zxid), zxid);
                 (process.state, process.logged) = (content.clone(), content.clone());
                 process.committed = zxid;
@@ -496,15 +494,15 @@ impl Realm {
                 process.logged.retain(|txn| txn.zxid <= zxid);
                 process.state.retain(|txn| txn.zxid <= zxid);
                 process.committed = process.committed.min(zxid);
-                self.mark("truncations");
+                self.cover("truncations");
             }
-            DiskJob::AcceptedEpoch(_) | DiskJob::CurrentEpoch(_) | DiskJob::Found => (),
+            DiskJob::AcceptedEpoch(_) | DiskJob::CurrentEpoch(_) | DiskJob::InitializeLog => (),
         }
         self.process(id).work.push_back(Work::Job(job, content));
         self.work(id);
     }
 
-    fn append(&mut self, id: ServerId, txn: Txn) {
+    fn append(&mut self, id: ServerId, txn: EncodedTxn) {
         let process = self.process(id);
         assert!(txn.zxid.follows(process.logged.last().map_or(Zxid::ZERO, |last| last.zxid)));
         process.logged.push(txn.clone());
@@ -513,7 +511,7 @@ impl Realm {
     }
 
     fn work(&mut self, id: ServerId) {
-        let in_ms = self.dice.below(self.disk_ms.max(1)) + 1;
+        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
         let process = self.process(id);
         if !process.is_working && !process.work.is_empty() {
             process.is_working = true;
@@ -521,7 +519,7 @@ impl Realm {
         }
     }
 
-    /// The disk has done what was first, and sometimes more.
+    /// The disk has done the first of its work, and sometimes more.
     fn on_worked(&mut self, id: ServerId) {
         self.process(id).is_working = false;
         let mut durable = None;
@@ -531,7 +529,7 @@ impl Realm {
                 Work::Append(txn) => {
                     durable = Some(txn.zxid);
                     disk.log.push(txn);
-                    if self.dice.below(4) == 0 {
+                    if self.rng.below(4) == 0 {
                         break;
                     }
                     continue;
@@ -552,8 +550,8 @@ impl Realm {
                         DiskJob::AcceptedEpoch(epoch) => disk.epochs.accepted = epoch,
                         DiskJob::CurrentEpoch(epoch) => disk.epochs.current = epoch,
                         DiskJob::Truncate(zxid) => disk.log.retain(|txn| txn.zxid <= zxid),
-                        DiskJob::Install(_) => (disk.log, disk.is_founded) = (content, true),
-                        DiskJob::Found => disk.is_founded = true,
+                        DiskJob::Install(_) => (disk.log, disk.is_initialized) = (content, true),
+                        DiskJob::InitializeLog => disk.is_initialized = true,
                     }
                     assert!(before.accepted <= disk.epochs.accepted && before.current <= disk.epochs.current);
                     assert!(disk.epochs.current <= disk.epochs.accepted);
@@ -582,14 +580,14 @@ impl Realm {
         self.apply(id);
     }
 
-    /// Applies what is committed and durable here.
+    /// Applies transactions that are committed and durable here.
     fn apply(&mut self, id: ServerId) {
         let server = self.servers.get_mut(&id).unwrap();
         let durable = server.disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
         let process = server.process.as_mut().unwrap();
         let end = process.committed.min(durable);
         let applied = process.state.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-        let more: Vec<Txn> =
+        let more: Vec<EncodedTxn> =
             process.logged.iter().filter(|txn| applied < txn.zxid && txn.zxid <= end).cloned().collect();
         process.state.extend(more);
         if let Some(last) = process.state.last().map(|txn| txn.zxid) {
@@ -603,21 +601,23 @@ impl Realm {
         self.apply(id);
     }
 
-    /// Whoever serves agrees with everything that was ever served.
+    /// A server that serves clients must agree with everything that was ever served.
     fn check(&mut self, id: ServerId) {
         let process = self.servers[&id].process.as_ref().unwrap();
         if !process.is_serving {
             return;
         }
-        let common = process.state.len().min(self.truth.len());
+        let common = process.state.len().min(self.served.len());
         for at in process.checked..common {
-            assert_eq!(process.state[at], self.truth[at], "server {id} at {at}");
+            assert_eq!(process.state[at], self.served[at], "server {id} at {at}");
         }
-        if let Some(leader) = process.peer.leader().filter(|leader| leader.is_established() && !leader.is_leaving()) {
-            assert!(self.truth.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
+        if let Some(leader) =
+            process.peer.leader().filter(|leader| leader.is_established() && !leader.is_handing_over())
+        {
+            assert!(self.served.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
         }
         let more = process.state[common..].to_vec();
-        self.truth.extend(more);
+        self.served.extend(more);
         let process = self.process(id);
         process.checked = process.state.len();
     }
@@ -638,26 +638,28 @@ impl Realm {
             assert_eq!(*current, disk.epochs.current);
         }
         let (to, boot) = if wire.ends[0].0 == id { wire.ends[1] } else { wire.ends[0] };
-        if !wire.is_cut && !wire.cut_ways.contains(&to) && self.servers[&to].boot == boot {
+        if !wire.is_cut && !wire.cut_directions.contains(&to) && self.servers[&to].boot == boot {
             self.post(link.0, to, Event::Packet(link, packet));
         }
     }
 
-    /// A follower that an observer goes to instead of the leader, now and then.
-    fn master(&mut self) -> Option<ServerId> {
-        let serves = |server: &Server| server.process.as_ref().is_some_and(|process| process.peer.master().is_some());
+    /// At random, an observer master that an observer connects to instead of the leader.
+    fn random_observer_master(&mut self) -> Option<ServerId> {
+        let serves =
+            |server: &Server| server.process.as_ref().is_some_and(|process| process.peer.observer_master().is_some());
         let masters: Vec<ServerId> =
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
-        let at = usize::try_from(self.dice.below(2 * masters.len() as i64 + 1)).unwrap();
+        let at = usize::try_from(self.rng.below(2 * masters.len() as i64 + 1)).unwrap();
         masters.get(at).copied()
     }
 
-    /// Gives a peer the packets that it takes.
+    /// Passes packets to the peer while it takes them.
     fn drain(&mut self, id: ServerId) {
         loop {
             let Some(process) = self.servers.get_mut(&id).unwrap().process.as_mut() else { return };
             let Some((link, packet)) = process.waiting.front() else { return };
-            let is_state = matches!(packet, Packet::State(_)) && process.peer.learner().is_some_and(|l| l.is_loading());
+            let is_state =
+                matches!(packet, Packet::State(_)) && process.peer.learner().is_some_and(|l| l.is_receiving_snapshot());
             if !is_state && !matches!(packet, Packet::End) && !process.peer.takes_packets(*link) {
                 return;
             }
@@ -669,9 +671,13 @@ impl Realm {
                 Packet::State(state) => {
                     let now = self.now_ms;
                     let process = self.process(id);
-                    if process.peer.learner().is_some_and(|learner| learner.link() == link && learner.is_loading()) {
-                        process.staged = Some(state);
-                        process.peer.on_loaded(now);
+                    if process
+                        .peer
+                        .learner()
+                        .is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot())
+                    {
+                        process.snapshot = Some(state);
+                        process.peer.on_snapshot_received(now);
                     }
                 }
                 Packet::End => self.step(id, |peer, now, out| peer.on_link_gone(now, link, out)),
@@ -679,13 +685,12 @@ impl Realm {
         }
     }
 
-    /// Makes everybody who looks for a leader believe that this one is elected. Elections may go wrong in any way; only
-    /// time may be lost.
-    pub(crate) fn lie(&mut self, leader: i64) {
+    /// Makes all LOOKING servers elect this one. Wrong elections may cost time, and nothing else.
+    pub(crate) fn forge_votes(&mut self, leader: i64) {
         self.next += 1;
         let round = 1_000 + i64::try_from(self.next).unwrap();
         let vote = Vote { leader: ServerId(leader), zxid: Zxid(i64::MAX), epoch: i64::from(i32::MAX) };
-        let note = Notification { state: PeerState::Looking, vote, round, has_version: true };
+        let note = VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
         for to in self.servers.keys().copied().collect::<Vec<_>>() {
             for from in self.ensemble.voters().collect::<Vec<_>>() {
                 if self.servers[&to].process.is_some() {
@@ -700,7 +705,7 @@ impl Realm {
         if self.writes && !self.servers[&id].is_low {
             self.next_value += 1;
             let value = self.next_value;
-            let wanted = (self.changes && self.dice.below(12) == 0).then(|| self.some_members());
+            let wanted = (self.changes && self.rng.below(12) == 0).then(|| self.random_members());
             let process = self.process(id);
             if process.is_serving
                 && let Some(leader) = process.peer.leader()
@@ -709,15 +714,15 @@ impl Realm {
                 let change = wanted.and_then(|members| {
                     let change = Change { members: Some(&members), ..Change::default() };
                     let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
-                    leader.judge_change(&change, -1, zxid, rules).ok()
+                    leader.check_reconfig(&change, -1, zxid, rules).ok()
                 });
                 let record = change.map_or_else(|| Bytes::from(value.to_string()), |change| record_of(&change, zxid));
-                let txn = Txn { zxid, record };
+                let txn = EncodedTxn { zxid, record };
                 self.step(id, |peer, now, out| peer.propose(now, [txn.clone()], out));
                 self.append(id, txn);
             }
         }
-        let in_ms = self.dice.below(40) + 1;
+        let in_ms = self.rng.below(40) + 1;
         self.plan(in_ms, id, Event::Write);
     }
 
@@ -756,13 +761,13 @@ impl Realm {
             }
             Event::Sent(link, bytes) => self.step(id, |peer, now, out| peer.on_sent(now, link, bytes, out)),
             Event::Worked => self.on_worked(id),
-            Event::LookedUp(link, below) => self.step(id, |peer, now, out| peer.on_looked_up(now, link, below, out)),
+            Event::LogRead(link, below) => self.step(id, |peer, now, out| peer.on_log_read(now, link, below, out)),
             Event::Tick => {
                 let now = self.now_ms;
                 if self.process(id).peer.deadline().is_some_and(|deadline| deadline <= now) {
                     self.step(id, |peer, now, out| peer.on_time(now, out));
                 }
-                self.step(id, |_, _, _| ()); // who waits for what is applied looks
+                self.step(id, |_, _, _| ()); // roles may wait for applied transactions
                 self.plan(10, id, Event::Tick);
             }
             Event::Write => self.write(id),
@@ -770,13 +775,13 @@ impl Realm {
         }
     }
 
-    /// Everybody serves the same.
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether all servers are up and have served the same history.
+    pub(crate) fn is_converged(&self) -> bool {
         let states = self
             .servers
             .values()
             .map(|server| server.process.as_ref().filter(|process| process.is_serving).map(|process| &process.state));
-        states.clone().all(|state| state == Some(&self.truth))
+        states.clone().all(|state| state == Some(&self.served))
     }
 
     pub(crate) fn states(&self) -> Vec<(i64, Option<PeerState>)> {
@@ -784,6 +789,6 @@ impl Realm {
     }
 
     pub(crate) fn served(&self) -> usize {
-        self.truth.len()
+        self.served.len()
     }
 }

@@ -86,7 +86,7 @@ fn k093_a_state_goes_in_pieces_and_leaves_room_for_others() {
         at += PROGRESS;
         learner.links.on_time(at, &mut learner.events);
         leader.links.on_time(at, &mut leader.events);
-        let came = |event: &Event| matches!(event, Event::Progress(link, Moved::Came) if *link == far_bulk);
+        let came = |event: &Event| matches!(event, Event::Progress(link, Traffic::Received) if *link == far_bulk);
         told += learner.events.drain(..).filter(came).count();
     }
     // Twenty megabytes.
@@ -102,7 +102,7 @@ fn only_what_had_to_wait_tells_that_somebody_reads() {
     let (mut leader, mut learner, [link, _], _) = linked();
     let went = |leader: &mut Side, at| {
         leader.links.on_time(at, &mut leader.events);
-        leader.events.drain(..).any(|event| matches!(event, Event::Progress(_, Moved::Went)))
+        leader.events.drain(..).any(|event| matches!(event, Event::Progress(_, Traffic::Sent)))
     };
     let mut at = Instant::now();
     for _ in 0..5 {
@@ -140,7 +140,7 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     let (record, mut handed) = (vec![7; 100_000], first.flow_bytes);
     leader.links.send(link, first);
     for counter in 1..=600 {
-        let txn = ox_zab::Txn { zxid: Zxid(counter), record: record.clone().into() };
+        let txn = ox_zab::EncodedTxn { zxid: Zxid(counter), record: record.clone().into() };
         let packets = Packets::from(&Message::Proposal(txn));
         handed += packets.flow_bytes;
         leader.links.send(link, packets);
@@ -180,7 +180,7 @@ fn leader_is_not_silent_while_its_learner_does_not_read() {
     exchange(&mut leader, &mut learner, |learner| learner.links.leader_heard().is_some_and(|(_, is_read)| is_read));
     assert!(!learner.links.read_leader(&mut learner.events), "there is nothing to read");
 
-    let txn = ox_zab::Txn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
+    let txn = ox_zab::EncodedTxn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
     for _ in 0..20 {
         leader.links.send(link, Packets::from(&Message::Proposal(txn.clone())));
     }

@@ -1,24 +1,24 @@
-//! Connections to leaders, and ways between servers on which everything is lost, in one direction.
+//! Connections to leaders, and packet loss in one direction.
 
-use super::{Event, Realm, Wire};
+use super::{Event, Wire, ZabCluster};
 use ox_zab::{LearnerKind, LinkId, ServerId};
 
-/// How long a connection is tried when nothing comes back.
+/// How long a dial takes if no reply arrives.
 const CONNECT_MS: i64 = 3_000;
 
-impl Realm {
-    /// Cuts or opens the way from one server to another. Election connections survive it. Connections to a leader that
-    /// were open stay broken in that direction, and new ones cannot be made meanwhile.
-    pub(crate) fn set_way(&mut self, from: i64, to: i64, is_open: bool) {
+impl ZabCluster {
+    /// Cuts or restores one direction between two servers. Election connections survive it. Open connections to a
+    /// leader stay broken in that direction, and new ones cannot be opened meanwhile.
+    pub(crate) fn set_direction(&mut self, from: i64, to: i64, is_open: bool) {
         let (from, to) = (ServerId(from), ServerId(to));
         if is_open {
-            self.cut_ways.remove(&(from, to));
+            self.cut_directions.remove(&(from, to));
             return;
         }
-        self.cut_ways.insert((from, to));
+        self.cut_directions.insert((from, to));
         for wire in self.wires.values_mut() {
             if [from, to].iter().all(|id| wire.ends.iter().any(|end| end.0 == *id)) {
-                wire.cut_ways.push(to);
+                wire.cut_directions.push(to);
             }
         }
     }
@@ -27,23 +27,24 @@ impl Realm {
     pub(super) fn dial(&mut self, id: ServerId, leader: ServerId) {
         let process = self.servers[&id].process.as_ref();
         let observes = process.is_some_and(|process| process.peer.configs().kind_of(id) == LearnerKind::Observer);
-        let master = if observes { self.master() } else { None };
+        let master = if observes { self.random_observer_master() } else { None };
         if master.is_some() {
-            self.mark("observed followers");
+            self.cover("observer masters");
         }
         let to = master.unwrap_or(leader);
-        if self.cut_ways.contains(&(id, to)) || self.cut_ways.contains(&(to, id)) {
+        if self.cut_directions.contains(&(id, to)) || self.cut_directions.contains(&(to, id)) {
             return self.plan(CONNECT_MS, id, Event::NotReached(leader));
         }
         let leads = self.servers[&to].process.as_ref();
-        let leads = leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.master().is_some());
+        let leads =
+            leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.observer_master().is_some());
         if !leads || !self.works(id, to) {
             return self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out));
         }
         self.next += 1;
         let link = LinkId(self.next);
         let ends = [(id, self.servers[&id].boot), (to, self.servers[&to].boot)];
-        self.wires.insert(link, Wire { ends, is_cut: false, cut_ways: Vec::new() });
+        self.wires.insert(link, Wire { ends, is_cut: false, cut_directions: Vec::new() });
         self.step(to, |peer, now, out| peer.on_link(now, link, out));
         self.step(id, |peer, now, out| peer.on_dialed(now, leader, Some(link), out));
     }

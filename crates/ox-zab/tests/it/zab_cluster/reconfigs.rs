@@ -1,17 +1,17 @@
-//! Which members the realm has, and what becomes of that.
+//! Reconfigurations of the cluster.
 
-use super::{Disk, Realm, Server, ensemble, record_of};
+use super::{Disk, Server, ZabCluster, ensemble, record_of};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_zab::{Configs, Epoch, ServerId, Txn};
+use ox_zab::{ConfigPair, EncodedTxn, Epoch, ServerId};
 use std::sync::Arc;
 
-impl Realm {
-    /// Members that somebody might want, each in any role or in none.
-    pub(super) fn some_members(&mut self) -> String {
+impl ZabCluster {
+    /// A random configuration: each server is a voter, an observer or not a member.
+    pub(super) fn random_members(&mut self) -> String {
         let (mut voters, mut observers) = (Vec::new(), Vec::new());
-        for id in self.everybody() {
-            match self.dice.below(5) {
+        for id in self.server_ids() {
+            match self.rng.below(5) {
                 0 => observers.push(id),
                 1 => (),
                 _ => voters.push(id),
@@ -23,15 +23,15 @@ impl Realm {
         text.replace("\nversion=0", "")
     }
 
-    /// Adds a server that was never started, has no data, and is to join the voters there are.
+    /// Adds a server without data that was never started and is to join the voters.
     pub(crate) fn add_joiner(&mut self, id: i64) {
-        let voters = self.everybody().into_iter().chain([id]);
+        let voters = self.server_ids().into_iter().chain([id]);
         let disk = Disk { config: ensemble(0, voters, [].into_iter()), ..self.servers[&ServerId(1)].disk.clone() };
         self.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
         self.wipe(id);
     }
 
-    /// While these servers are down, a configuration with these voters gets into their logs as the last transaction.
+    /// While these servers are down, a configuration with these voters is appended to their logs.
     pub(crate) fn log_proposed(&mut self, servers: &[i64], voters: &[i64]) {
         let last = |id: &i64| self.servers[&ServerId(*id)].disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
         let zxid = Zxid(servers.iter().map(last).max().unwrap().0 + 1);
@@ -41,29 +41,29 @@ impl Realm {
         }
         for id in servers {
             let disk = &mut self.servers.get_mut(&ServerId(*id)).unwrap().disk;
-            disk.log.push(Txn { zxid, record: record_of(&config, zxid) });
+            disk.log.push(EncodedTxn { zxid, record: record_of(&config, zxid) });
         }
     }
 
-    /// While a server is down, it gets an accepted epoch that leaders have not reached.
+    /// While a server is down, its accepted epoch is raised above any leader's.
     pub(crate) fn accept_later_epoch(&mut self, id: i64, jump: i64) {
         let epochs = &mut self.servers.get_mut(&ServerId(id)).unwrap().disk.epochs;
         epochs.accepted = Epoch(epochs.accepted.0 + jump);
     }
 
-    /// A version is one configuration.
-    pub(super) fn hear_of(&mut self, config: &Arc<Ensemble>) {
+    /// Checks that a version identifies one configuration.
+    pub(super) fn note_config(&mut self, config: &Arc<Ensemble>) {
         let known = self.configs.entry(config.version()).or_insert_with(|| Arc::clone(config));
         assert_eq!(known, config, "two configurations of one version");
     }
 
-    /// The configuration that everybody has; none if they differ.
+    /// The configuration that all servers have; none if they differ.
     pub(crate) fn config(&self) -> Option<Arc<Ensemble>> {
         let mut all = self.servers.values().map(|server| server.process.as_ref().map(|process| process.peer.configs()));
         let first = all.next()??;
-        let same = |configs: Option<&Configs>| {
-            configs.is_some_and(|configs| configs.pending().is_none() && configs.committed() == first.committed())
+        let same = |configs: Option<&ConfigPair>| {
+            configs.is_some_and(|configs| configs.proposed().is_none() && configs.committed() == first.committed())
         };
-        (first.pending().is_none() && all.all(same)).then(|| Arc::clone(first.committed()))
+        (first.proposed().is_none() && all.all(same)).then(|| Arc::clone(first.committed()))
     }
 }
