@@ -12,28 +12,28 @@
 //!                                  Replica::apply --> Outboxes <-- waiting reads-+
 //! ```
 
-mod addresses;
 mod admission;
 mod clock;
 mod conn;
+mod counters;
 pub mod limits;
 mod log_batch;
-mod pulse;
+mod namespace_traffic;
+mod pause_detector;
 mod replica;
 mod sessions;
+mod sessions_per_address;
 mod submission;
-mod tallies;
 mod throttle;
-mod traffic;
 
 pub use admission::{Admission, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, Room, SMALL_BYTES, Shortage};
 pub use clock::Now;
 pub use conn::{Conn, ConnSettings, Service, Verdict};
+pub use counters::{Runs, Tallies};
 pub use log_batch::LogBatch;
-pub use pulse::Pulse;
+pub use namespace_traffic::Traffic;
+pub use pause_detector::Pulse;
 pub use replica::{LocalSessions, Replica, ReplicaSettings, Writes};
 pub use sessions::{SessionInfo, Touch};
 pub use submission::{Ask, Item, Load, Submission};
-pub use tallies::{Runs, Tallies};
 pub use throttle::{Newcomer, Throttle, ThrottleSettings, Weights};
-pub use traffic::Traffic;

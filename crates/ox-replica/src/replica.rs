@@ -4,46 +4,44 @@
 //! state while nobody else looks. Between the two a write is a [`Proposal`]; what its connection sent after it waits
 //! behind. On a learner the proposal is made elsewhere: `member.rs`.
 
-mod conns;
+mod conn_states;
+mod container_manager;
+mod ensemble_member;
+mod forwarded_requests;
 mod handshakes;
-mod held;
-mod learners;
-mod lifetimes;
-mod local;
-mod log_room;
-mod member;
-mod own;
+mod held_submissions;
+mod local_sessions;
+mod observer_relay;
+mod pending_requests;
 mod proposals;
 mod read_only;
 mod reconfig;
-mod relay;
 mod revalidations;
-mod sweep;
+mod session_txns;
 mod syncs;
+mod write_admission;
 
-use crate::addresses::Addresses;
 use crate::clock::Now;
+use crate::counters::Tallies;
 use crate::limits::{
     APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES, REPLIES_BYTES_MAX,
     SWEPT_AT_ONCE_MAX,
 };
 use crate::log_batch::LogBatch;
-use crate::pulse::Pulse;
+use crate::pause_detector::Pulse;
 use crate::sessions::{SessionInfo, Sessions, Touch};
+use crate::sessions_per_address::Addresses;
 use crate::submission::{Ask, Submission};
-use crate::tallies::Tallies;
 use bytes::BytesMut;
-use conns::{ConnState, Conns, waited_ms};
+use conn_states::{ConnState, Conns, waited_ms};
+use container_manager::Sweep;
+use ensemble_member::{NO_IDS, Todo};
+use forwarded_requests::Forwarded;
 use handshakes::Handshakes;
-use held::HeldSubmissions;
-use learners::Forwarded;
-use lifetimes::Granted;
-pub use local::LocalSessions;
-use local::{Local, LocalWrite, Newcomer};
-use log_room::LogRoom;
-pub use log_room::Writes;
-use member::{NO_IDS, Todo};
-use own::{Origin, Own, OwnWrites, Waiting, What};
+use held_submissions::HeldSubmissions;
+pub use local_sessions::LocalSessions;
+use local_sessions::{Local, LocalWrite, Newcomer};
+use observer_relay::Relayed;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
@@ -56,15 +54,17 @@ use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Quorum, QuorumPeer, Reason, ServerId};
+use pending_requests::{Origin, Own, OwnWrites, Waiting, What};
 use proposals::{Maker, Proposal, Proposals};
 use read_only::ReadOnly;
 use reconfig::{Changes, ConfigReply};
-use relay::Relayed;
 use revalidations::{AskedBy, Revalidating, Revalidations};
+use session_txns::Granted;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use sweep::Sweep;
 use syncs::Syncs;
+use write_admission::LogRoom;
+pub use write_admission::Writes;
 
 /// What the configuration says about a replica.
 #[derive(Clone, Copy, Debug)]

@@ -100,28 +100,28 @@ pub(super) const TESTED: &[(&str, &str, &str)] = &[
     (
         "nobody is told that a session is gone before that is agreed on",
         "ox-replica",
-        "office::k122_who_comes_too_late_is_told_so_when_it_is_certain",
+        "leadership::k122_who_comes_too_late_is_told_so_when_it_is_certain",
     ),
     (
         "clients are sent away when the role ends",
         "ox-replica",
-        "office::k121_a_leader_that_nobody_follows_ends_no_session",
+        "leadership::k121_a_leader_that_nobody_follows_ends_no_session",
     ),
     (
         "nobody is told by a leader that a session is gone before it is agreed on",
         "ox-replica",
-        "office::k121_a_leader_that_nobody_follows_ends_no_session",
+        "leadership::k121_a_leader_that_nobody_follows_ends_no_session",
     ),
     ("who names a session last has it", "ox-replica", "sessions::tests::who_lost_a_session_has_lost_it"),
     (
         "a new leader gives every session its whole time",
         "ox-replica",
-        "office::k123_a_session_ends_a_timeout_after_the_last_change_of_leaders",
+        "leadership::k123_a_session_ends_a_timeout_after_the_last_change_of_leaders",
     ),
     (
         "an observer writes for its own sessions only",
         "ox-replica",
-        "relay::a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only",
+        "observer_relay::a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only",
     ),
     ("a failed job is followed by none", "ox-store", "member::a_failed_job_is_followed_by_none"),
     (
@@ -644,14 +644,14 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        self.committed.is_reached(&has) && self.proposed.as_ref().is_none_or(|_| true || blocks(&self.committed))\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/member.rs",
+        file: "crates/ox-replica/src/replica/ensemble_member.rs",
         guard: "nobody is told that a session is gone before that is agreed on",
         breaks: "a living session is reported as gone",
         with: "                    if self.role == Role::Leader && waits {\n",
         without: "                    if self.role == Role::Leader && waits && false {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/member.rs",
+        file: "crates/ox-replica/src/replica/ensemble_member.rs",
         guard: "clients are sent away when the role ends",
         breaks: "clients of a server without a leader write and read",
         with: "                    for conn in self.served_conns() {\n",
@@ -672,14 +672,14 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        if false {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/member.rs",
+        file: "crates/ox-replica/src/replica/ensemble_member.rs",
         guard: "a new leader gives every session its whole time",
         breaks: "sessions are closed because leaders change",
         with: "                self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);\n            }\n            for session",
         without: "                self.sessions.add(session, timeout_ms, now.mono_ms - i64::from(timeout_ms), Touch::default(), None);\n            }\n            for session",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/relay.rs",
+        file: "crates/ox-replica/src/replica/observer_relay.rs",
         guard: "an observer writes for its own sessions only",
         breaks: "two connections write for one session",
         with: "        } else if !self.is_home(request.session, link) {\n",

@@ -8,8 +8,8 @@
 //!
 //! A client may also know of a commit that this server is about to apply. Its handshake waits for that, within the same bound.
 
-use super::conns::Conns;
-use super::member::Todo;
+use super::conn_states::Conns;
+use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use crate::submission::Ask;

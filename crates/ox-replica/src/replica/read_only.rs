@@ -3,7 +3,7 @@
 //! It makes no transaction and knows no global session (K27, K124): whoever connects has a local one, or none at all.
 //! What it shows is what was applied when the leader was lost, and nothing before all files are read (K28).
 
-use super::member::Todo;
+use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use ox_proto::SessionId;

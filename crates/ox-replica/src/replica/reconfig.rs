@@ -1,7 +1,7 @@
 //! Changes of the ensemble: the leader judges them, and one at a time is under way.
 
-use super::member::Todo;
-use super::own::{Own, Waiting};
+use super::ensemble_member::Todo;
+use super::pending_requests::{Own, Waiting};
 use super::{Replica, Zab};
 use crate::clock::Now;
 use ox_proto::ensemble::{Change, ChangeRules};

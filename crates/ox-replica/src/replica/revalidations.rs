@@ -3,7 +3,7 @@
 //! When the clients of a server that is gone move to another one, there are as many as it had. A leader closes the link of a
 //! learner that leaves too many replies unread, so the rest waits here, in order.
 
-use super::lifetimes::Granted;
+use super::session_txns::Granted;
 use super::{Replica, Role};
 use crate::clock::Now;
 use crate::limits::REVALIDATIONS_IN_FLIGHT_MAX;

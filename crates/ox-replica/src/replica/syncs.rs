@@ -3,7 +3,7 @@
 //! Everything behind a sync waits until it is answered, writes too: so its answer comes first whatever the leader
 //! does in between.
 
-use super::lifetimes::Granted;
+use super::session_txns::Granted;
 use crate::submission::Submission;
 use ox_proto::{SessionId, Zxid};
 use ox_tree::ConnId;

@@ -1,6 +1,6 @@
 //! Members of ensembles: one that leads, one that looks for a leader, one whose leader is the test.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{World, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};

@@ -1,8 +1,8 @@
 //! Members of an ensemble with a disk that is nearly full (P63).
 
 use crate::ensemble::{LINK, following, is, leading, observed, ordered, requests};
+use crate::harness::World;
 use crate::leading::Leading;
-use crate::world::World;
 use bytes::Bytes;
 use ox_proto::jute::Jute;
 use ox_proto::request::{CreateRequest, PathVersion};

@@ -1,7 +1,7 @@
 //! New connections to a member that has just lost its leader.
 
 use crate::ensemble::{LINK, following, looking, ordered, proposed, requests, start_following};
-use crate::world::World;
+use crate::harness::World;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{SessionId, Zxid};

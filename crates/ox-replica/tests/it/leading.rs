@@ -1,6 +1,6 @@
 //! A leader of three with one follower that answers as long as it is asked to, and real clients.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{World, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};

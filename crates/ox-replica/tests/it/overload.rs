@@ -1,6 +1,6 @@
 //! Bounds, and what happens at them.
 
-use crate::world::{SETTINGS, World, replica_settings};
+use crate::harness::{SETTINGS, World, replica_settings};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};

@@ -1,7 +1,7 @@
 //! A server without a leader, and clients that only want to read.
 
 use crate::ensemble::{follow, following, looking, ordered};
-use crate::world::World;
+use crate::harness::World;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_replica::{LocalSessions, ReplicaSettings};

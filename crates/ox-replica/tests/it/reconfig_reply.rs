@@ -1,7 +1,7 @@
 //! When clients hear of a change of the ensemble: the watch event when it is active, the reply when it is stored.
 
 use crate::ensemble::{LINK, following_with_reconfig};
-use crate::world::World;
+use crate::harness::World;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, SessionId, Zxid};

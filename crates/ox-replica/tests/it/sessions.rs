@@ -1,6 +1,6 @@
 //! Sessions at the edges: before they are there, when they end, when clocks jump.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{World, replica_settings};
 use ox_proto::{OpCode, SessionId};
 use ox_replica::{Now, Replica};
 

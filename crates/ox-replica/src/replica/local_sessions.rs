@@ -3,11 +3,11 @@
 //! Such a session owns no ephemeral node. When it asks for one, it becomes global first, if the configuration lets it:
 //! the session's transaction is ordered right before the write that needs it (P45).
 
-use super::conns::{ConnState, waited_ms};
-use super::lifetimes::Granted;
-use super::member::{NO_IDS, Todo};
-use super::own::{Origin, Own, What};
+use super::conn_states::{ConnState, waited_ms};
+use super::ensemble_member::{NO_IDS, Todo};
+use super::pending_requests::{Origin, Own, What};
 use super::proposals::Maker;
+use super::session_txns::Granted;
 use super::{Replica, Role};
 use crate::clock::Now;
 use crate::limits::{ENDED_SESSIONS_MAX, EXPIRED_AT_ONCE_MAX};

@@ -1,7 +1,7 @@
 //! How sessions begin, change hands, and end.
 
 use super::Replica;
-use super::own::{Origin, Waiting, What};
+use super::pending_requests::{Origin, Waiting, What};
 use super::proposals::Maker;
 use crate::clock::Now;
 use ox_proto::connect::ConnectResponse;

@@ -1,7 +1,7 @@
 //! A follower between its leader and an observer.
 
 use crate::ensemble::{LINK, OBSERVER, observe, observed_follower, ordered};
-use crate::world::World;
+use crate::harness::World;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Txn as Body;

@@ -1,7 +1,7 @@
 //! Sessions that only their server knows.
 
 use crate::ensemble::{LINK, follow, following, is, leading, observed, ordered, requests};
-use crate::world::World;
+use crate::harness::World;
 use bytes::Bytes;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};

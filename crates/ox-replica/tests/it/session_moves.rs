@@ -1,7 +1,7 @@
 //! Writes over the old connection of a session that has moved to another server (ZOOKEEPER-710).
 
 use crate::ensemble::{LINK, following, leading, observed, ordered, requests};
-use crate::world::World;
+use crate::harness::World;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_zab::{Message, Request};

@@ -1,6 +1,6 @@
 //! The order of a connection's requests, whatever happens when.
 
-use crate::world::World;
+use crate::harness::World;
 use ox_proto::{OpCode, Reader};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};

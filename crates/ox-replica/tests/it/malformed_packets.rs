@@ -1,6 +1,6 @@
 //! A member of an ensemble and a leader that cannot be trusted.
 
-use crate::world::replica_settings;
+use crate::harness::replica_settings;
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::TxnHeader;

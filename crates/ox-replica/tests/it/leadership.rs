@@ -1,7 +1,7 @@
 //! What a leader may tell its clients, and what not once nobody follows it any more.
 
+use crate::harness::World;
 use crate::leading::{Leading, SYNC_MS};
-use crate::world::World;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::{OpCode, SessionId};
 use ox_zab::{Message, Request};

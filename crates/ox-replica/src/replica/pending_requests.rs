@@ -1,6 +1,6 @@
 //! Writes that clients of this server asked for, in the order they are applied, and what waits behind them.
 
-use super::lifetimes::Granted;
+use super::session_txns::Granted;
 use crate::sessions::Touch;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};

@@ -1,7 +1,7 @@
 //! What the replica counts for the metrics; whoever runs it empties them from time to time.
 
 use crate::limits::TALLIED_MAX;
-use crate::traffic::Traffic;
+use crate::namespace_traffic::Traffic;
 use ox_proto::SessionId;
 use ox_tree::QuotaExceeded;
 use std::net::IpAddr;

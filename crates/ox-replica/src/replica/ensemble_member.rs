@@ -2,11 +2,11 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "what ox-zab hands on is a few of two dozen messages")]
 
-use super::lifetimes::Granted;
-use super::own::{Own, What};
+use super::observer_relay::Relayed;
+use super::pending_requests::{Own, What};
 use super::proposals::{Maker, Proposal};
-use super::relay::Relayed;
 use super::revalidations::Revalidations;
+use super::session_txns::Granted;
 use super::syncs::Asker;
 use super::{Replica, Role, Zab};
 use crate::clock::Now;

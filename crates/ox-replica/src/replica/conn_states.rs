@@ -1,7 +1,7 @@
 //! What the replica knows of connections.
 
 use super::handshakes::Handshake;
-use super::own::OwnWrites;
+use super::pending_requests::OwnWrites;
 use crate::clock::Now;
 use bytes::Bytes;
 use ox_proto::SessionId;

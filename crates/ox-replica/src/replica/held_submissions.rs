@@ -1,7 +1,7 @@
 //! Submissions that stay in memory because requests of them wait, and the replies that waiting requests may have.
 
 use super::Replica;
-use super::own::What;
+use super::pending_requests::What;
 use crate::admission::SMALL_BYTES;
 use crate::submission::{Ask, Load, Submission};
 use ox_tree::{State, read};
