@@ -1,39 +1,36 @@
-//! What the replica counts for the metrics; whoever runs it empties them from time to time.
+//! Counters of the replica for the metrics. The driver reads and resets them.
 
 use crate::limits::TALLIED_MAX;
-use crate::namespace_traffic::Traffic;
+use crate::namespace_traffic::NamespaceTraffic;
 use ox_proto::SessionId;
 use ox_tree::QuotaExceeded;
 use std::net::IpAddr;
 
-/// Counts since they were last emptied.
+/// Values since the last reset.
 #[derive(Debug, Default)]
-pub struct Tallies {
+pub struct ReplicaCounters {
     /// Handshakes that named a session.
     pub resumed: u64,
     /// Handshakes that waited for a leader and got a reply.
     pub parked: u64,
-    /// Sessions given up, with their timeouts.
+    /// Expired sessions, with their timeouts.
     pub expired: Vec<(SessionId, i32)>,
-    /// New sessions that were refused: their clients' addresses have enough.
+    /// New sessions that were refused because of the limit per address.
     pub refused_sessions: u64,
-    /// The last of those addresses.
+    /// Address of the last refused session.
     pub refused_address: Option<IpAddr>,
-    /// From a transaction's timestamp to its application.
+    /// Time from a transaction's timestamp until it was applied.
     pub propagation_ms: Runs,
-    /// Reads that had to wait for a write before them.
-    pub reads: Traffic,
-    /// Writes applied.
-    pub writes: Traffic,
-    /// Writes refused by a quota.
-    pub refused_by_quota: Traffic,
-    /// The last write that passed a limit of a quota, hard or soft.
+    /// Reads that waited for an earlier write.
+    pub reads: NamespaceTraffic,
+    pub writes: NamespaceTraffic,
+    pub refused_by_quota: NamespaceTraffic,
+    /// The last write that exceeded a quota, hard or soft.
     pub over_quota: Option<QuotaExceeded>,
-    /// How many did.
     pub over_quota_count: u64,
 }
 
-impl Tallies {
+impl ReplicaCounters {
     pub(crate) fn expired(&mut self, session: SessionId, timeout_ms: i32) {
         if self.expired.len() < TALLIED_MAX {
             self.expired.push((session, timeout_ms));
@@ -54,12 +51,12 @@ impl Tallies {
     }
 }
 
-/// Times in milliseconds, of which neighbours are usually equal.
+/// Samples in milliseconds, run-length encoded.
 #[derive(Debug, Default)]
 pub struct Runs(Vec<(i64, u64)>);
 
 impl Runs {
-    /// Adds `count` times the same.
+    /// Adds `count` equal samples.
     pub fn note(&mut self, ms: i64, count: u64) {
         let is_full = TALLIED_MAX <= self.0.len();
         match self.0.last_mut() {
@@ -69,12 +66,11 @@ impl Runs {
         }
     }
 
-    /// Takes everything, as pairs of time and count.
+    /// Removes and returns all samples, as pairs of value and count.
     pub fn drain(&mut self) -> impl Iterator<Item = (i64, u64)> {
         self.0.drain(..)
     }
 
-    /// True when nothing was noted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

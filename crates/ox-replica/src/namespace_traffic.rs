@@ -1,6 +1,6 @@
-//! Bytes read and written, by the first name of the path.
+//! Bytes read and written per namespace (the first path element).
 //!
-//! One request after the other usually goes to the same part of the tree, so the part last seen is tried first.
+//! Consecutive requests usually have the same namespace, so the last one is tried first.
 
 use crate::limits::{NAMESPACE_BYTES_MAX, NAMESPACES_MAX};
 use ox_proto::OpCode;
@@ -9,24 +9,22 @@ use ox_tree::MetricSummary;
 use ox_tree::prefetch::request_path;
 use std::collections::BTreeMap;
 
-/// What a stat counts for in every read.
+/// What a Stat counts in every read.
 const STAT_BYTES: usize = 68;
 /// A reply's length and header.
 const REPLY_HEAD_BYTES: usize = 4 + 16;
 
-/// Bytes by the first name.
 #[derive(Debug, Default)]
-pub struct Traffic {
+pub struct NamespaceTraffic {
     spaces: Vec<(Box<str>, MetricSummary)>,
     index: BTreeMap<Box<str>, usize>,
     last: usize,
-    /// Those that have been counted since the last look.
+    /// Namespaces that were counted since the last drain.
     touched: Vec<usize>,
 }
 
-impl Traffic {
-    /// Counts a read by its request's body and the frame of its reply. Only what asks for one node is counted, and
-    /// only if it was answered.
+impl NamespaceTraffic {
+    /// Counts a read by its request body and its reply frame. Only successful reads of a single node count.
     pub fn note_read(&mut self, op: OpCode, body: &[u8], reply: &[u8]) {
         let Some(answer) = reply.get(REPLY_HEAD_BYTES..).filter(|answer| !answer.is_empty()) else { return };
         #[expect(clippy::wildcard_enum_match_arm, reason = "nothing else is counted")]
@@ -41,7 +39,6 @@ impl Traffic {
         self.note(path, path.len() + returned + STAT_BYTES);
     }
 
-    /// Counts what a transaction writes.
     pub fn note_write(&mut self, txn: &Txn<'_>) {
         let mut note =
             |path: &str, data: Option<&[u8]>| self.note(path.as_bytes(), path.len() + data.map_or(0, <[u8]>::len));
@@ -60,12 +57,12 @@ impl Traffic {
         }
     }
 
-    /// Counts something that happened at a path and has no size.
+    /// Counts an event at a path that has no size.
     pub fn note_event(&mut self, path: &str) {
         self.note(path.as_bytes(), 0);
     }
 
-    /// Hands out what was counted since the last call.
+    /// Passes on what was counted since the last call.
     pub fn drain(&mut self, mut take: impl FnMut(&str, MetricSummary)) {
         for at in self.touched.drain(..) {
             let (name, tally) = &mut self.spaces[at];
@@ -73,7 +70,6 @@ impl Traffic {
         }
     }
 
-    /// True when nothing was counted since the last look.
     pub fn is_empty(&self) -> bool {
         self.touched.is_empty()
     }
@@ -105,14 +101,14 @@ impl Traffic {
     }
 }
 
-/// The first name of a path; the root has none, and very long ones do not count.
+/// None for the root and for very long names.
 fn namespace(path: &[u8]) -> Option<&[u8]> {
     let names = path.strip_prefix(b"/")?;
     let name = names.split(|byte| *byte == b'/').next()?;
     (1..=NAMESPACE_BYTES_MAX).contains(&name.len()).then_some(name)
 }
 
-/// The bytes of all names in a list, and of what follows it.
+/// Bytes of all names in an encoded list, and of what follows it.
 fn names_bytes(answer: &[u8]) -> usize {
     let Some((count, names)) = answer.split_first_chunk::<4>() else { return 0 };
     names.len().saturating_sub(4 * usize::try_from(i32::from_be_bytes(*count)).unwrap_or(0))
@@ -129,7 +125,7 @@ mod tests {
         body
     }
 
-    fn drained(traffic: &mut Traffic) -> Vec<(String, u64, i64)> {
+    fn drained(traffic: &mut NamespaceTraffic) -> Vec<(String, u64, i64)> {
         let mut found = Vec::new();
         traffic.drain(|name, tally| found.push((name.to_owned(), tally.count, tally.sum)));
         found
@@ -137,7 +133,7 @@ mod tests {
 
     #[test]
     fn reads_count_path_data_and_stat() {
-        let mut traffic = Traffic::default();
+        let mut traffic = NamespaceTraffic::default();
         let data_reply = vec![0; REPLY_HEAD_BYTES + 4 + 10 + STAT_BYTES];
         traffic.note_read(OpCode::GetData, &body("/app/cfg"), &data_reply);
         traffic.note_read(OpCode::Exists, &body("/app/cfg"), &data_reply[..REPLY_HEAD_BYTES + STAT_BYTES]);
@@ -152,8 +148,8 @@ mod tests {
     }
 
     #[test]
-    fn the_root_and_failures_do_not_count() {
-        let mut traffic = Traffic::default();
+    fn root_and_failed_reads_are_not_counted() {
+        let mut traffic = NamespaceTraffic::default();
         traffic.note_read(OpCode::Exists, &body("/"), &[0; 88]);
         traffic.note_read(OpCode::Exists, &body("/a"), &[0; REPLY_HEAD_BYTES]);
         traffic.note_read(OpCode::Ping, &[], &[0; REPLY_HEAD_BYTES]);
@@ -162,12 +158,12 @@ mod tests {
 
     #[test]
     fn k151_names_are_bounded() {
-        let mut traffic = Traffic::default();
+        let mut traffic = NamespaceTraffic::default();
         for number in 0..=NAMESPACES_MAX {
             traffic.note_write(&Txn::Delete { path: format!("/n{number}/x").into() });
         }
         assert_eq!(drained(&mut traffic).len(), NAMESPACES_MAX);
-        let mut traffic = Traffic::default();
+        let mut traffic = NamespaceTraffic::default();
         for length in [NAMESPACE_BYTES_MAX, NAMESPACE_BYTES_MAX + 1, 1 << 20] {
             traffic.note_write(&Txn::Delete { path: format!("/{}/x", "n".repeat(length)).into() });
         }

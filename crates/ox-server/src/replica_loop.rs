@@ -16,7 +16,7 @@ use crate::snapshotter::Snapshotter;
 use crate::watchdog::{LOOK, Turns};
 use member::PeerLines;
 use ox_proto::Zxid;
-use ox_replica::{Ask, Replica};
+use ox_replica::{ClientInput, Replica};
 use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -166,8 +166,10 @@ impl ReplicaLoop {
 
     fn note_input(&self, input: &Input) {
         let Some(submitted_at) = input.submitted_at else { return };
-        let items = input.submissions.iter().flat_map(|submission| &submission.items);
-        let requests = items.filter(|item| matches!(item.ask, Ask::Request { .. } | Ask::Connect { .. })).count();
+        let items = input.submissions.iter().flat_map(|submission| &submission.entries);
+        let requests = items
+            .filter(|item| matches!(item.input, ClientInput::Request { .. } | ClientInput::Connect { .. }))
+            .count();
         if requests != 0 {
             let (metrics, requests) = (&self.shared.metrics, requests as u64);
             metrics.prep_processor_request_queued.add(requests);
@@ -214,7 +216,7 @@ impl ReplicaLoop {
         self.mismatches_told = mismatches;
         let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
         self.shared.stats.local_sessions.store(local, Relaxed);
-        let tallies = self.replica.tallies_mut();
+        let tallies = self.replica.counters_mut();
         metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
         metrics.parked_handshakes.add(std::mem::take(&mut tallies.parked));
         metrics.stale_sessions_expired.add(tallies.expired.len() as u64);

@@ -15,7 +15,7 @@ use crate::stats::Stats;
 use crate::totals::Totals;
 use ox_config::{Config, ConnectionThrottle};
 use ox_proto::ensemble::Ensemble;
-use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
+use ox_replica::{HandshakeKind, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use ox_tree::outbox::Outbox;
@@ -111,9 +111,9 @@ impl Shared {
     }
 
     /// Whether a handshake may go on.
-    pub(crate) fn admit(&self, now: Now, newcomer: Newcomer) -> bool {
+    pub(crate) fn admit(&self, now: Now, newcomer: HandshakeKind) -> bool {
         let has_local = self.config.member.as_ref().is_some_and(|member| member.local_sessions);
-        let newcomer = if has_local && newcomer == Newcomer::New { Newcomer::Local } else { newcomer };
+        let newcomer = if has_local && newcomer == HandshakeKind::New { HandshakeKind::Local } else { newcomer };
         let (mut is_admitted, mut deficit) = (true, 0);
         if let Some(throttle) = &self.throttle {
             let mut throttle = throttle.lock();

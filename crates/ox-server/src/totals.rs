@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use crate::system;
 use ox_config::Config;
-use ox_replica::{Admission, Load, MemoryBudget, Pressure, Room};
+use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget, Pressure};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Gauge {
 /// Sums over all connections.
 #[derive(Debug)]
 pub(crate) struct Totals {
-    admission: Admission,
+    admission: AdmissionLimits,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
     /// Submitted, and not taken in by the replica.
@@ -59,7 +59,11 @@ impl Totals {
         let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);
         let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         Self {
-            admission: Admission { budget, requests_max, throttle_max: (throttle_max != 0).then_some(throttle_max) },
+            admission: AdmissionLimits {
+                budget,
+                requests_max,
+                throttle_max: (throttle_max != 0).then_some(throttle_max),
+            },
             large_threshold: limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
             large_bytes_max: limits.large_request_max_bytes as usize,
             queued: Gauge::default(),
@@ -91,15 +95,15 @@ impl Totals {
     }
 
     /// What may still come in, given `more` that is not counted yet.
-    pub(crate) fn room(&self, more: Load) -> Room {
+    pub(crate) fn room(&self, more: Load) -> Admission {
         let mut in_flight = self.queued.load();
         in_flight += self.held.load();
         in_flight += more;
-        self.admission.room(in_flight, self.unsent())
+        self.admission.admission(in_flight, self.unsent())
     }
 
     /// The same where every single request counts; `judged` is what the turn began with.
-    pub(crate) fn exact_room(&self, judged: Room, more: Load) -> Room {
+    pub(crate) fn exact_room(&self, judged: Admission, more: Load) -> Admission {
         if self.admission.throttle_max.is_some() || EXACT_BYTES < more.bytes { self.room(more) } else { judged }
     }
 
@@ -249,15 +253,15 @@ mod tests {
         let totals = totals(|config| config.limits.memory_budget_bytes = Some(64 << 20));
         let share = totals.budget().in_flight;
         totals.queue(load(REQUESTS_IN_FLIGHT_MAX, 0));
-        assert_eq!(totals.room(Load::default()), Room::Plenty);
+        assert_eq!(totals.room(Load::default()), Admission::Open);
         totals.queue(load(1, 0));
-        assert_eq!(totals.room(Load::default()), Room::OneEach);
+        assert_eq!(totals.room(Load::default()), Admission::OnePerConnection);
         totals.took(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
-        assert_eq!(totals.room(Load::default()), Room::Plenty);
-        assert_eq!(totals.room(load(1, 1)), Room::Small, "what a thread has gathered counts too");
+        assert_eq!(totals.room(Load::default()), Admission::Open);
+        assert_eq!(totals.room(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
         assert_eq!(totals.used(), share - 1);
         totals.hold(load(0, 0));
-        assert_eq!((totals.room(Load::default()), totals.used()), (Room::Plenty, 0));
+        assert_eq!((totals.room(Load::default()), totals.used()), (Admission::Open, 0));
     }
 
     #[test]
@@ -276,7 +280,7 @@ mod tests {
         let totals = totals(|config| config.limits.memory_budget_bytes = Some(8 << 20));
         let share = totals.budget().unsent;
         totals.mail(share / 2);
-        assert_eq!((totals.pressure(0), totals.room(Load::default())), (Pressure::High, Room::OneEach));
+        assert_eq!((totals.pressure(0), totals.room(Load::default())), (Pressure::High, Admission::OnePerConnection));
         totals.buffer(Growth { received: 0, unsent: (share / 2).cast_signed() });
         assert_eq!((totals.pressure(0), totals.replies_max()), (Pressure::Full, 0));
         totals.delivered(share / 2);
@@ -296,10 +300,10 @@ mod tests {
     fn limits_of_the_configuration_are_obeyed() {
         let outstanding = totals(|config| config.limits.global_outstanding = 10);
         outstanding.queue(load(10, 0));
-        assert_eq!(outstanding.room(Load::default()), Room::Plenty);
-        assert_eq!(outstanding.room(load(1, 0)), Room::OneEach);
+        assert_eq!(outstanding.room(Load::default()), Admission::Open);
+        assert_eq!(outstanding.room(load(1, 0)), Admission::OnePerConnection);
         let throttle = totals(|config| config.request_throttle.max_requests = 2);
-        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Room::Plenty, Room::None));
+        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Admission::Open, Admission::Closed));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! What the replica knows of connections.
+//! The replica's state of client connections.
 
 use super::handshakes::Handshake;
-use super::pending_requests::OwnWrites;
+use super::pending_requests::PendingWrites;
 use crate::clock::Now;
 use bytes::Bytes;
 use ox_proto::SessionId;
@@ -14,19 +14,19 @@ use std::sync::Arc;
 pub(super) struct ConnState {
     id: ConnId,
     pub(super) ids: Arc<Identities>,
-    /// The same as they go to a leader, once they have.
+    /// `ids` in the encoding for a leader, once needed.
     encoded_ids: Option<Bytes>,
     pub(super) session: SessionId,
-    /// False when its session is over or has moved on: nothing it still sends has an effect.
+    /// False if its session was closed or has moved: later requests have no effect.
     pub(super) active: bool,
-    /// True when its local session is over: what it sends has no effect, what it has sent is still answered.
+    /// True if its local session was closed: later requests have no effect, earlier ones are still replied to.
     pub(super) is_leaving: bool,
-    /// A member's, until there is a reply.
+    /// The handshake of a member's connection, until it is replied to.
     pub(super) handshake: Option<Box<Handshake>>,
-    /// Number of its last proposal.
+    /// Number of its last write in [`PendingWrites`].
     pub(super) last_write: Option<u64>,
-    /// When a write of it was last answered. Until then it may not have been read.
-    pub(super) answered_ms: Option<i64>,
+    /// When the last write was replied to. The socket may not have been read before that.
+    pub(super) replied_ms: Option<i64>,
 }
 
 impl ConnState {
@@ -41,16 +41,14 @@ impl ConnState {
             is_leaving: false,
             handshake,
             last_write: None,
-            answered_ms: None,
+            replied_ms: None,
         }
     }
 
-    /// It has proven more.
     pub(super) fn identify(&mut self, ids: Arc<Identities>) {
         (self.ids, self.encoded_ids) = (ids, None);
     }
 
-    /// What it has proven, for a leader.
     pub(super) fn encoded_ids(&mut self) -> Bytes {
         let ids = &self.ids;
         let encoded = self.encoded_ids.get_or_insert_with(|| {
@@ -63,7 +61,7 @@ impl ConnState {
     }
 }
 
-/// Connections by thread and slot, so that finding one costs two indexings.
+/// Connections by thread and slot.
 #[derive(Debug)]
 pub(super) struct Conns(Vec<Vec<Option<ConnState>>>);
 
@@ -98,17 +96,16 @@ impl Conns {
         }
     }
 
-    /// All that are there, with their handshakes.
     pub(super) fn all(&self) -> impl Iterator<Item = (ConnId, Option<&Handshake>)> {
         self.0.iter().flatten().flatten().map(|conn| (conn.id, conn.handshake.as_deref()))
     }
 }
 
-/// Until when a connection had to wait. A client that waits for us is not silent: its connection may not be read until it
-/// has its answers.
-pub(super) fn waited_ms(conns: &Conns, own: &OwnWrites, now: Now) -> impl Fn(ConnId) -> Option<i64> {
+/// Until when a connection had to wait for the server. A waiting client counts as alive, because its socket may not be
+/// read before it has its replies.
+pub(super) fn waited_ms(conns: &Conns, own: &PendingWrites, now: Now) -> impl Fn(ConnId) -> Option<i64> {
     move |conn| {
         let conn = conns.get(conn)?;
-        if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.answered_ms }
+        if own.has(conn.last_write?) { Some(now.mono_ms) } else { conn.replied_ms }
     }
 }

@@ -1,6 +1,6 @@
-//! The removal of containers and TTL nodes that nobody needs any more.
+//! Deletion of empty containers and expired TTL nodes (`ContainerManager`).
 
-use super::proposals::Maker;
+use super::proposals::Proposer;
 use super::{Replica, ReplicaSettings};
 use crate::clock::Now;
 use ox_proto::SessionId;
@@ -8,9 +8,9 @@ use ox_tree::State;
 use ox_tree::ops::{self, Prepared};
 use std::collections::VecDeque;
 
-/// Looks for candidates at a fixed rate and hands them out one by one, not too many in a minute.
+/// Searches for candidates at a fixed interval, and returns them one by one at a limited rate.
 #[derive(Debug)]
-pub(super) struct Sweep {
+pub(super) struct ContainerManager {
     interval_ms: i64,
     pause_ms: i64,
     never_used_ms: i64,
@@ -19,7 +19,7 @@ pub(super) struct Sweep {
     candidates: VecDeque<String>,
 }
 
-impl Sweep {
+impl ContainerManager {
     pub(super) fn new(settings: &ReplicaSettings, now_ms: i64) -> Self {
         let interval_ms = settings.sweep_interval_ms.max(1);
         Self {
@@ -32,7 +32,7 @@ impl Sweep {
         }
     }
 
-    /// How long a container that never had a child is kept, 0 for ever.
+    /// How long a container that never had a child is kept; 0 means forever.
     pub(super) fn never_used_ms(&self) -> i64 {
         self.never_used_ms
     }
@@ -41,7 +41,7 @@ impl Sweep {
         Some(if self.candidates.is_empty() { self.next_look_ms } else { self.next_removal_ms })
     }
 
-    /// The next node to remove, if one is due. It is checked again before it goes.
+    /// The next node to delete, if one is due. It is checked again when the deletion is prepared.
     pub(super) fn next(&mut self, now: Now, state: &State) -> Option<String> {
         if self.candidates.is_empty() && self.next_look_ms <= now.mono_ms {
             self.next_look_ms = now.mono_ms + self.interval_ms;
@@ -56,14 +56,18 @@ impl Sweep {
     }
 }
 impl Replica {
-    /// Proposes to remove a node that nobody needs any more.
     pub(super) fn propose_removal(&mut self, now: Now, path: &str, state: &State) {
-        let never_used_ms = self.sweep.never_used_ms();
-        self.propose(now, SessionId::NONE, 0, Maker::Server, state, |view, out| {
-            match ops::prepare_delete_container(view, path, never_used_ms, out) {
+        let never_used_ms = self.container_manager.never_used_ms();
+        self.propose(
+            now,
+            SessionId::NONE,
+            0,
+            Proposer::Server,
+            state,
+            |view, out| match ops::prepare_delete_container(view, path, never_used_ms, out) {
                 Prepared::Txn(kind) => Some((kind, Some(view.digest()))),
                 Prepared::Refused(_) => None,
-            }
-        });
+            },
+        );
     }
 }

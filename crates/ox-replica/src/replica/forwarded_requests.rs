@@ -1,11 +1,11 @@
-//! What a leader does for its learners' clients.
+//! Requests that learners forward to the leader.
 
-use super::proposals::{Maker, Proposal};
-use super::reconfig::Changes;
-use super::syncs::Asker;
+use super::proposals::{Proposal, Proposer};
+use super::reconfig::ReconfigCheck;
+use super::syncs::SyncWaiter;
 use super::{Replica, Role, digest, header};
 use crate::clock::Now;
-use crate::sessions::Touch;
+use crate::sessions::LastSeen;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::quorum::payload::Touches;
 use ox_proto::txn::Txn as Body;
@@ -16,20 +16,20 @@ use ox_tree::{PendingView, State};
 use ox_zab::{LinkId, Request};
 use std::sync::Arc;
 
-/// Whom the last request was for: the next one is often for the same.
+/// The identities of the last request: the next one often has the same.
 #[derive(Debug)]
-pub(super) struct Forwarded {
+pub(super) struct IdentityCache {
     encoded: Vec<u8>,
     ids: Arc<Identities>,
 }
 
-impl Default for Forwarded {
+impl Default for IdentityCache {
     fn default() -> Self {
         Self { encoded: RawIds::NULL.bytes().to_vec(), ids: Arc::new(Identities::none()) }
     }
 }
 
-impl Forwarded {
+impl IdentityCache {
     fn identities(&mut self, encoded: &[u8]) -> Arc<Identities> {
         if self.encoded != encoded {
             let ids = RawIds::from_encoded(encoded).map_or_else(|_| Identities::none(), Identities::forwarded);
@@ -40,49 +40,49 @@ impl Forwarded {
 }
 
 impl Replica {
-    /// Orders what a learner's client asks for. Whatever it is, it becomes one transaction, or the learner would wait
-    /// for ever.
+    /// Proposes what a learner's client requests. Every request becomes a transaction, if only an error, because the
+    /// learner waits for it.
     pub(super) fn on_learner_request(&mut self, now: Now, link: LinkId, request: &Request, state: &State) {
         if self.role != Role::Leader {
             return;
         }
         let Request { session, cxid, op, body, ids } = request;
-        let (session, cxid, maker) = (*session, *cxid, Maker::Learner(link));
+        let (session, cxid, proposer) = (*session, *cxid, Proposer::Learner(link));
         match OpCode::try_from(*op) {
-            Ok(OpCode::Sync) => self.prove(Asker::Link(link)),
+            Ok(OpCode::Sync) => self.confirm_leadership(SyncWaiter::Link(link)),
             Ok(OpCode::CreateSession) => {
                 let timeout_ms = Reader::new(body).get().unwrap_or_default();
-                if self.propose_create_session(now, session, timeout_ms, maker, state) {
-                    // Known from now on: others may agree on it, and its client write, before the own disk has it.
-                    self.sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
+                if self.propose_create_session(now, session, timeout_ms, proposer, state) {
+                    // A quorum may commit the session, and its client may write, before the leader's own log is durable.
+                    self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);
                     self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
                 }
             }
             Ok(OpCode::CloseSession) => {
                 if self.sessions.check_owner(session, link) == Err(ErrorCode::SessionMoved) {
-                    return self.propose_error(now, session, cxid, ErrorCode::SessionMoved, maker, state);
+                    return self.propose_error(now, session, cxid, ErrorCode::SessionMoved, proposer, state);
                 }
                 self.sessions.start_closing(session);
-                self.propose_close(now, session, cxid, maker, state);
+                self.propose_close(now, session, cxid, proposer, state);
             }
             Ok(op) => {
-                let ids = self.forwarded.identities(ids);
+                let ids = self.identity_cache.identities(ids);
                 let is_local = self.is_local_elsewhere(session);
                 let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
                 if owner.is_ok() && !self.writes().allow(op, body) {
-                    return self.propose_error(now, session, cxid, ErrorCode::ThrottledOp, maker, state);
+                    return self.propose_error(now, session, cxid, ErrorCode::ThrottledOp, proposer, state);
                 }
-                self.prepare_for(now, (session, cxid, owner), (op, body), &ids, maker, state);
+                self.prepare_for(now, (session, cxid, owner), (op, body), &ids, proposer, state);
             }
-            Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, maker, state),
+            Err(_) => self.propose_error(now, session, cxid, ErrorCode::Unimplemented, proposer, state),
         }
     }
 
-    /// Sessions that a learner has heard of.
+    /// A learner reports touched sessions.
     pub(super) fn on_touched(&mut self, now: Now, link: LinkId, touched: &[u8]) {
         if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
             for touch in touches.iter() {
-                self.sessions.hear_from(link, touch.session, touch.timeout_ms, now.mono_ms);
+                self.sessions.touch_from(link, touch.session, touch.timeout_ms, now.mono_ms);
             }
         }
     }
@@ -93,7 +93,7 @@ impl Replica {
         (session, cxid, owner): (SessionId, i32, Result<(), ErrorCode>),
         (op, body): (OpCode, &[u8]),
         ids: &Identities,
-        maker: Maker,
+        proposer: Proposer,
         state: &State,
     ) {
         let Some(stamp) = self.stamp(now, session) else { return };
@@ -102,7 +102,7 @@ impl Replica {
         if let Err(code) = owner {
             view.fail_session(code);
         }
-        let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let change = ReconfigCheck { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
         let mut made = op;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let kind = match change.prepare(&mut view, op, body, out) {
@@ -118,12 +118,20 @@ impl Replica {
         });
         if let Some(span) = span {
             self.note_reconfig(made, stamp.zxid);
-            self.enter(Proposal::new(stamp.zxid, span, maker));
+            self.enter(Proposal::new(stamp.zxid, span, proposer));
         }
     }
 
-    fn propose_error(&mut self, now: Now, session: SessionId, cxid: i32, code: ErrorCode, maker: Maker, state: &State) {
-        self.propose(now, session, cxid, maker, state, |_, out| {
+    fn propose_error(
+        &mut self,
+        now: Now,
+        session: SessionId,
+        cxid: i32,
+        code: ErrorCode,
+        proposer: Proposer,
+        state: &State,
+    ) {
+        self.propose(now, session, cxid, proposer, state, |_, out| {
             Body::Error { err: code.code() }.put(out);
             Some((OpCode::Error, None))
         });

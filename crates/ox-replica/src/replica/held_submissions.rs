@@ -1,17 +1,17 @@
-//! Submissions that stay in memory because requests of them wait, and the replies that waiting requests may have.
+//! Memory of submissions with waiting requests, and the limit of their replies.
 
 use super::Replica;
-use super::pending_requests::What;
+use super::pending_requests::Reply;
 use crate::admission::SMALL_BYTES;
-use crate::submission::{Ask, Load, Submission};
+use crate::submission::{ClientInput, Load, Submission};
 use ox_tree::{State, read};
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// Submissions still in use that are looked at in one call: a later call looks at the others.
-const LOOKED_AT_MAX: usize = 64;
+/// Submissions in use that one call checks; later calls check the others.
+const CHECKED_MAX: usize = 64;
 
-/// Submissions of which a request still waits for a write or a sync.
+/// Submissions with a request that waits for a write or a sync.
 #[derive(Debug, Default)]
 pub(super) struct HeldSubmissions {
     queue: VecDeque<(Weak<Submission>, Load)>,
@@ -19,7 +19,7 @@ pub(super) struct HeldSubmissions {
 }
 
 impl HeldSubmissions {
-    /// Counts a submission until the last of its requests is done with. The caller holds one reference itself.
+    /// Counts a submission until its last request is done. The caller holds one reference itself.
     pub(super) fn hold(&mut self, submission: &Arc<Submission>) {
         let waiting = Arc::strong_count(submission) - 1;
         if 0 < waiting {
@@ -29,11 +29,11 @@ impl HeldSubmissions {
         }
     }
 
-    /// What is still held. A submission may be done with before an earlier one, of which a request waits for a sync.
+    /// The memory still held. A submission may be done before an earlier one with a request that waits for a sync.
     pub(super) fn load(&mut self) -> Load {
         let mut in_use = 0;
         for _ in 0..self.queue.len() {
-            let Some((submission, load)) = self.queue.pop_front_if(|_| in_use < LOOKED_AT_MAX) else { break };
+            let Some((submission, load)) = self.queue.pop_front_if(|_| in_use < CHECKED_MAX) else { break };
             if submission.strong_count() == 0 {
                 self.load -= load;
             } else {
@@ -46,26 +46,26 @@ impl HeldSubmissions {
 }
 
 impl Replica {
-    /// Requests in flight, and what they hold: proposed and not applied, waiting for a write, or waiting for a sync.
+    /// Requests in flight and their memory: proposed and not applied, waiting for a write, or waiting for a sync.
     pub fn load(&mut self) -> Load {
         let mut load = self.proposals.load();
-        load += self.own.load();
+        load += self.pending_writes.load();
         load += self.held.load();
         load
     }
 
-    /// Lets the reads that are answered in one step, or one call of apply, have so many bytes of replies.
+    /// Limits the reply bytes of reads in one step, or one call of apply.
     pub fn limit_replies(&mut self, bytes: usize) {
         self.replies_max = bytes;
     }
 
-    /// Whether a read is refused because its reply is large and earlier ones have used up the limit. It cannot wait: the
-    /// state that it has to show goes on. So its connection is closed.
-    pub(super) fn lacks_memory_for(&self, what: &What, state: &State) -> bool {
-        let What::Item(submission, at) = what else { return false };
-        let item = &submission.items[*at];
-        let Ask::Request { op, .. } = item.ask else { return false };
-        self.replies_left == 0 && SMALL_BYTES < read::reply_bytes(state, op, &submission.bytes[item.span.clone()])
+    /// Whether a read must be refused, because its reply is large and earlier ones have used up the limit. It cannot
+    /// wait, because later writes change what it has to return; so its connection is closed.
+    pub(super) fn lacks_memory_for(&self, what: &Reply, state: &State) -> bool {
+        let Reply::Entry(submission, at) = what else { return false };
+        let entry = &submission.entries[*at];
+        let ClientInput::Request { op, .. } = entry.input else { return false };
+        self.replies_left == 0 && SMALL_BYTES < read::reply_bytes(state, op, &submission.bytes[entry.span.clone()])
     }
 }
 
@@ -78,7 +78,7 @@ mod tests {
     fn submission_is_counted_until_its_last_request_is_done() {
         let mut held = HeldSubmissions::default();
         let mut submission = Submission::default();
-        (0..2).for_each(|_| submission.push(ConnId::new(0, 0, 1), Ask::Answered, &[0; 1000]));
+        (0..2).for_each(|_| submission.push(ConnId::new(0, 0, 1), ClientInput::Answered, &[0; 1000]));
         let submission = Arc::new(submission);
         held.hold(&submission);
         assert_eq!(held.load(), Load::default(), "none of its requests waits");
@@ -100,7 +100,7 @@ mod tests {
         let mut submit = |count| {
             let hold = |_| {
                 let mut submission = Submission::default();
-                submission.push(ConnId::new(0, 0, 1), Ask::Answered, &[0; 1000]);
+                submission.push(ConnId::new(0, 0, 1), ClientInput::Answered, &[0; 1000]);
                 let submission = Arc::new(submission);
                 let waiting = Arc::clone(&submission);
                 held.hold(&submission);
@@ -108,7 +108,7 @@ mod tests {
             };
             (0..count).map(hold).collect::<Vec<_>>()
         };
-        let (earlier, later) = (submit(3 * LOOKED_AT_MAX), submit(100));
+        let (earlier, later) = (submit(3 * CHECKED_MAX), submit(100));
         let in_use: usize = earlier.iter().map(|submission| submission.load().bytes).sum();
         drop(later);
         for _ in 0..3 {

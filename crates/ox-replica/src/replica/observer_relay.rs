@@ -1,9 +1,8 @@
-//! What a follower does for the clients of its observers: the leader decides, and its answers come back in the order of
-//! the questions.
+//! The observer relay of a follower: passes requests of its observers to the leader, and the replies back in order.
 
 use super::Replica;
-use super::revalidations::{AskedBy, Revalidating};
-use super::syncs::Asker;
+use super::revalidations::{RequestedBy, Revalidating};
+use super::syncs::SyncWaiter;
 use crate::clock::Now;
 use crate::limits::RELAYED_MAX;
 use bytes::Bytes;
@@ -14,40 +13,41 @@ use ox_tree::outbox::Outboxes;
 use ox_zab::{LinkId, Message, Reason, Request};
 use std::collections::BTreeMap;
 
-/// What a follower knows of the clients of its observers.
+/// Sessions of the clients of this follower's observers.
 #[derive(Debug, Default)]
-pub(super) struct Relayed {
-    /// Sessions that were heard of since the leader asked, with their timeouts.
-    pub(super) heard: BTreeMap<SessionId, i32>,
-    /// At which observers sessions are; none for those that have left one. For the leader they are all here.
-    pub(super) homes: BTreeMap<SessionId, Option<LinkId>>,
+pub(super) struct ObserverSessions {
+    /// Sessions touched since the last ping of the leader, with their timeouts.
+    pub(super) touched: BTreeMap<SessionId, i32>,
+    /// The observer that owns a session; none after the session has left it. For the leader, this follower owns them
+    /// all.
+    pub(super) owners: BTreeMap<SessionId, Option<LinkId>>,
 }
 
-impl Relayed {
-    /// An observer is gone. Who has lost a session to it has lost it.
+impl ObserverSessions {
+    /// An observer was closed. Sessions moved to this observer do not move back.
     pub(super) fn forget(&mut self, link: LinkId) {
-        self.homes.values_mut().filter(|home| **home == Some(link)).for_each(|home| *home = None);
+        self.owners.values_mut().filter(|owner| **owner == Some(link)).for_each(|owner| *owner = None);
     }
 }
 
 impl Replica {
-    /// Hands a request on. Its transaction comes to the observer as everything does.
+    /// Forwards a request. The observer receives the transaction like any other.
     pub(super) fn relay_request(&mut self, now: Now, leader: LinkId, link: LinkId, mut request: Request) {
         if request.op == OpCode::Sync.code() {
             if RELAYED_MAX <= self.syncs.len() {
-                return self.give_up_observer(now, link);
+                return self.close_observer(now, link);
             }
-            self.syncs.push(Asker::Link(link));
+            self.syncs.push(SyncWaiter::Link(link));
         } else if request.op == OpCode::CreateSession.code() {
-            self.relayed.homes.insert(request.session, Some(link));
-        } else if !self.is_home(request.session, link) {
-            // The observer waits for a transaction, so there has to be one: the root cannot be deleted.
+            self.observer_sessions.owners.insert(request.session, Some(link));
+        } else if !self.is_owner(request.session, link) {
+            // The observer waits for a transaction, so one has to be proposed: a delete of the root always fails.
             (request.op, request.body) = (OpCode::Delete.code(), root_deletion());
         }
         self.send(leader, Message::Request(request));
     }
 
-    /// Asks the leader for a session that an observer's client has come with.
+    /// Asks the leader whether a session of an observer's client is alive.
     pub(super) fn relay_revalidate(
         &mut self,
         now: Now,
@@ -58,35 +58,36 @@ impl Replica {
         out: &mut Outboxes,
     ) {
         if RELAYED_MAX <= self.revalidations.len() {
-            return self.give_up_observer(now, link);
+            return self.close_observer(now, link);
         }
-        self.revalidate(leader, Revalidating { session, timeout_ms, by: AskedBy::Observer(link) }, out);
+        self.revalidate(leader, Revalidating { session, timeout_ms, by: RequestedBy::Observer(link) }, out);
     }
 
-    /// Sessions that an observer has heard of: the leader hears of them with the own ones.
+    /// Sessions that an observer reports as touched are reported with the follower's own.
     pub(super) fn relay_touched(&mut self, touched: &[u8]) {
         if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
-            self.relayed.heard.extend(touches.iter().map(|touch| (touch.session, touch.timeout_ms)));
+            self.observer_sessions.touched.extend(touches.iter().map(|touch| (touch.session, touch.timeout_ms)));
         }
     }
 
-    /// Who names a session takes it, from a connection of this server and from an observer alike. They may have lost it
-    /// long ago without hearing of it; but as soon as the leader is asked, it is here again, and the leader cannot tell
-    /// them from the one that asks (P42).
-    pub(super) fn take_away(&mut self, session: SessionId, out: &mut Outboxes) {
-        self.relayed.homes.get_mut(&session).into_iter().for_each(|home| *home = None);
-        self.sessions.remove(session).into_iter().for_each(|old| self.give_up(old, out));
+    /// Takes a session from its previous owner, a connection of this server or an observer. The previous owner may have
+    /// lost it long ago without being notified. From the revalidation on, the leader considers this follower the owner
+    /// again, and cannot tell the previous owner from the new one (P42).
+    pub(super) fn evict_owner(&mut self, session: SessionId, out: &mut Outboxes) {
+        self.observer_sessions.owners.get_mut(&session).into_iter().for_each(|owner| *owner = None);
+        self.sessions.remove(session).into_iter().for_each(|old| self.close(old, out));
     }
 
-    /// Whether an observer may write for a session: nobody else has taken it, neither here nor at another observer. The
-    /// leader cannot tell them apart (P42).
-    fn is_home(&self, session: SessionId, link: LinkId) -> bool {
-        !self.sessions.is_known(session) && self.relayed.homes.get(&session).is_none_or(|home| *home == Some(link))
+    /// Whether an observer may write for a session: neither a connection of this server nor another observer has taken
+    /// it. The leader cannot tell them apart (P42).
+    fn is_owner(&self, session: SessionId, link: LinkId) -> bool {
+        !self.sessions.is_known(session)
+            && self.observer_sessions.owners.get(&session).is_none_or(|owner| *owner == Some(link))
     }
 
-    /// It asks for more than anybody can answer.
-    fn give_up_observer(&mut self, now: Now, link: LinkId) {
-        let reason = Reason::Violation("an observer asks for too much".to_owned());
+    /// Closes an observer that has too many requests in flight.
+    fn close_observer(&mut self, now: Now, link: LinkId) {
+        let reason = Reason::Violation("observer has too many requests in flight".to_owned());
         self.peer(now, |peer, now_ms, out| peer.on_violation(now_ms, link, reason, out));
     }
 }

@@ -1,7 +1,7 @@
-//! Writes that clients of this server asked for, in the order they are applied, and what waits behind them.
+//! Writes of this server's clients that are not applied, in order, and the requests that wait for them.
 
 use super::session_txns::Granted;
-use crate::sessions::Touch;
+use crate::sessions::LastSeen;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
 use ox_tree::ConnId;
@@ -10,15 +10,19 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Who gets the answer.
+/// Which connection gets the reply.
 #[derive(Debug)]
 pub(super) enum Origin {
-    /// A connection's request.
     Request(ConnId),
-    /// A local session that becomes global: nobody.
+    /// The upgrade of a local session, which has no reply.
     Upgrade(ConnId),
-    /// A handshake.
-    Connect { conn: ConnId, address: IpAddr, timeout_ms: i32, read_only: Option<bool>, touch: Touch },
+    Connect {
+        conn: ConnId,
+        address: IpAddr,
+        timeout_ms: i32,
+        read_only: Option<bool>,
+        last_seen: LastSeen,
+    },
 }
 
 impl Origin {
@@ -29,103 +33,98 @@ impl Origin {
     }
 }
 
-/// A request that is answered in its turn, with what its connection had proven when it came.
+/// A request that is replied to in order, with the identities that its connection had when it arrived.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) conn: ConnId,
     pub(super) ids: Arc<Identities>,
-    pub(super) what: What,
+    pub(super) what: Reply,
 }
 
 #[derive(Debug)]
-pub(super) enum What {
-    /// An item of a submission.
-    Item(Arc<Submission>, usize),
-    /// A refusal that took no zxid.
+pub(super) enum Reply {
+    Entry(Arc<Submission>, usize),
+    /// A refusal that used no zxid.
     Refused(i32, ErrorCode),
-    /// The end of a local session.
+    /// The closing of a local session.
     Closed(i32),
-    /// A handshake with a session that was here before.
+    /// A handshake that resumes a session.
     Resumed(Granted),
 }
 
-/// One of them.
+/// A write of a client of this server.
 #[derive(Debug)]
-pub(super) struct Own {
-    /// Session and number of the request: by these it is found again when it comes back from a leader.
+pub(super) struct PendingWrite {
+    /// Session and xid identify the write when its transaction arrives from the leader.
     pub(super) session: SessionId,
     pub(super) cxid: i32,
     pub(super) origin: Origin,
-    /// Why its session may not have ephemeral nodes.
+    /// Why its session may not create ephemeral nodes.
     pub(super) no_ephemerals: Option<ErrorCode>,
-    /// What the same connection sent after it.
+    /// Later requests of the same connection.
     pub(super) waiting: Vec<Waiting>,
-    /// What is let go of when it is applied.
+    /// Released when the write is applied.
     load: Load,
 }
 
-impl Own {
+impl PendingWrite {
     pub(super) fn new(session: SessionId, cxid: i32, origin: Origin) -> Self {
         let load = Load { requests: 1, bytes: 0 };
         Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), load }
     }
 }
 
-/// All of them. They are applied in the order they were asked for.
+/// Pending writes, in the order in which they are applied.
 #[derive(Debug, Default)]
-pub(super) struct OwnWrites {
-    queue: VecDeque<Own>,
-    /// Number of the first.
+pub(super) struct PendingWrites {
+    queue: VecDeque<PendingWrite>,
+    /// Number of the first write in the queue.
     first: u64,
-    /// What all of them hold.
+    /// Sum over all writes.
     load: Load,
 }
 
-impl OwnWrites {
-    /// Appends one that holds `bytes` besides its transaction. Returns its number.
-    pub(super) fn push(&mut self, mut own: Own, bytes: usize) -> u64 {
+impl PendingWrites {
+    /// Appends a write that holds `bytes` besides its transaction. Returns its number.
+    pub(super) fn push(&mut self, mut own: PendingWrite, bytes: usize) -> u64 {
         own.load.bytes += bytes;
         self.load += own.load;
         self.queue.push_back(own);
         self.first + self.queue.len() as u64 - 1
     }
 
-    /// What is on its way.
     pub(super) fn load(&self) -> Load {
         self.load
     }
 
-    /// Whether one is still on its way.
+    /// Whether a write is still pending.
     pub(super) fn has(&self, number: u64) -> bool {
         self.first <= number && number - self.first < self.queue.len() as u64
     }
 
-    /// One that is still on its way.
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Own> {
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut PendingWrite> {
         let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
         self.queue.get_mut(at)
     }
 
-    /// The last one.
-    pub(super) fn last_mut(&mut self) -> Option<&mut Own> {
+    pub(super) fn last_mut(&mut self) -> Option<&mut PendingWrite> {
         self.queue.back_mut()
     }
 
-    /// Takes the first.
-    pub(super) fn pop(&mut self) -> Option<Own> {
+    pub(super) fn pop(&mut self) -> Option<PendingWrite> {
         let own = self.queue.pop_front()?;
         self.load -= own.load;
         self.first += 1;
         Some(own)
     }
 
-    /// Takes the first if a transaction of this session and number is its.
-    pub(super) fn pop_match(&mut self, session: SessionId, cxid: i32) -> Option<Own> {
+    /// Removes the first write if the transaction has its session and xid.
+    pub(super) fn pop_match(&mut self, session: SessionId, cxid: i32) -> Option<PendingWrite> {
         let first = self.queue.front()?;
         if first.session == session && first.cxid == cxid { self.pop() } else { None }
     }
 
-    /// Forgets all: nobody will answer them.
+    /// Drops all writes; they get no reply.
     pub(super) fn clear(&mut self) {
         self.first += self.queue.len() as u64;
         self.queue.clear();

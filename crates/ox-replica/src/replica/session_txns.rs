@@ -1,8 +1,8 @@
-//! How sessions begin, change hands, and end.
+//! Creating, resuming and closing global sessions.
 
 use super::Replica;
-use super::pending_requests::{Origin, Waiting, What};
-use super::proposals::Maker;
+use super::pending_requests::{Origin, Reply, Waiting};
+use super::proposals::Proposer;
 use crate::clock::Now;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
@@ -12,12 +12,12 @@ use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::{Applied, ConnId, State, ops, put_write_reply};
 use std::sync::Arc;
 
-/// What a client is told about its session.
+/// The session in the reply to a handshake.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Granted {
     pub(super) session: SessionId,
     pub(super) timeout_ms: i32,
-    /// What it said about read-only servers.
+    /// The field `readOnly` of the handshake.
     pub(super) read_only: Option<bool>,
 }
 
@@ -41,10 +41,10 @@ impl Replica {
         now: Now,
         session: SessionId,
         timeout_ms: i32,
-        maker: Maker,
+        proposer: Proposer,
         state: &State,
     ) -> bool {
-        self.propose(now, session, 0, maker, state, |view, body| {
+        self.propose(now, session, 0, proposer, state, |view, body| {
             ops::prepare_create_session(view, timeout_ms, body);
             Some((OpCode::CreateSession, Some(view.digest())))
         })
@@ -55,32 +55,32 @@ impl Replica {
         now: Now,
         session: SessionId,
         cxid: i32,
-        maker: Maker,
+        proposer: Proposer,
         state: &State,
     ) -> bool {
-        self.propose(now, session, cxid, maker, state, |view, out| {
+        self.propose(now, session, cxid, proposer, state, |view, out| {
             let listed = ops::prepare_close_session(view, out);
             Some((OpCode::CloseSession, listed.then(|| view.digest())))
         })
     }
 
-    /// Gives a session to another connection, behind everything that was asked for here before: what the old one has
-    /// sent is there when the client looks, or never will be.
+    /// Attaches a session to another connection, after all pending writes: the client sees the effects of what it sent
+    /// on the old connection, or they never happen.
     pub(super) fn resume(&mut self, conn: ConnId, granted: Granted, out: &mut Outboxes) {
         let Some(asker) = self.conns.get(conn) else { return };
-        match self.own.last_mut() {
+        match self.pending_writes.last_mut() {
             Some(last) => {
-                let (ids, what) = (Arc::clone(&asker.ids), What::Resumed(granted));
+                let (ids, what) = (Arc::clone(&asker.ids), Reply::Resumed(granted));
                 last.waiting.push(Waiting { conn, ids, what });
             }
             None => self.attach(conn, granted, out),
         }
     }
 
-    /// Tells a client its session.
+    /// Replies to a handshake with its session.
     pub(super) fn attach(&mut self, conn: ConnId, granted: Granted, out: &mut Outboxes) {
         let Granted { session, timeout_ms, read_only } = granted;
-        let read_only = self.told_read_only(read_only);
+        let read_only = self.read_only_field(read_only);
         if let Some(state) = self.conns.get_mut(conn).filter(|conn| conn.active) {
             (state.session, state.handshake) = (session, None);
             let password = session_password(session);
@@ -89,7 +89,7 @@ impl Replica {
         }
     }
 
-    /// A session is over: its connection gets the answer if it asked for the end, and is closed.
+    /// A session was closed: its connection gets the reply if it requested that, and is closed.
     pub(super) fn on_closed(
         &mut self,
         session: SessionId,
@@ -100,7 +100,7 @@ impl Replica {
     ) {
         let asked = if let Some(Origin::Request(conn)) = origin { Some(*conn) } else { None };
         let owner = self.sessions.remove(session);
-        self.relayed.homes.remove(&session);
+        self.observer_sessions.owners.remove(&session);
         self.local.note_end(session);
         self.addresses.end(session);
         for conn in [asked, owner.filter(|owner| Some(*owner) != asked)].into_iter().flatten() {

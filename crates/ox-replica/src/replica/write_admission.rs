@@ -1,11 +1,11 @@
-//! How much the disk still takes.
+//! Admission of writes by free disk space.
 //!
-//! Space is measured now and then; in between the replica counts what it hands over, so that a fast writer cannot
-//! fill the disk between two looks.
+//! Free space is measured at intervals. In between, the replica subtracts what it logs, so that a fast writer cannot
+//! fill the disk between two measurements.
 //!
-//! In an ensemble it is the leader's disk that decides about a write. A leader without room refuses those of its learners'
-//! clients by error transactions, because only a transaction finds its way back to the client; and it gives its
-//! office up if others can lead (`ox-zab/src/room.rs`). A learner logs what its leader proposes for as long as it can.
+//! In an ensemble, the leader's disk decides. A leader whose disk is low refuses writes of its learners' clients by
+//! error transactions, because only a transaction reaches those clients; and it steps down if another server can lead
+//! (`ox-zab/src/disk_pressure.rs`). A learner logs what its leader proposes for as long as it can.
 
 use super::Replica;
 use crate::clock::Now;
@@ -14,19 +14,18 @@ use ox_proto::multi::MultiOp;
 use ox_proto::txn::Txn;
 use ox_proto::{ErrorCode, OpCode, Reader};
 
-/// Which writes the disk has room for.
+/// Which writes are accepted with the free disk space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Writes {
-    /// All.
+pub enum WriteAdmission {
     All,
-    /// Those that make room: deletes, alone or as a multi of nothing else but checks, and whatever ends sessions.
-    /// New sessions begin, because who wants to delete needs one.
+    /// Writes that free space: delete, also in a multi of deletes and checks only, and closeSession. createSession is
+    /// accepted too, because a client needs a session to delete.
     Freeing,
-    /// None but the end of sessions.
+    /// Only the closing of sessions.
     None,
 }
 
-impl Writes {
+impl WriteAdmission {
     pub(super) fn allow(self, op: OpCode, body: &[u8]) -> bool {
         match self {
             Self::All => true,
@@ -36,7 +35,7 @@ impl Writes {
     }
 }
 
-/// Whether a multi deletes and does nothing else.
+/// Whether a multi consists of deletes and checks, with at least one delete.
 fn only_deletes(body: &[u8]) -> bool {
     let (mut from, mut deletes) = (Reader::new(body), 0);
     loop {
@@ -49,71 +48,70 @@ fn only_deletes(body: &[u8]) -> bool {
     }
 }
 
-/// Bytes that may still be logged.
+/// Free space for the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct LogRoom {
-    /// What is left above the reserve, negative when the reserve is being used; `None` before the first look.
+pub(super) struct LogSpace {
+    /// Bytes left above the reserve, negative while the reserve is used; none before the first measurement.
     left_bytes: Option<i64>,
     reserve_bytes: i64,
-    /// Until then the leader is not asked for what it has just refused.
+    /// Until then, this learner refuses what its leader has just refused.
     leader_refuses_until_ms: Option<i64>,
 }
 
 impl Replica {
-    /// The disk has so many bytes left, and should keep `reserve_bytes` of them: writes are refused before they
-    /// are used up, and accepted when there is space again. A member may be told before it starts.
+    /// Reports free space. The reserve must not be used for ordinary writes: they are refused before that, and accepted
+    /// again when there is more space. A member may be told before it starts.
     pub fn on_space(&mut self, now: Now, free_bytes: u64, reserve_bytes: u64) {
         let load = self.load();
-        self.log_room.measured(free_bytes, reserve_bytes, load.bytes);
-        let is_low = self.writes() != Writes::All;
+        self.log_space.on_measured(free_bytes, reserve_bytes, load.bytes);
+        let is_low = self.writes() != WriteAdmission::All;
         self.peer(now, |peer, now_ms, out| peer.on_disk_pressure(now_ms, is_low, out));
     }
 
-    /// Which writes are accepted.
-    pub fn writes(&self) -> Writes {
-        self.log_room.writes()
+    pub fn writes(&self) -> WriteAdmission {
+        self.log_space.writes()
     }
 }
 
-impl LogRoom {
-    /// Takes a new measurement; `unwritten_bytes` may not be on the disk yet.
-    pub(super) fn measured(&mut self, free_bytes: u64, reserve_bytes: u64, unwritten_bytes: usize) {
+impl LogSpace {
+    /// Records a measurement. `unwritten_bytes` may not be on the disk yet.
+    pub(super) fn on_measured(&mut self, free_bytes: u64, reserve_bytes: u64, unwritten_bytes: usize) {
         let signed = |bytes: u64| i64::try_from(bytes).unwrap_or(i64::MAX);
         self.reserve_bytes = signed(reserve_bytes);
         self.left_bytes = Some(signed(free_bytes).saturating_sub(self.reserve_bytes) - signed(unwritten_bytes as u64));
     }
 
-    /// Counts a record.
+    /// Subtracts the size of a record.
     pub(super) fn spend(&mut self, bytes: usize) {
         if let Some(left) = &mut self.left_bytes {
             *left = left.saturating_sub_unsigned(bytes as u64);
         }
     }
 
-    /// A learner's client gets this answer from the leader.
-    pub(super) fn heard(&mut self, now: Now, txn: &Txn<'_>) {
+    /// The leader's reply to a write of this learner's client.
+    pub(super) fn on_reply(&mut self, now: Now, txn: &Txn<'_>) {
         if matches!(txn, Txn::Error { err } if *err == ErrorCode::ThrottledOp.code()) {
             self.leader_refuses_until_ms = Some(now.mono_ms + REFUSED_MS);
         }
     }
 
-    /// Whether a learner's leader has said a moment ago that it has no room for such a write.
+    /// Whether the leader has refused such a write a moment ago.
     pub(super) fn leader_refuses(&self, now: Now, op: OpCode, body: &[u8]) -> bool {
         let has_just_refused = self.leader_refuses_until_ms.is_some_and(|until_ms| now.mono_ms < until_ms);
-        has_just_refused && op != OpCode::CloseSession && !Writes::Freeing.allow(op, body)
+        has_just_refused && op != OpCode::CloseSession && !WriteAdmission::Freeing.allow(op, body)
     }
 
-    /// Another leader may have room.
+    /// Another leader may have more space.
     pub(super) fn forget_leader(&mut self) {
         self.leader_refuses_until_ms = None;
     }
 
-    /// The last quarter of the reserve, or what is enough of it, is for nothing but the end of sessions.
-    pub(super) fn writes(&self) -> Writes {
+    /// The last quarter of the reserve, at most [`ENDS_BYTES`], is for closing sessions only.
+    pub(super) fn writes(&self) -> WriteAdmission {
         match self.left_bytes {
-            Some(left) if left < (self.reserve_bytes / 4).min(ENDS_BYTES) - self.reserve_bytes => Writes::None,
-            Some(left) if left < 0 => Writes::Freeing,
-            _ => Writes::All,
+            Some(left) if left < (self.reserve_bytes / 4).min(ENDS_BYTES) - self.reserve_bytes => WriteAdmission::None,
+            Some(left) if left < 0 => WriteAdmission::Freeing,
+            _ => WriteAdmission::All,
         }
     }
 }
@@ -123,18 +121,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k153_what_frees_space_is_served_longest() {
-        let mut room = LogRoom::default();
-        assert_eq!(room.writes(), Writes::All);
-        room.measured(1100, 1000, 50);
-        assert_eq!(room.writes(), Writes::All);
+    fn k153_writes_that_free_space_are_accepted_longest() {
+        let mut room = LogSpace::default();
+        assert_eq!(room.writes(), WriteAdmission::All);
+        room.on_measured(1100, 1000, 50);
+        assert_eq!(room.writes(), WriteAdmission::All);
         room.spend(51);
-        assert_eq!(room.writes(), Writes::Freeing);
-        assert!(Writes::Freeing.allow(OpCode::Delete, &[]) && !Writes::Freeing.allow(OpCode::SetData, &[]));
+        assert_eq!(room.writes(), WriteAdmission::Freeing);
+        assert!(
+            WriteAdmission::Freeing.allow(OpCode::Delete, &[]) && !WriteAdmission::Freeing.allow(OpCode::SetData, &[])
+        );
         room.spend(750);
-        assert_eq!(room.writes(), Writes::None);
-        assert!(!Writes::None.allow(OpCode::Delete, &[]));
-        room.measured(5000, 1000, 0);
-        assert_eq!(room.writes(), Writes::All);
+        assert_eq!(room.writes(), WriteAdmission::None);
+        assert!(!WriteAdmission::None.allow(OpCode::Delete, &[]));
+        room.on_measured(5000, 1000, 0);
+        assert_eq!(room.writes(), WriteAdmission::All);
     }
 }

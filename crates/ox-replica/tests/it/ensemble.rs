@@ -1,6 +1,6 @@
-//! Members of ensembles: one that leads, one that looks for a leader, one whose leader is the test.
+//! Members of ensembles: a leader, a LOOKING server, and followers whose leader is the test.
 
-use crate::harness::{World, replica_settings};
+use crate::harness::{Harness, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
@@ -11,9 +11,9 @@ use ox_zab::{
     PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote, VoteNotification,
 };
 
-/// To the leader, or from a learner.
+/// The link to the leader, or from a learner.
 pub(crate) const LINK: LinkId = LinkId(1);
-/// From an observer of a follower.
+/// The link from an observer of a follower.
 pub(crate) const OBSERVER: LinkId = LinkId(2);
 
 fn member(
@@ -21,7 +21,7 @@ fn member(
     standing: Eligibility,
     change: impl FnOnce(&mut ReplicaSettings),
     options: PeerOptions,
-) -> World {
+) -> Harness {
     let ensemble = Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap();
     member_of(ConfigPair::fixed(ensemble), standing, change, options)
 }
@@ -31,8 +31,8 @@ fn member_of(
     standing: Eligibility,
     change: impl FnOnce(&mut ReplicaSettings),
     options: PeerOptions,
-) -> World {
-    let mut world = World::new();
+) -> Harness {
+    let mut world = Harness::new();
     let mut settings = replica_settings(1, 5);
     change(&mut settings);
     let peer_settings = PeerSettings {
@@ -52,8 +52,8 @@ fn member_of(
     world
 }
 
-/// The only voter.
-pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+/// A leader that is the only voter.
+pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world = member(1, Eligibility::HasHistory, change, PeerOptions::default());
     while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
         world.now.mono_ms = world.now.mono_ms.max(at_ms);
@@ -64,34 +64,34 @@ pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
     world
 }
 
-/// One of two voters, of whom the other is not there.
-pub(crate) fn looking(standing: Eligibility, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+/// One of two voters, while the other is down.
+pub(crate) fn looking(standing: Eligibility, change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     member(2, standing, change, PeerOptions::default())
 }
 
 /// One of two voters, whose leader is the test.
-pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world = looking(Eligibility::HasHistory, change);
     follow(&mut world, 1);
     world
 }
 
 /// The same, in an ensemble that can be reconfigured.
-pub(crate) fn following_with_reconfig() -> World {
+pub(crate) fn following_with_reconfig() -> Harness {
     let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
     let mut world = member_of(configs, Eligibility::HasHistory, |_| (), PeerOptions::default());
     follow(&mut world, 1);
     world
 }
 
-/// Finds a leader of an epoch, which has nothing new to tell.
-pub(crate) fn follow(world: &mut World, epoch: i64) {
+/// Follows a leader of this epoch, which has nothing new to send.
+pub(crate) fn follow(world: &mut Harness, epoch: i64) {
     start_following(world, epoch);
     world.sent.clear();
 }
 
-/// The same; what the follower has sent is kept.
-pub(crate) fn start_following(world: &mut World, epoch: i64) {
+/// The same; packets of the follower are kept.
+pub(crate) fn start_following(world: &mut Harness, epoch: i64) {
     let (now, last) = (world.now, world.state.last_zxid());
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: epoch, has_version: true };
@@ -107,7 +107,7 @@ pub(crate) fn start_following(world: &mut World, epoch: i64) {
 }
 
 /// An observer that a leader has accepted.
-pub(crate) fn observed(world: &mut World) {
+pub(crate) fn observed(world: &mut Harness) {
     let (now, last) = (world.now, world.state.last_zxid());
     world.replica.on_link(now, LINK);
     let hello =
@@ -122,8 +122,8 @@ pub(crate) fn observed(world: &mut World) {
     world.sent.clear();
 }
 
-/// Requests that went to the leader.
-pub(crate) fn requests(world: &mut World) -> Vec<Request> {
+/// Requests that were forwarded to the leader.
+pub(crate) fn requests(world: &mut Harness) -> Vec<Request> {
     let requests = std::mem::take(&mut world.sent).into_iter().filter_map(|(_, message)| match message {
         Message::Request(request) => Some(request),
         _ => None,
@@ -131,15 +131,15 @@ pub(crate) fn requests(world: &mut World) -> Vec<Request> {
     requests.collect()
 }
 
-/// The leader orders a transaction.
-pub(crate) fn ordered(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+/// The leader commits a transaction.
+pub(crate) fn ordered(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     proposed(world, zxid, session, cxid, body);
     world.replica.on_message(world.now, LINK, Message::Commit(zxid));
     world.settle();
 }
 
 /// The leader proposes a transaction.
-pub(crate) fn proposed(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+pub(crate) fn proposed(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
@@ -148,13 +148,13 @@ pub(crate) fn proposed(world: &mut World, zxid: Zxid, session: SessionId, cxid: 
     world.settle();
 }
 
-/// Whether a request is one of these.
+/// Whether a request has this operation and xid.
 pub(crate) fn is(request: &Request, op: OpCode, cxid: i32) -> bool {
     (request.op, request.cxid) == (op.code(), cxid)
 }
 
-/// An observer of a follower that serves some.
-pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+/// A follower that is observer master, with an observer.
+pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world =
         member(2, Eligibility::HasHistory, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
     follow(&mut world, 1);
@@ -162,8 +162,8 @@ pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Wo
     world
 }
 
-/// An observer comes to a follower.
-pub(crate) fn observe(world: &mut World, link: LinkId, server: ServerId) {
+/// An observer connects to a follower.
+pub(crate) fn observe(world: &mut Harness, link: LinkId, server: ServerId) {
     let last = world.state.last_zxid();
     world.replica.on_link(world.now, link);
     let hello = Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };

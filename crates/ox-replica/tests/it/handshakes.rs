@@ -1,7 +1,7 @@
 //! New connections to a member that has just lost its leader.
 
 use crate::ensemble::{LINK, following, looking, ordered, proposed, requests, start_following};
-use crate::harness::World;
+use crate::harness::Harness;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{SessionId, Zxid};
@@ -16,19 +16,19 @@ fn parking(settings: &mut ReplicaSettings) {
 }
 
 /// A follower that has just lost its leader.
-fn deserted(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+fn deserted(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world = following(change);
     lose_leader(&mut world);
     world
 }
 
-fn lose_leader(world: &mut World) {
+fn lose_leader(world: &mut Harness) {
     world.replica.step_down(world.now, Reason::LinkLost);
     world.settle();
     assert!(!world.replica.is_serving());
 }
 
-fn pass(world: &mut World, ms: i64) {
+fn pass(world: &mut Harness, ms: i64) {
     world.now.mono_ms += ms;
     if world.replica.deadline().is_some_and(|deadline| deadline <= world.now.mono_ms) {
         world.on_time();
@@ -36,14 +36,14 @@ fn pass(world: &mut World, ms: i64) {
     world.settle();
 }
 
-fn connect(world: &mut World, session: SessionId, timeout_ms: i32) -> usize {
+fn connect(world: &mut Harness, session: SessionId, timeout_ms: i32) -> usize {
     let side = world.connect(session, timeout_ms);
     world.settle();
     side
 }
 
-/// Open and without a reply.
-fn waits(world: &World, side: usize) -> bool {
+/// The connection is open and has no reply.
+fn waits(world: &Harness, side: usize) -> bool {
     !world.sides[side].is_closed && world.sides[side].output.is_empty()
 }
 
@@ -68,7 +68,7 @@ fn handshake_after_loss_of_leader_is_answered_by_the_next() {
     ordered(&mut world, Zxid::new(2, 2), created[0].session, 1, &Body::Error { err: -110 });
     assert_eq!(world.replies(new).len(), 1);
     assert_eq!(world.hello(back).session, SessionId::first(2, 77), "the new leader knows the session");
-    assert_eq!(world.replica.tallies_mut().parked, 2);
+    assert_eq!(world.replica.counters_mut().parked, 2);
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn handshake_in_flight_when_leader_is_lost_starts_over() {
 }
 
 /// A client that has seen the state after `last_zxid_seen`.
-fn connect_knowing(world: &mut World, last_zxid_seen: Zxid) -> usize {
+fn connect_knowing(world: &mut Harness, last_zxid_seen: Zxid) -> usize {
     let side = world.connect(SessionId::NONE, 10_000);
     let input = &mut world.sides[side].input;
     input.clear();
@@ -125,7 +125,7 @@ fn connect_knowing(world: &mut World, last_zxid_seen: Zxid) -> usize {
     side
 }
 
-/// Another server may have applied a commit first, and told a client that comes here next.
+/// Another server may have applied a commit first, and its client may connect here next.
 #[test]
 fn client_that_knows_of_a_commit_in_flight_waits_for_it() {
     let mut world = following(parking);
@@ -143,9 +143,9 @@ fn client_that_knows_of_a_commit_in_flight_waits_for_it() {
     assert_eq!(requests(&mut world).len(), 1, "a session is requested");
 }
 
-/// The old leader may not have told every follower what is committed; the next one does.
+/// The old leader may not have announced every commit to this follower; the next one does.
 #[test]
-fn client_that_knows_more_than_this_server_is_refused_by_what_the_next_leader_brings() {
+fn client_ahead_of_server_is_refused_after_next_leader() {
     for (zxid, is_served) in [(Zxid::ZERO, true), (Zxid::new(1, 9), false)] {
         let mut world = deserted(parking);
         let side = connect_knowing(&mut world, zxid);
@@ -188,11 +188,11 @@ fn read_only_mode_ends_the_wait() {
     assert_eq!(world.hello(reader).read_only, Some(true));
 }
 
-/// The clients of another server come at once. A leader closes links that leave too many replies unread.
+/// All clients of another server connect. A leader closes links that leave too many replies unread.
 #[test]
-fn learner_asks_for_a_bounded_number_of_sessions_at_a_time() {
+fn revalidations_in_flight_are_limited() {
     let mut world = following(parking);
-    let asked = |world: &mut World| {
+    let asked = |world: &mut Harness| {
         let sent = std::mem::take(&mut world.sent).into_iter();
         sent.filter_map(|(_, message)| match message {
             Message::Revalidate(session, _) => Some(session),

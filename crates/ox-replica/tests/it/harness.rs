@@ -1,4 +1,4 @@
-//! What surrounds a replica, on one thread.
+//! A replica with its connections, log and network, on one thread.
 
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
@@ -9,7 +9,8 @@ use ox_proto::request::{
 };
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::{
-    Ask, Conn, ConnSettings, LocalSessions, LogBatch, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
+    Admission, ClientInput, Conn, ConnSettings, FrameOutcome, LocalSessions, LogBatch, Now, Replica, ReplicaSettings,
+    Service, Submission,
 };
 use ox_tree::outbox::{Outbox, Outboxes, PartKind};
 use ox_tree::{ConnId, State, TreeOptions};
@@ -29,33 +30,33 @@ pub(crate) const SETTINGS: ConnSettings = ConnSettings {
 /// A client's end of a connection.
 pub(crate) struct Side {
     pub(crate) conn: Conn,
-    /// Sent and not served.
+    /// Bytes that were sent and not processed.
     pub(crate) input: Vec<u8>,
-    /// For the client, not looked at.
+    /// Bytes for the client that the test has not read.
     pub(crate) output: Vec<u8>,
     pub(crate) is_closed: bool,
 }
 
-/// A reply: xid, zxid, error and body.
+/// Xid, zxid, error and body of a reply.
 pub(crate) type Reply = (i32, i64, i32, Vec<u8>);
 
-pub(crate) struct World {
+pub(crate) struct Harness {
     pub(crate) state: State,
     pub(crate) replica: Replica,
     pub(crate) sides: Vec<Side>,
     pub(crate) now: Now,
-    pub(crate) room: Room,
+    pub(crate) admission: Admission,
     pub(crate) small_replies_only: bool,
     pub(crate) settings: ConnSettings,
     submission: Submission,
-    /// Handed over, not taken in.
+    /// Submissions that the replica has not processed.
     pub(crate) inbox: VecDeque<Submission>,
-    /// Handed to the disk, not durable.
+    /// Log batches that are not durable.
     pub(crate) log: VecDeque<Arc<LogBatch>>,
     pub(crate) outboxes: Outboxes,
-    /// Posted, not delivered.
+    /// Outboxes that were not delivered.
     mail: VecDeque<Outbox>,
-    /// What was sent to other servers.
+    /// Packets that were sent to other servers.
     pub(crate) sent: Vec<(LinkId, Message)>,
 }
 
@@ -76,7 +77,7 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
     }
 }
 
-impl World {
+impl Harness {
     pub(crate) fn new() -> Self {
         Self::of_server(1, 5)
     }
@@ -90,7 +91,7 @@ impl World {
             state,
             sides: Vec::new(),
             now,
-            room: Room::Plenty,
+            admission: Admission::Open,
             small_replies_only: false,
             settings: SETTINGS,
             submission: Submission::default(),
@@ -107,7 +108,7 @@ impl World {
         self.connect_as(session, timeout_ms, Some(false))
     }
 
-    /// The same; the client says whether it could do with reads.
+    /// The same; `read_only` is the field of the handshake.
     pub(crate) fn connect_as(&mut self, session: SessionId, timeout_ms: i32, read_only: Option<bool>) -> usize {
         let number = self.sides.len();
         let id = ConnId::new(0, number, number as u64 + 1);
@@ -120,14 +121,14 @@ impl World {
         number
     }
 
-    /// A client with a session, and the session.
+    /// A client with a new session.
     pub(crate) fn client(&mut self) -> (usize, SessionId) {
         let side = self.connect(SessionId::NONE, 10_000);
         self.settle();
         (side, self.hello(side).session)
     }
 
-    /// The answer to a handshake.
+    /// The reply to a handshake.
     pub(crate) fn hello(&mut self, side: usize) -> ConnectResponse {
         ConnectResponse::decode(&self.frame(side).expect("an answer")).expect("to a handshake")
     }
@@ -140,7 +141,7 @@ impl World {
         Some(payload)
     }
 
-    /// Replies and events that have come for a client.
+    /// Replies and events that were delivered to a client.
     pub(crate) fn replies(&mut self, side: usize) -> Vec<Reply> {
         let mut replies = Vec::new();
         while let Some(payload) = self.frame(side) {
@@ -151,18 +152,18 @@ impl World {
         replies
     }
 
-    /// An I/O thread serves one connection: mail first, then its frames.
+    /// An I/O thread serves one connection: outboxes first, then its frames.
     pub(crate) fn serve(&mut self, side: usize) {
         self.deliver();
         let Side { conn, input, output, is_closed } = &mut self.sides[side];
         let mut rest = &input[..];
-        while !*is_closed && conn.may_take(self.room) {
+        while !*is_closed && conn.may_take(self.admission) {
             let Ok(Some((payload, behind))) = split_frame(rest, 1 << 20) else { break };
             let mut service = Service {
                 now: self.now,
                 state: &self.state,
                 settings: self.settings,
-                room: self.room,
+                admission: self.admission,
                 small_replies_only: self.small_replies_only,
                 waited_ms: 0,
                 admit: &|_| true,
@@ -170,9 +171,9 @@ impl World {
                 submission: &mut self.submission,
             };
             match conn.on_frame(payload, &mut service) {
-                Verdict::Continue => rest = behind,
-                Verdict::Wait(_) => break,
-                Verdict::Close => *is_closed = true,
+                FrameOutcome::Continue => rest = behind,
+                FrameOutcome::Wait(_) => break,
+                FrameOutcome::Close => *is_closed = true,
             }
         }
         let used = input.len() - rest.len();
@@ -180,15 +181,14 @@ impl World {
         if *is_closed {
             let id = conn.id();
             input.clear();
-            self.submission.push(id, Ask::Gone, &[]);
+            self.submission.push(id, ClientInput::Gone, &[]);
         }
         self.hand_over();
     }
 
-    /// A connection is gone without a word.
     pub(crate) fn cut(&mut self, side: usize) {
         self.sides[side].is_closed = true;
-        self.submission.push(self.sides[side].conn.id(), Ask::Gone, &[]);
+        self.submission.push(self.sides[side].conn.id(), ClientInput::Gone, &[]);
         self.hand_over();
     }
 
@@ -198,7 +198,7 @@ impl World {
         }
     }
 
-    /// The replica takes in one submission, and hands its log over.
+    /// The replica processes one submission, and hands over its log batch.
     pub(crate) fn step(&mut self) {
         if let Some(submission) = self.inbox.pop_front() {
             self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
@@ -207,7 +207,6 @@ impl World {
         self.post();
     }
 
-    /// The replica looks at the clock.
     pub(crate) fn on_time(&mut self) {
         self.replica.on_time(self.now, &self.state);
         self.hand_over_log();
@@ -217,7 +216,7 @@ impl World {
         self.log.extend(self.replica.take_log(self.now));
     }
 
-    /// The disk has one batch more.
+    /// One more log batch is durable.
     pub(crate) fn sync(&mut self) {
         if let Some(batch) = self.log.pop_front() {
             self.replica.on_durable(self.now, batch.last);
@@ -248,13 +247,13 @@ impl World {
                 side.output.extend_from_slice(bytes);
                 match part.kind {
                     PartKind::Event(_) => (),
-                    PartKind::Replies(count) => side.conn.on_answers(count, bytes.len()),
+                    PartKind::Replies(count) => side.conn.on_replies(count, bytes.len()),
                     PartKind::Attached(session, timeout_ms) => side.conn.on_attached(session, timeout_ms),
                     PartKind::Close => {
                         side.conn.start_closing();
                         side.is_closed = true;
                         side.input.clear();
-                        self.submission.push(part.conn, Ask::Gone, &[]);
+                        self.submission.push(part.conn, ClientInput::Gone, &[]);
                     }
                 }
             }
@@ -262,7 +261,7 @@ impl World {
         self.hand_over();
     }
 
-    /// Does everything there is to do, until nothing is left.
+    /// Runs everything until nothing is left to do.
     pub(crate) fn settle(&mut self) {
         loop {
             let before = self.progress();
@@ -284,7 +283,7 @@ impl World {
         }
     }
 
-    /// What a member wants to be done: its disk does it at once, its messages are kept.
+    /// Executes the effects of a member: disk jobs finish immediately, packets are kept.
     fn perform(&mut self) {
         if self.replica.is_unsettled() {
             self.replica.settle(self.now, &self.state, &mut self.outboxes);

@@ -1,21 +1,20 @@
-//! What a leader may tell its clients, and what not once nobody follows it any more.
+//! What a leader may report to its clients, and what not once it has lost its quorum.
 
-use crate::harness::World;
+use crate::harness::Harness;
 use crate::leading::{Leading, SYNC_MS};
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::{OpCode, SessionId};
 use ox_zab::{Message, Request};
 
-/// The end of a session is the ensemble's to decide. Who is followed by nobody neither ends sessions nor tells anybody
-/// that one has ended.
+/// A leader without a quorum neither expires sessions nor reports that a session has expired.
 #[test]
-fn k121_a_leader_that_nobody_follows_ends_no_session() {
+fn k121_leader_without_followers_expires_no_session() {
     let mut leading = Leading::new();
     let (side, session) = leading.client(2_000);
     leading.world.cut(side);
     leading.settle();
     leading.is_followed = false;
-    leading.pass(3_200); // the session is due
+    leading.pass(3_200); // the session is due to expire
     let again = leading.world.connect(session, 2_000);
     leading.settle();
     assert!(leading.world.sides[again].output.is_empty(), "nothing is certain");
@@ -23,11 +22,11 @@ fn k121_a_leader_that_nobody_follows_ends_no_session() {
     leading.pass(SYNC_MS);
     assert!(!leading.world.replica.is_serving());
     let side = &leading.world.sides[again];
-    assert!(side.is_closed && side.output.is_empty(), "it may ask somebody else");
+    assert!(side.is_closed && side.output.is_empty(), "it may connect to another server");
 }
 
 #[test]
-fn k122_who_comes_too_late_is_told_so_when_it_is_certain() {
+fn k122_expiry_is_reported_after_proof_of_leadership() {
     let mut leading = Leading::new();
     let (side, session) = leading.client(2_000);
     leading.world.cut(side);
@@ -39,7 +38,7 @@ fn k122_who_comes_too_late_is_told_so_when_it_is_certain() {
     leading.settle();
     assert_eq!(leading.world.hello(again).timeout_ms, 0);
     assert!(leading.world.sides[again].is_closed && !leading.world.state.has_session(session));
-    // A learner asks for one that nobody knows.
+    // A learner revalidates an unknown session.
     leading.is_followed = false;
     let unknown = SessionId(77);
     leading.hears(Message::Revalidate(unknown, 2_000));
@@ -50,9 +49,9 @@ fn k122_who_comes_too_late_is_told_so_when_it_is_certain() {
     assert!(is_told(&leading));
 }
 
-/// Whoever names a session last has it; the one before is refused, and can have it back.
+/// The last server that names a session owns it; the previous one is refused, and can take it back.
 #[test]
-fn k115_a_session_follows_its_client_to_another_server_and_back() {
+fn k115_session_moves_with_client_and_back() {
     let mut leading = Leading::new();
     let (side, session) = leading.client(10_000);
     leading.hears(Message::Revalidate(session, 10_000));
@@ -68,9 +67,9 @@ fn k115_a_session_follows_its_client_to_another_server_and_back() {
     assert_eq!(errors, [0, 0]);
 }
 
-/// Apache's followers expect the answers to their observers' questions in the order in which they asked.
+/// Apache's observer masters expect the replies to revalidations in order.
 #[test]
-fn learners_are_told_of_sessions_in_order() {
+fn revalidations_are_replied_to_in_order() {
     let mut leading = Leading::new();
     let (_, session) = leading.client(10_000);
     let unknown = SessionId(0x0200_0000_0000_0077);
@@ -85,12 +84,12 @@ fn learners_are_told_of_sessions_in_order() {
     let answers: Vec<_> = leading.told.iter().filter(is_answer).collect();
     assert_eq!(answers, [&Message::Revalidated(unknown, false), &Message::Revalidated(session, true)]);
     leading.hears(Message::Revalidate(session, 10_000));
-    assert_eq!(leading.told.last(), Some(&Message::Revalidated(session, true)), "which then nobody waits for");
+    assert_eq!(leading.told.last(), Some(&Message::Revalidated(session, true)), "its client no longer waits");
 }
 
-/// A sync is answered in the turn in which the proof of leadership comes, and never without one.
+/// A sync is replied to as soon as leadership is proven, and never without proof.
 #[test]
-fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
+fn k099_sync_waits_for_proof_of_leadership_only() {
     let mut leading = Leading::new();
     let (side, _) = leading.client(10_000);
     leading.is_followed = false;
@@ -101,7 +100,7 @@ fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
     leading.is_followed = true;
     leading.settle();
     assert_eq!(leading.world.replies(side).len(), 1);
-    // Answers that were on their way prove nothing for who comes later.
+    // Replies to earlier pings prove nothing for later requests.
     leading.is_followed = false;
     leading.pass(1_000);
     leading.told.retain(|told| !matches!(told, Message::Ping(_)));
@@ -112,9 +111,9 @@ fn k099_a_sync_waits_for_a_proof_and_for_nothing_else() {
     assert_eq!(leading.world.replies(side), [], "that was said before it was asked");
 }
 
-/// Whoever is sent away may still be asking: its watches go with its connection, not before.
+/// A connection that is being closed may still have requests; its watches are removed with it, not before.
 #[test]
-fn k135_watches_of_who_is_sent_away_go_with_its_connection() {
+fn k135_watches_are_removed_when_role_ends() {
     let mut leading = Leading::new();
     let (side, _) = leading.client(10_000);
     leading.world.get(side, 1, "/", true);
@@ -124,7 +123,7 @@ fn k135_watches_of_who_is_sent_away_go_with_its_connection() {
         leading.world.now.mono_ms += 100;
         leading.world.on_time();
     }
-    let World { replica, state, now, outboxes, .. } = &mut leading.world;
+    let Harness { replica, state, now, outboxes, .. } = &mut leading.world;
     replica.settle(*now, state, outboxes);
     let watches = |leading: &Leading| leading.world.state.watches().lock().total();
     assert_eq!(watches(&leading), 1);
@@ -134,23 +133,23 @@ fn k135_watches_of_who_is_sent_away_go_with_its_connection() {
     assert_eq!(watches(&leading), 0);
 }
 
-/// A new leader gives every session its whole time, once.
+/// A new leader gives every session its full timeout, once.
 #[test]
-fn k123_a_session_ends_a_timeout_after_the_last_change_of_leaders() {
+fn k123_session_gets_full_timeout_after_leader_change() {
     let mut leading = Leading::new();
     let (side, session) = leading.client(4_000);
     leading.world.cut(side);
     leading.pass(3_000);
     let mut next = Leading::continuing(leading.world.state);
     next.pass(4_000);
-    assert!(next.world.state.has_session(session), "its time began anew");
+    assert!(next.world.state.has_session(session), "its timeout started again");
     next.pass(2_000);
     assert!(!next.world.state.has_session(session));
 }
 
-/// P44: a session that a learner's client makes global lives when that is agreed on, not when it is proposed.
+/// The upgrade of a learner's local session takes effect when it is committed, not when it is proposed (P44).
 #[test]
-fn a_session_that_is_only_proposed_is_given_to_nobody() {
+fn proposed_session_is_not_resumed() {
     let mut leading = Leading::new();
     let session = SessionId::first(2, 77);
     leading.is_followed = false;

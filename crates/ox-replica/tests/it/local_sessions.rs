@@ -1,7 +1,7 @@
-//! Sessions that only their server knows.
+//! Local sessions, at their server and at the leader.
 
 use crate::ensemble::{LINK, follow, following, is, leading, observed, ordered, requests};
-use crate::harness::World;
+use crate::harness::Harness;
 use bytes::Bytes;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
@@ -23,11 +23,11 @@ fn upgrade(settings: &mut ReplicaSettings) {
 }
 
 /// Xids and errors of the replies.
-fn results(world: &mut World, side: usize) -> Vec<(i32, i32)> {
+fn results(world: &mut Harness, side: usize) -> Vec<(i32, i32)> {
     world.replies(side).iter().map(|(xid, _, err, _)| (*xid, *err)).collect()
 }
 
-fn counts(world: &World) -> (usize, usize) {
+fn counts(world: &Harness) -> (usize, usize) {
     (world.replica.local_session_count(), world.state.session_count())
 }
 
@@ -42,8 +42,8 @@ fn create_body(path: &str, flags: i32) -> Bytes {
     body.into()
 }
 
-/// A multi of one create.
-fn multi(world: &mut World, side: usize, xid: i32, path: &str, flags: i32) {
+/// A multi with one create.
+fn multi(world: &mut Harness, side: usize, xid: i32, path: &str, flags: i32) {
     let request = CreateRequest { path: Some(path.into()), data: Some(b""), acl: RawAcls::OPEN, flags };
     let out = &mut world.sides[side].input;
     let mark = begin_frame(out);
@@ -54,7 +54,7 @@ fn multi(world: &mut World, side: usize, xid: i32, path: &str, flags: i32) {
 }
 
 #[test]
-fn they_begin_and_end_without_a_transaction() {
+fn local_session_opens_and_closes_without_transaction() {
     let mut world = leading(stay);
     let last = world.replica.last_proposed();
     let (side, session) = world.client();
@@ -90,7 +90,7 @@ fn ephemeral_nodes_are_refused_where_sessions_stay_local() {
 }
 
 #[test]
-fn k113_the_first_ephemeral_node_makes_a_session_global() {
+fn k113_first_ephemeral_node_upgrades_session() {
     for in_multi in [false, true] {
         let mut world = leading(upgrade);
         let last = world.replica.last_proposed().0;
@@ -112,10 +112,10 @@ fn k113_the_first_ephemeral_node_makes_a_session_global() {
 }
 
 #[test]
-fn k113_a_session_that_is_closed_does_not_become_global() {
+fn k113_closed_session_is_not_upgraded() {
     let mut world = leading(upgrade);
     let (side, session) = world.client();
-    world.create(side, 1, "/n", 0); // the end waits behind it
+    world.create(side, 1, "/n", 0); // the close waits for it
     world.bare(side, 2, OpCode::CloseSession);
     world.create(side, 3, "/e", EPHEMERAL);
     world.create(side, 4, "/late", 0);
@@ -131,16 +131,16 @@ fn k113_a_session_that_is_closed_does_not_become_global() {
 }
 
 #[test]
-fn they_expire_where_they_are() {
+fn local_session_expires_at_its_server() {
     for mut world in [leading(stay), following(stay)] {
         let (side, session) = world.client();
         world.now.mono_ms += 9_000;
-        world.replica.on_progress(world.now, LINK, Traffic::Received); // the leader was heard of
+        world.replica.on_traffic(world.now, LINK, Traffic::Received); // the leader is alive
         world.on_time();
         world.settle();
         assert!(!world.sides[side].is_closed);
         world.now.mono_ms += 3_000;
-        world.replica.on_progress(world.now, LINK, Traffic::Received);
+        world.replica.on_traffic(world.now, LINK, Traffic::Received);
         let deadline = world.replica.deadline().unwrap();
         assert!(deadline <= world.now.mono_ms, "{deadline}");
         world.on_time();
@@ -159,7 +159,7 @@ fn they_expire_where_they_are() {
 }
 
 #[test]
-fn a_learner_says_nothing_of_them() {
+fn learner_does_not_report_local_sessions() {
     let mut world = following(upgrade);
     let (side, session) = world.client();
     assert_eq!((requests(&mut world), counts(&world)), (vec![], (1, 0)));
@@ -181,9 +181,9 @@ fn a_learner_says_nothing_of_them() {
     assert_eq!(touched[..8], session.0.to_be_bytes(), "now the leader must know that it lives");
 }
 
-/// A leader that knows nothing of the session says that it has expired; its server knows better.
+/// The leader does not know the session and refuses with SessionExpired; its server reports the right error.
 #[test]
-fn a_learner_answers_for_its_own_sessions() {
+fn learner_resumes_its_local_sessions() {
     let mut world = following(stay);
     let (side, session) = world.client();
     world.create(side, 1, "/e", EPHEMERAL);
@@ -199,7 +199,7 @@ fn a_learner_answers_for_its_own_sessions() {
 }
 
 #[test]
-fn a_leader_lets_sessions_write_that_may_be_local_elsewhere() {
+fn leader_accepts_writes_of_unknown_local_sessions() {
     let mut world = leading(stay);
     observed(&mut world);
     let theirs = SessionId::first(2, 77);
@@ -215,32 +215,32 @@ fn a_leader_lets_sessions_write_that_may_be_local_elsewhere() {
     }
     world.replica.on_message(world.now, LINK, Message::Revalidate(theirs, 10_000));
     world.settle();
-    assert_eq!(world.sent.pop(), Some((LINK, Message::Revalidated(theirs, false))), "nobody takes it elsewhere");
+    assert_eq!(world.sent.pop(), Some((LINK, Message::Revalidated(theirs, false))), "no other server knows it");
 }
 
-/// P40: what is not known may be local elsewhere, unless it has just ended: its learner may not have heard of that yet.
+/// An unknown session may be local elsewhere, unless it was closed recently: its learner may not know that yet (P40).
 #[test]
-fn a_global_session_that_has_ended_is_not_local_elsewhere() {
+fn closed_global_session_is_not_taken_for_local() {
     let mut world = leading(upgrade);
     observed(&mut world);
     let theirs = SessionId::first(2, 77);
-    let ask = |world: &mut World, op: OpCode, cxid, body: Bytes| {
+    let input = |world: &mut Harness, op: OpCode, cxid, body: Bytes| {
         let ids = Bytes::from_static(RawIds::EMPTY.bytes());
         let request = Request { session: theirs, cxid, op: op.code(), body, ids };
         world.replica.on_message(world.now, LINK, Message::Request(request));
         world.settle();
     };
-    ask(&mut world, OpCode::CreateSession, 0, Bytes::copy_from_slice(&10_000_i32.to_be_bytes()));
-    ask(&mut world, OpCode::Create, 1, create_body("/e", EPHEMERAL));
+    input(&mut world, OpCode::CreateSession, 0, Bytes::copy_from_slice(&10_000_i32.to_be_bytes()));
+    input(&mut world, OpCode::Create, 1, create_body("/e", EPHEMERAL));
     assert!(world.state.stat("/e").is_some());
-    ask(&mut world, OpCode::CloseSession, 2, Bytes::new());
+    input(&mut world, OpCode::CloseSession, 2, Bytes::new());
     assert!(world.state.stat("/e").is_none() && !world.state.has_session(theirs));
-    ask(&mut world, OpCode::Create, 3, create_body("/late", 0));
+    input(&mut world, OpCode::Create, 3, create_body("/late", 0));
     assert!(world.state.stat("/late").is_none());
 }
 
 #[test]
-fn they_survive_the_leader_and_no_other_server_takes_them() {
+fn local_session_survives_leader_and_is_unknown_elsewhere() {
     let mut world = following(stay);
     let (side, session) = world.client();
     world.replica.step_down(world.now, Reason::LinkLost);
@@ -248,7 +248,7 @@ fn they_survive_the_leader_and_no_other_server_takes_them() {
     world.serve(side);
     world.settle();
     assert!(world.sides[side].is_closed);
-    world.now.mono_ms += 60_000; // nobody could be heard
+    world.now.mono_ms += 60_000; // clients were not served
     follow(&mut world, 2);
     let again = world.connect(session, 10_000);
     world.settle();

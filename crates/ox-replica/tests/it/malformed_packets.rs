@@ -1,4 +1,4 @@
-//! A member of an ensemble and a leader that cannot be trusted.
+//! A member of an ensemble, and a leader that sends malformed packets or is silent.
 
 use crate::harness::replica_settings;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use ox_zab::{
 const NOW: Now = Now { mono_ms: 1_000, wall_ms: 1_700_000_000_000 };
 const LINK: LinkId = LinkId(1);
 
-/// Server 1 of two, which is about to get the history of server 2.
+/// Server 1 of two, which is about to be sent the history of server 2.
 fn syncing() -> Replica {
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
     let peer_settings = PeerSettings {
@@ -46,9 +46,9 @@ fn is_given_up(effects: &Effects) -> bool {
     effects.iter().any(|effect| matches!(effect, Effect::StepDown(Reason::Violation(_))))
 }
 
-/// What cannot be applied is not logged: it would stop every start from then on.
+/// A transaction that cannot be applied is not logged: it would make every later start fail.
 #[test]
-fn transactions_that_cannot_be_read_are_not_taken() {
+fn undecodable_transactions_are_refused() {
     let zxid = Zxid::new(1, 1);
     let kind = OpCode::CreateSession.code();
     let header = TxnHeader { session: SessionId(7), cxid: 0, zxid: Zxid::new(1, 2), time_ms: 0, kind };
@@ -65,9 +65,10 @@ fn transactions_that_cannot_be_read_are_not_taken() {
     }
 }
 
-/// A whole host may have been paused: the leader's packets wait in the socket, and its silence counts only when they are read.
+/// If the whole host was paused, the leader's packets wait in the socket, and its silence counts only when they are
+/// read.
 #[test]
-fn paused_member_does_not_judge_its_leader_before_it_reads() {
+fn paused_member_reads_before_leader_times_out() {
     for is_pause in [true, false] {
         let (mut replica, state) = (syncing(), State::new(ox_tree::TreeOptions::default()));
         let now = Now { mono_ms: NOW.mono_ms + 60_000, ..NOW };

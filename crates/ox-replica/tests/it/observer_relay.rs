@@ -1,7 +1,7 @@
 //! A follower between its leader and an observer.
 
 use crate::ensemble::{LINK, OBSERVER, observe, observed_follower, ordered};
-use crate::harness::World;
+use crate::harness::Harness;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Txn as Body;
@@ -17,13 +17,13 @@ fn request(op: OpCode, cxid: i32) -> Message {
     Message::Request(Request { session: SESSION, cxid, op: op.code(), body: Bytes::from_static(b"body"), ids })
 }
 
-fn hears(world: &mut World, link: LinkId, message: Message) {
+fn hears(world: &mut Harness, link: LinkId, message: Message) {
     world.replica.on_message(world.now, link, message);
     world.settle();
 }
 
-/// Whether an observer's write goes to the leader; if it does not, something else does that every leader refuses.
-fn may_write(world: &mut World, link: LinkId, op: OpCode) -> bool {
+/// Whether an observer's write is forwarded; otherwise a request is forwarded that every leader refuses.
+fn may_write(world: &mut Harness, link: LinkId, op: OpCode) -> bool {
     hears(world, link, request(op, 2));
     let Some((LINK, Message::Request(sent))) = world.sent.pop() else { panic!("nothing is sent") };
     let refused = [&[0, 0, 0, 1, b'/'][..], &[0xff; 4]].concat();
@@ -32,8 +32,8 @@ fn may_write(world: &mut World, link: LinkId, op: OpCode) -> bool {
     !is_refused
 }
 
-/// A client that comes to this server with the session, which the leader knows.
-fn comes_here(world: &mut World) -> usize {
+/// A client reconnects to this server with the session, which the leader knows.
+fn comes_here(world: &mut Harness) -> usize {
     let side = world.connect(SESSION, 10_000);
     world.settle();
     hears(world, LINK, Message::Revalidated(SESSION, true));
@@ -41,15 +41,15 @@ fn comes_here(world: &mut World) -> usize {
     side
 }
 
-/// One that comes to an observer.
-fn comes_to(world: &mut World, link: LinkId) {
+/// A client reconnects to an observer.
+fn comes_to(world: &mut Harness, link: LinkId) {
     hears(world, link, Message::Revalidate(SESSION, 9_000));
     hears(world, LINK, Message::Revalidated(SESSION, true));
     assert_eq!(world.sent.pop(), Some((link, Message::Revalidated(SESSION, true))));
 }
 
 #[test]
-fn requests_go_to_the_leader_as_they_are_and_come_back_as_transactions() {
+fn observer_requests_are_forwarded_unchanged() {
     let mut world = observed_follower(|_| ());
     let asked = request(OpCode::CreateSession, 0);
     world.replica.on_message(world.now, OBSERVER, asked.clone());
@@ -61,9 +61,9 @@ fn requests_go_to_the_leader_as_they_are_and_come_back_as_transactions() {
     assert!(matches!(informed[..], [(_, Message::Inform(txn))] if txn.zxid == Zxid::new(1, 1)), "{informed:?}");
 }
 
-/// Syncs have no names: the leader's answers go to whoever asked, in this order, each behind what it stands for.
+/// Replies to syncs carry no id: they are assigned in the order of the requests, each after the commits before it.
 #[test]
-fn answers_to_syncs_find_their_way() {
+fn sync_replies_reach_their_observer() {
     let mut world = observed_follower(|_| ());
     world.replica.on_message(world.now, OBSERVER, request(OpCode::Sync, 1));
     world.settle();
@@ -75,7 +75,7 @@ fn answers_to_syncs_find_their_way() {
 }
 
 #[test]
-fn sessions_are_asked_for_and_heard_of_at_the_leader() {
+fn observer_revalidations_and_touches_reach_leader() {
     let mut world = observed_follower(|_| ());
     let other = SessionId(SESSION.0 + 1);
     for (session, valid) in [(SESSION, true), (other, false)] {
@@ -100,10 +100,10 @@ fn sessions_are_asked_for_and_heard_of_at_the_leader() {
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))), "each sign of life once");
 }
 
-/// P42: whoever names a session takes it, also from a client of this server. That one may have lost it elsewhere before;
-/// when the leader is asked for it, it is here again for the leader.
+/// A revalidation takes the session from a client of this server too. That client may have lost it elsewhere before,
+/// but with the revalidation the leader considers this server the owner again (P42).
 #[test]
-fn a_session_that_goes_to_an_observer_leaves_its_connection_before_the_leader_is_asked() {
+fn session_moved_to_observer_leaves_connection_before_revalidation() {
     let mut world = observed_follower(|_| ());
     let side = comes_here(&mut world);
     world.sent.clear();
@@ -117,10 +117,10 @@ fn a_session_that_goes_to_an_observer_leaves_its_connection_before_the_leader_is
     assert!(world.sides[side].is_closed);
 }
 
-/// P42: for the leader a session is still at this server, whether the observer writes for it or a client of this server
-/// does.
+/// For the leader the session is owned by this server, whether an observer or a client of this server writes for it
+/// (P42).
 #[test]
-fn a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_only() {
+fn session_moved_from_observer_is_written_by_new_connection_only() {
     let mut world = observed_follower(|_| ());
     comes_to(&mut world, OBSERVER);
     assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
@@ -137,9 +137,9 @@ fn a_session_that_comes_from_an_observer_is_written_for_by_its_new_connection_on
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "who has lost it has lost it");
 }
 
-/// P42: the same between two observers, and when the one that has it is gone.
+/// The same between two observers, and when the owner is closed (P42).
 #[test]
-fn a_session_that_goes_to_another_observer_is_written_for_there_only() {
+fn session_moved_between_observers_is_written_by_new_one_only() {
     let mut world = observed_follower(|_| ());
     let other = LinkId(3);
     observe(&mut world, other, ServerId(4));
@@ -157,7 +157,7 @@ fn a_session_that_goes_to_another_observer_is_written_for_there_only() {
 }
 
 #[test]
-fn what_an_observer_has_asked_for_stands_when_it_is_gone() {
+fn forwarded_requests_survive_closed_observer_link() {
     let mut world = observed_follower(|_| ());
     comes_to(&mut world, OBSERVER);
     world.replica.on_message(world.now, OBSERVER, request(OpCode::SetData, 2));
@@ -166,9 +166,9 @@ fn what_an_observer_has_asked_for_stands_when_it_is_gone() {
     assert_eq!(world.sent.pop(), Some((LINK, request(OpCode::SetData, 2))));
 }
 
-/// P42: two that ask at the same time get it one after the other.
+/// Two clients that revalidate at the same time own the session one after the other (P42).
 #[test]
-fn the_last_one_to_ask_for_a_session_keeps_it() {
+fn last_revalidation_keeps_session() {
     let mut world = observed_follower(|_| ());
     let sides = [world.connect(SESSION, 10_000), world.connect(SESSION, 10_000)];
     world.settle();
@@ -185,7 +185,7 @@ fn the_last_one_to_ask_for_a_session_keeps_it() {
 }
 
 #[test]
-fn k151_what_waits_for_the_leader_is_bounded() {
+fn k151_relayed_requests_are_limited() {
     for message in [Message::Revalidate(SESSION, 9_000), request(OpCode::Sync, 1)] {
         let mut world = observed_follower(|_| ());
         for _ in 0..RELAYED_MAX {

@@ -1,14 +1,20 @@
-//! The order of a connection's requests, whatever happens when.
+//! The order of a connection's requests under random interleavings.
 
-use crate::harness::World;
+use crate::harness::Harness;
 use ox_proto::{OpCode, Reader};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
-/// What a client expects to hear, in order: xid, and the data of a read.
+/// Replies that a client expects, in order: xid, and the data of a read.
 type Expected = Vec<(i32, Option<Vec<u8>>)>;
 
-fn send_something(world: &mut World, random: &mut Pcg64Mcg, side: usize, value: &mut Vec<u8>, expected: &mut Expected) {
+fn send_something(
+    world: &mut Harness,
+    random: &mut Pcg64Mcg,
+    side: usize,
+    value: &mut Vec<u8>,
+    expected: &mut Expected,
+) {
     let xid = i32::try_from(expected.len()).unwrap() + 1;
     let path = format!("/n{side}");
     match random.next_u32() % 8 {
@@ -33,10 +39,10 @@ fn send_something(world: &mut World, random: &mut Pcg64Mcg, side: usize, value: 
 }
 
 #[test]
-fn k138_no_interleaving_bends_the_order_and_k139_leaves_anything_behind() {
+fn k138_k139_random_interleavings_keep_request_order() {
     for seed in 0..150 {
         let mut random = Pcg64Mcg::seed_from_u64(seed);
-        let mut world = World::new();
+        let mut world = Harness::new();
         let sides: Vec<usize> = (0..3).map(|_| world.client().0).collect();
         for &side in &sides {
             world.create(side, 0, &format!("/n{side}"), 0);
@@ -72,13 +78,13 @@ fn k138_no_interleaving_bends_the_order_and_k139_leaves_anything_behind() {
     }
 }
 
-/// A read is answered at once only where it cannot overtake anything, however far the write before it has come.
+/// A read is executed immediately only if it cannot overtake a write, however far that is.
 #[test]
-fn k143_a_read_never_overtakes_a_write() {
-    let ways: [&[fn(&mut World)]; 4] =
-        [&[], &[World::step], &[World::step, World::sync], &[World::step, World::sync, World::apply]];
+fn k143_read_does_not_overtake_write() {
+    let ways: [&[fn(&mut Harness)]; 4] =
+        [&[], &[Harness::step], &[Harness::step, Harness::sync], &[Harness::step, Harness::sync, Harness::apply]];
     for (at, way) in ways.into_iter().enumerate() {
-        let mut world = World::new();
+        let mut world = Harness::new();
         let ((writer, _), (other, _)) = (world.client(), world.client());
         world.create(writer, 1, "/a", 0);
         world.settle();
@@ -97,7 +103,7 @@ fn k143_a_read_never_overtakes_a_write() {
         assert_eq!(heard.iter().map(|reply| reply.0).collect::<Vec<_>>(), [2, 3], "way {at}");
         assert_eq!(data_of(&heard[1].3), b"new", "way {at}: its own write is there");
 
-        // The write is acknowledged: whoever asks now sees it, and has heard of it before.
+        // The write is acknowledged: a read sees it now, and its event was delivered before.
         world.get(other, 2, "/a", false);
         world.serve(other);
         let heard = world.replies(other);
@@ -111,8 +117,8 @@ fn data_of(body: &[u8]) -> &[u8] {
 }
 
 #[test]
-fn answers_wait_for_the_disk() {
-    let mut world = World::new();
+fn replies_wait_for_fsync() {
+    let mut world = Harness::new();
     let (side, _) = world.client();
     world.create(side, 1, "/a", 0);
     world.get(side, 2, "/a", false);
@@ -128,12 +134,12 @@ fn answers_wait_for_the_disk() {
 }
 
 #[test]
-fn k142_a_connection_that_is_gone_gets_nothing_done_any_more() {
-    let mut world = World::new();
+fn k142_requests_of_closed_connection_have_no_effect() {
+    let mut world = Harness::new();
     let (old, session) = world.client();
     world.create(old, 1, "/before", 0);
     world.serve(old);
-    // Another connection takes the session while a request of the old one is on its way and one is to come.
+    // Another connection takes the session while requests of the old one are in flight.
     let new = world.connect(session, 10_000);
     world.serve(new);
     world.create(old, 2, "/after", 0);

@@ -1,7 +1,7 @@
-//! Writes over the old connection of a session that has moved to another server (ZOOKEEPER-710).
+//! Writes on the old connection of a session that has moved to another server (ZOOKEEPER-710).
 
 use crate::ensemble::{LINK, following, leading, observed, ordered, requests};
-use crate::harness::World;
+use crate::harness::Harness;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_zab::{Message, Request};
@@ -11,7 +11,7 @@ fn moved() -> Body<'static> {
 }
 
 /// A follower's client with a session.
-fn client() -> (World, usize, SessionId) {
+fn client() -> (Harness, usize, SessionId) {
     let mut world = following(|_| ());
     let side = world.connect(SessionId::NONE, 10_000);
     world.settle();
@@ -21,7 +21,7 @@ fn client() -> (World, usize, SessionId) {
     (world, side, session)
 }
 
-fn xids(world: &mut World, side: usize) -> Vec<i32> {
+fn xids(world: &mut Harness, side: usize) -> Vec<i32> {
     world.replies(side).iter().map(|reply| reply.0).collect()
 }
 
@@ -55,8 +55,8 @@ fn reads_and_syncs_of_moved_session_are_served() {
     assert!(!world.sides[side].is_closed);
 }
 
-/// The leader takes the session from its own connection as soon as a learner names it, so no request of that connection
-/// can be refused; requests of a learner that lost the session become transactions with an error.
+/// The leader takes the session from its own connection as soon as a learner revalidates it, so no request of that
+/// connection can be refused. Requests of a learner that lost the session become error transactions.
 #[test]
 fn leader_refuses_writes_of_the_previous_owner() {
     let mut world = leading(|_| ());

@@ -12,7 +12,7 @@ use crate::totals::Growth;
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
-use ox_replica::{Conn, Room};
+use ox_replica::{Admission, Conn};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 use std::net::SocketAddr;
@@ -268,7 +268,7 @@ impl Connection {
 
     /// What the socket is asked for, as Java's selectors say it: 1 to read, 4 to write.
     pub(super) fn interest(&self) -> u8 {
-        let reads = self.core.may_take(Room::Plenty) && !self.ended && !self.closing;
+        let reads = self.core.may_take(Admission::Open) && !self.ended && !self.closing;
         if self.asked_word { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 

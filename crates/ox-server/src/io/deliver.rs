@@ -58,7 +58,7 @@ impl IoThread {
                     keeps_up = conn.unsent_events() <= SMALL_BYTES || self.may_wait(slot, now);
                 }
                 PartKind::Replies(count) => {
-                    conn.core.on_answers(*count, bytes.len());
+                    conn.core.on_replies(*count, bytes.len());
                     self.figures.on_answers(conn, bytes, *count, now.mono_ms);
                     if !conn.large.is_empty() {
                         self.shared.totals.free_large_room(conn.done_large());

@@ -5,7 +5,7 @@ use super::serve::unsent_limits;
 use super::stalled::Stall;
 use super::turn::IoThread;
 use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
-use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
+use ox_replica::{Admission, Now, Pressure, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
 
 /// How often connections are looked at, at least.
@@ -54,7 +54,7 @@ impl IoThread {
         let check_ms = CHECK_MS.min(step_ms);
         self.next_idle_check_ms = now.mono_ms + check_ms;
         // While this thread works it hears nobody: unlike the replica's, its own work counts as a pause.
-        if let Some(late_ms) = self.pulse.beat(now.mono_ms, check_ms, || 0) {
+        if let Some(late_ms) = self.pulse.check(now.mono_ms, check_ms, || 0) {
             self.conns.iter_mut().flatten().for_each(|conn| forgive(conn, now.mono_ms, late_ms));
         }
         self.leavers.check(now.mono_ms, &self.shared.register);
@@ -121,7 +121,7 @@ fn fault(conn: &mut Connection, now_ms: i64, step_ms: i64, scarcity: Scarcity) -
         return Some(Fault::Silent);
     }
     let is_ours_to_read =
-        conn.core.may_take(Room::Plenty) && conn.unsent() <= scarcity.pause_bytes && conn.stalled.is_none();
+        conn.core.may_take(Admission::Open) && conn.unsent() <= scarcity.pause_bytes && conn.stalled.is_none();
     let came = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;

@@ -9,7 +9,9 @@ use crate::metrics::Metrics;
 use crate::shared::Shared;
 use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
+use ox_replica::{
+    Admission, Conn, ConnSettings, FrameOutcome, Load, Now, Pressure, SMALL_BYTES, Service, Shortage, Submission,
+};
 use ox_tree::State;
 use ox_tree::prefetch::{BATCH, request_path};
 use parking_lot::RwLockReadGuard;
@@ -207,9 +209,9 @@ impl IoThread {
             let small_replies_only = self.pressure == Pressure::Full;
             let mut turn = Turn { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut turn) {
-                Verdict::Continue => (),
-                Verdict::Wait(shortage) => break Served::Stalled(shortage),
-                Verdict::Close => {
+                FrameOutcome::Continue => (),
+                FrameOutcome::Wait(shortage) => break Served::Stalled(shortage),
+                FrameOutcome::Close => {
                     conn.closing = true;
                     conn.output.truncate(before);
                 }
@@ -240,7 +242,7 @@ struct Turn<'a> {
     now: Now,
     state: &'a State,
     settings: ConnSettings,
-    room: Room,
+    room: Admission,
     small_replies_only: bool,
     waited_ms: i64,
     shared: &'a Shared,
@@ -298,12 +300,12 @@ fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// Serves one frame.
-fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Verdict {
+fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> FrameOutcome {
     let totals = &turn.shared.totals;
     let is_large = totals.is_large(payload.len());
     if is_large && !totals.take_large_room(payload.len()) {
         turn.shared.metrics.large_requests_rejected.add(1);
-        return Verdict::Close;
+        return FrameOutcome::Close;
     }
     let in_flight = conn.core.in_flight();
     let admit = |newcomer| turn.shared.admit(turn.now, newcomer);
@@ -313,7 +315,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
             now: turn.now,
             state: turn.state,
             settings: turn.settings,
-            room: turn.room,
+            admission: turn.room,
             small_replies_only: turn.small_replies_only,
             waited_ms: turn.waited_ms,
             admit: &admit,
@@ -333,7 +335,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Ver
 }
 
 /// Counts a request that had waited, if it came too late.
-fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: FrameOutcome, metrics: &Metrics) {
     if waited_ms == 0 {
         return;
     }
@@ -342,10 +344,10 @@ fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verd
         use ox_proto::OpCode as O;
         matches!(op, O::Ping | O::CloseSession | O::CreateSession | O::Auth | O::Sasl)
     };
-    if verdict == Verdict::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
+    if verdict == FrameOutcome::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
         metrics.stale_requests.add(1);
         metrics.stale_requests_dropped.add(1);
-    } else if verdict == Verdict::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
+    } else if verdict == FrameOutcome::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
         metrics.throttled_ops.add(1);
     }
 }

@@ -23,7 +23,9 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
-use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Shortage, Submission};
+use ox_replica::{
+    Admission, ClientInput, Conn, ConnSettings, Load, Now, PauseDetector, Pressure, SMALL_BYTES, Shortage, Submission,
+};
 use ox_tree::ConnId;
 use std::collections::BTreeSet;
 use std::io;
@@ -65,7 +67,7 @@ pub(crate) struct IoThread {
     /// When sessions of stalled connections are touched next.
     next_touch_ms: i64,
     /// What the server could take on when the iteration began, or at its last submission.
-    pub(super) room: Room,
+    pub(super) room: Admission,
     /// How much of the share of replies and events is used.
     pub(super) pressure: Pressure,
     /// Unsent bytes at which a connection's requests wait.
@@ -82,7 +84,7 @@ pub(crate) struct IoThread {
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
     /// Of the checks for idle connections.
-    pub(super) pulse: Pulse,
+    pub(super) pulse: PauseDetector,
     /// Warnings about what clients send or do not read.
     pub(super) complaints: Seldom,
     refusals: Seldom,
@@ -118,7 +120,7 @@ impl IoThread {
             stalled: Stalled::default(),
             paused: BTreeSet::new(),
             next_touch_ms: 0,
-            room: Room::Plenty,
+            room: Admission::Open,
             pressure: Pressure::Low,
             pause_bytes: 0,
             read_bytes: READ_BYTES,
@@ -129,7 +131,7 @@ impl IoThread {
             pool: Pool::default(),
             figures: TurnFigures::default(),
             next_thread: 0,
-            pulse: Pulse::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
+            pulse: PauseDetector::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
             next_idle_check_ms: shared.clock.mono_ms(),
             complaints: Seldom::new(PROVOKED_LINES_AT_ONCE),
             refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
@@ -327,7 +329,7 @@ impl IoThread {
             let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
             // A client that has closed its side may be dead: what it sent waits, but its session may expire.
             let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
-            stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
+            stalled.filter(waits).for_each(|conn| conn.core.on_refused(now));
         }
         self.retry_stalled(now);
         if self.pressure == Pressure::Low {
@@ -420,7 +422,7 @@ impl IoThread {
             if conn.unsent() < before {
                 conn.figures.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                 if self.pause_bytes < before {
-                    conn.core.on_no_room(now); // its pings are not read, but it takes what it is sent
+                    conn.core.on_refused(now); // its pings are not read, but it takes what it is sent
                 }
             }
             conn.figures.interest.store(conn.interest(), Ordering::Relaxed);
@@ -518,7 +520,7 @@ impl IoThread {
         self.shared.totals.buffer(conn.growth());
         self.shared.totals.free_large_room(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {
-            self.submission.push(id, Ask::Gone, &[]); // the replica has heard of it
+            self.submission.push(id, ClientInput::Gone, &[]); // the replica has heard of it
         }
         self.free.push(slot);
         Some(conn.stream)

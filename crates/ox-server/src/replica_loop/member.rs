@@ -83,17 +83,17 @@ impl ReplicaLoop {
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
-            Event::Progress(link, moved) => self.replica.on_progress(now, link, moved),
+            Event::Progress(link, moved) => self.replica.on_traffic(now, link, moved),
             Event::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
             Event::LookedUp(link, below, mut found) => {
                 let below = found.is_some().then_some(below);
                 self.peers.iter_mut().for_each(|peers| peers.lookups.end(link, found.take()));
-                self.replica.on_looked_up(now, link, below);
+                self.replica.on_log_read(now, link, below);
             }
             Event::Loaded(link, state) => {
                 self.take_packets(now);
-                if self.replica.is_loading(link) {
-                    self.replica.on_loaded(now, *state);
+                if self.replica.is_receiving_snapshot(link) {
+                    self.replica.on_snapshot_received(now, *state);
                 }
             }
             Event::Messages(link, messages, bytes) => {
@@ -274,7 +274,7 @@ impl ReplicaLoop {
             DiskJob::Truncate(zxid) => Job::Truncate(zxid),
             DiskJob::InitializeLog => Job::Found,
             DiskJob::Install(_) => {
-                let Some(staged) = self.replica.take_staged() else { return };
+                let Some(staged) = self.replica.take_snapshot() else { return };
                 let mut state = self.shared.state.write();
                 *state = staged;
                 show_config(&self.shared, &mut state);

@@ -148,9 +148,9 @@ impl Process {
                 env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
-                self.replica.on_looked_up(now, link, below);
+                self.replica.on_log_read(now, link, below);
             }
-            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Traffic::Sent),
+            PeerInput::Progress(wire) => self.replica.on_traffic(now, link(wire), Traffic::Sent),
             PeerInput::Sent(wire, bytes) => self.replica.on_sent(now, link(wire), bytes),
             PeerInput::Writable(wire) => self.drain(env, who, wire, true),
             PeerInput::Broken(wire) => {
@@ -208,7 +208,7 @@ impl Process {
                 self.on_hello_bytes(env, who, id);
             }
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
-            self.replica.on_progress(now, link(id), Traffic::Received);
+            self.replica.on_traffic(now, link(id), Traffic::Received);
             if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
@@ -245,7 +245,7 @@ impl Process {
                         Ok(received) => {
                             env.note(format_args!("peer {}: has received a state at {zxid}", who.server));
                             env.marks.snapshots_received += 1;
-                            self.replica.on_loaded(now, received.state);
+                            self.replica.on_snapshot_received(now, received.state);
                         }
                         Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
                     }
@@ -426,7 +426,7 @@ impl Process {
         env.note(format_args!("peer {}: {job:?}", who.server));
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
-            self.state = self.replica.take_staged().expect("a state was staged");
+            self.state = self.replica.take_snapshot().expect("a state was staged");
             self.show_config(env);
             frozen = Some(self.state.freeze());
         }
