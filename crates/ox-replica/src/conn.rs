@@ -10,7 +10,7 @@
 use crate::admission::{Admission, SMALL_BYTES, Shortage};
 use crate::clock::Now;
 use crate::limits::{
-    BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, IDENTITIES_MAX, ITEM_BYTES,
+    BYTES_IN_FLIGHT_MAX, ENTRY_BYTES, EXPECTED_REPLY_BYTES_MAX, FIRST_REPLY_BYTES, IDENTITIES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
 };
 use crate::sessions::LastSeen;
@@ -104,7 +104,7 @@ impl Conn {
             timeout_ms: 0,
             in_flight: 0,
             bytes_in_flight: 0,
-            reply_bytes_expected: FIRST_ANSWER_BYTES,
+            reply_bytes_expected: FIRST_REPLY_BYTES,
             last_seen: LastSeen::default(),
             last_op: None,
             last_xid: 0,
@@ -166,7 +166,7 @@ impl Conn {
     fn is_below_limits(&self) -> bool {
         self.in_flight < REQUESTS_IN_FLIGHT_MAX
             && self.bytes_in_flight < BYTES_IN_FLIGHT_MAX
-            && (self.in_flight as usize).saturating_mul(self.reply_bytes_expected) < EXPECTED_ANSWER_BYTES_MAX
+            && (self.in_flight as usize).saturating_mul(self.reply_bytes_expected) < EXPECTED_REPLY_BYTES_MAX
     }
 
     pub fn on_frame(&mut self, payload: &[u8], service: &mut Service<'_>) -> FrameOutcome {
@@ -254,9 +254,9 @@ impl Conn {
         match known {
             Some(op) if read::is_read(op) => {
                 if self.in_flight == 0 && !(op == OpCode::Sync && service.settings.syncs_travel) {
-                    let asker = Requester { conn: self.id, session, ids: &self.ids };
+                    let requester = Requester { conn: self.id, session, ids: &self.ids };
                     let before = service.out.len();
-                    let then = read::put_reply(service.state, asker, ReadRequest { xid, op, body }, service.out);
+                    let then = read::put_reply(service.state, requester, ReadRequest { xid, op, body }, service.out);
                     if then == AfterReply::Close {
                         return FrameOutcome::Close;
                     }
@@ -336,7 +336,7 @@ impl Conn {
 
     fn submit(&mut self, input: ClientInput, bytes: &[u8], service: &mut Service<'_>) {
         self.in_flight += 1;
-        self.bytes_in_flight += bytes.len() + ITEM_BYTES;
+        self.bytes_in_flight += bytes.len() + ENTRY_BYTES;
         service.submission.push(self.id, input, bytes);
     }
 
@@ -347,7 +347,7 @@ impl Conn {
         } else {
             let mut frame = Vec::new();
             put_reply(&mut frame, header, put_body);
-            self.submit(ClientInput::Answered, &frame, service);
+            self.submit(ClientInput::Reply, &frame, service);
         }
     }
 
@@ -355,7 +355,7 @@ impl Conn {
     fn reply_and_close(&mut self, header: ReplyHeader, service: &mut Service<'_>) {
         let mut frame = Vec::new();
         put_bare_reply(&mut frame, header);
-        self.submit(ClientInput::AnsweredAndClose, &frame, service);
+        self.submit(ClientInput::ReplyAndClose, &frame, service);
         self.phase = Phase::Closing;
     }
 }

@@ -1,6 +1,6 @@
 //! Counters of the replica for the metrics. The driver reads and resets them.
 
-use crate::limits::TALLIED_MAX;
+use crate::limits::SAMPLES_MAX;
 use crate::namespace_traffic::NamespaceTraffic;
 use ox_proto::SessionId;
 use ox_tree::QuotaExceeded;
@@ -32,7 +32,7 @@ pub struct ReplicaCounters {
 
 impl ReplicaCounters {
     pub(crate) fn expired(&mut self, session: SessionId, timeout_ms: i32) {
-        if self.expired.len() < TALLIED_MAX {
+        if self.expired.len() < SAMPLES_MAX {
             self.expired.push((session, timeout_ms));
         }
     }
@@ -58,7 +58,7 @@ pub struct Runs(Vec<(i64, u64)>);
 impl Runs {
     /// Adds `count` equal samples.
     pub fn note(&mut self, ms: i64, count: u64) {
-        let is_full = TALLIED_MAX <= self.0.len();
+        let is_full = SAMPLES_MAX <= self.0.len();
         match self.0.last_mut() {
             Some((last, times)) if *last == ms => *times += count,
             _ if count == 0 || is_full => (),

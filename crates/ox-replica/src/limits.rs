@@ -10,20 +10,20 @@ pub const BYTES_IN_FLIGHT_MAX: usize = 2 << 20;
 pub const LIKELY_BYTES_MAX: usize = 64 << 10;
 
 /// The same limit in entries.
-pub const LIKELY_ITEMS_MAX: usize = 1024;
+pub const LIKELY_ENTRIES_MAX: usize = 1024;
 
 /// Memory of a request in flight besides its bytes.
-pub const ITEM_BYTES: usize = 128;
+pub const ENTRY_BYTES: usize = 128;
 
 /// Memory that is allocated at a time for requests to a leader.
 pub const BODIES_BYTES: usize = 64 << 10;
 
 /// Expected bytes of the replies to one connection's requests in flight. Two thousand reads after a write may request a
 /// megabyte each, and they have to be executed right after that write is applied.
-pub const EXPECTED_ANSWER_BYTES_MAX: usize = 4 << 20;
+pub const EXPECTED_REPLY_BYTES_MAX: usize = 4 << 20;
 
 /// Expected size of a reply before a connection has had one, so that only few reads follow its first write.
-pub const FIRST_ANSWER_BYTES: usize = 128 << 10;
+pub const FIRST_REPLY_BYTES: usize = 128 << 10;
 
 /// Bytes of read replies in one step, or one call of apply. A connection whose large read exceeds this is closed. The
 /// driver lowers the limit while clients leave much unread.
@@ -45,10 +45,10 @@ pub const NAMESPACES_MAX: usize = 1024;
 pub const NAMESPACE_BYTES_MAX: usize = 256;
 
 /// Samples that are kept between two reads of the counters; the rest is dropped.
-pub const TALLIED_MAX: usize = 64 << 10;
+pub const SAMPLES_MAX: usize = 64 << 10;
 
 /// Bytes of a nearly full disk that are reserved for closing sessions.
-pub const ENDS_BYTES: i64 = 4 << 20;
+pub const CLOSE_SESSION_BYTES: i64 = 4 << 20;
 
 /// How long a learner does not forward writes after its leader refused one for a low disk: each refusal would use some
 /// of the remaining space.
@@ -61,7 +61,7 @@ pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 pub const ENDED_SESSIONS_MAX: usize = 1 << 16;
 
 /// Containers and TTL nodes deleted in one step, for the same reason.
-pub const SWEPT_AT_ONCE_MAX: usize = 256;
+pub const DELETED_AT_ONCE_MAX: usize = 256;
 
 /// Revalidations that a learner has in flight. Their replies are far below what a leader lets a learner leave unread (1
 /// MiB at least).

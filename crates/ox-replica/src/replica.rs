@@ -24,8 +24,8 @@ mod write_admission;
 use crate::clock::Now;
 use crate::counters::ReplicaCounters;
 use crate::limits::{
-    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES, REPLIES_BYTES_MAX,
-    SWEPT_AT_ONCE_MAX,
+    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, DELETED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+    REPLIES_BYTES_MAX,
 };
 use crate::log_batch::LogBatch;
 use crate::pause_detector::PauseDetector;
@@ -305,7 +305,7 @@ impl Replica {
             ClientInput::Throttled { xid } => {
                 self.reply_in_order(entry.conn, Reply::Refused(*xid, ErrorCode::ThrottledOp), state, out);
             }
-            ClientInput::Request { .. } | ClientInput::Answered | ClientInput::AnsweredAndClose => {
+            ClientInput::Request { .. } | ClientInput::Reply | ClientInput::ReplyAndClose => {
                 let what = Reply::Entry(Arc::clone(submission), at);
                 self.reply_in_order(entry.conn, what, state, out);
             }
@@ -328,7 +328,7 @@ impl Replica {
             self.counters.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
             self.propose_close(now, session, 0, Proposer::Server, state);
         }
-        for _ in 0..SWEPT_AT_ONCE_MAX {
+        for _ in 0..DELETED_AT_ONCE_MAX {
             let Some(path) = self.container_manager.next(now, state) else { break };
             self.propose_removal(now, &path, state);
         }
@@ -554,8 +554,8 @@ impl Replica {
 
     fn on_write(&mut self, now: Now, conn: ConnId, request: (i32, OpCode, &[u8]), state: &State, out: &mut Outboxes) {
         let (xid, op, body) = request;
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.may_write()) else { return };
-        let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        let Some(requester) = self.conns.get(conn).filter(|conn| conn.may_write()) else { return };
+        let (session, ids) = (requester.session, Arc::clone(&requester.ids));
         let is_local = self.local.sessions.is_known(session);
         if is_local && op == OpCode::CloseSession {
             return self.close_local(conn, xid, state, out);
@@ -674,9 +674,9 @@ impl Replica {
 
     /// Replies now, or after the connection's last write in flight.
     fn reply_in_order(&mut self, conn: ConnId, what: Reply, state: &State, out: &mut Outboxes) {
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
-        let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
-        let last_write = asker.last_write.and_then(|number| self.pending_writes.get_mut(number));
+        let Some(requester) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let waiting = Waiting { conn, ids: Arc::clone(&requester.ids), what };
+        let last_write = requester.last_write.and_then(|number| self.pending_writes.get_mut(number));
         match last_write.map(|own| &mut own.waiting).or_else(|| self.config_reply.queue_of(conn)) {
             Some(behind) => behind.push(waiting),
             None => self.reply_waiting(waiting, state, out),
@@ -697,7 +697,7 @@ impl Replica {
         if self.lacks_memory_for(&what, state) {
             return self.close(conn, out);
         }
-        let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
+        let Some(requester) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
         match what {
             Reply::Refused(xid, code) => outbox.reply(conn, |bytes| {
@@ -705,7 +705,7 @@ impl Replica {
             }),
             Reply::Resumed(_) => (),
             Reply::Closed(xid) => {
-                asker.active = false;
+                requester.active = false;
                 let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };
                 outbox.push(conn, PartKind::Close, |bytes| put_bare_reply(bytes, header));
             }
@@ -716,8 +716,9 @@ impl Replica {
                     ClientInput::Request { xid, op } => {
                         let mut then = AfterReply::Continue;
                         outbox.reply(conn, |bytes| {
-                            let (asker, start) = (Requester { conn, session: asker.session, ids: &ids }, bytes.len());
-                            then = read::put_reply(state, asker, ReadRequest { xid, op, body }, bytes);
+                            let (requester, start) =
+                                (Requester { conn, session: requester.session, ids: &ids }, bytes.len());
+                            then = read::put_reply(state, requester, ReadRequest { xid, op, body }, bytes);
                             self.counters.reads.note_read(op, body, &bytes[start..]);
                             self.replies_left = self.replies_left.saturating_sub(bytes.len() - start);
                         });
@@ -725,11 +726,11 @@ impl Replica {
                             self.close(conn, out);
                         }
                     }
-                    ClientInput::AnsweredAndClose => {
-                        asker.active = false;
+                    ClientInput::ReplyAndClose => {
+                        requester.active = false;
                         outbox.push(conn, PartKind::Close, |bytes| bytes.extend_from_slice(body));
                     }
-                    ClientInput::Answered
+                    ClientInput::Reply
                     | ClientInput::Throttled { .. }
                     | ClientInput::Connect { .. }
                     | ClientInput::Identified(_)
@@ -776,8 +777,8 @@ impl Replica {
                     // Compat: no reply, so that the client reconnects; it would keep a connection that replies.
                     return self.close(*conn, out);
                 }
-                if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
-                    asker.replied_ms = Some(now.mono_ms);
+                if let Some(requester) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
+                    requester.replied_ms = Some(now.mono_ms);
                     out.of(*conn).reply(*conn, |bytes| match local_error {
                         Some(code) => {
                             let TxnHeader { cxid: xid, zxid, .. } = record.header;

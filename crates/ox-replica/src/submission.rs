@@ -1,6 +1,6 @@
 //! Requests that connections submit to the replica, in the order received.
 
-use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
+use crate::limits::{ENTRY_BYTES, LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
@@ -39,9 +39,9 @@ pub enum ClientInput {
     /// A request that waited too long and is refused, in order.
     Throttled { xid: i32 },
     /// A reply that only waits for its place in the order; its bytes are the frame.
-    Answered,
+    Reply,
     /// The last reply of a connection; its bytes are the frame.
-    AnsweredAndClose,
+    ReplyAndClose,
     /// A handshake that passed the checks of its connection.
     Connect {
         /// The session to resume, or none.
@@ -98,7 +98,7 @@ impl Submission {
     /// An empty submission with the same capacity: the next iteration usually has about as many requests.
     pub fn like(&self) -> Self {
         let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
-        Self { bytes, entries: Vec::with_capacity(self.entries.len().min(LIKELY_ITEMS_MAX)) }
+        Self { bytes, entries: Vec::with_capacity(self.entries.len().min(LIKELY_ENTRIES_MAX)) }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -107,6 +107,6 @@ impl Submission {
 
     /// What the submission holds until all its requests are done.
     pub fn load(&self) -> Load {
-        Load { requests: self.entries.len(), bytes: self.bytes.len() + self.entries.len() * ITEM_BYTES }
+        Load { requests: self.entries.len(), bytes: self.bytes.len() + self.entries.len() * ENTRY_BYTES }
     }
 }

@@ -359,7 +359,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "a client that has waited for its answer gets its whole timeout",
         breaks: "sessions are closed because the disk was slow",
-        with: "                    asker.replied_ms = Some(now.mono_ms);\n",
+        with: "                    requester.replied_ms = Some(now.mono_ms);\n",
         without: "",
     },
     Guard {

@@ -10,7 +10,7 @@ use super::session_txns::Granted;
 use super::syncs::SyncWaiter;
 use super::{Replica, Role, Zab};
 use crate::clock::Now;
-use crate::limits::{BODIES_BYTES, ITEM_BYTES};
+use crate::limits::{BODIES_BYTES, ENTRY_BYTES};
 use crate::sessions::{LastSeen, Sessions};
 use crate::submission::{ClientInput, Submission};
 use bytes::Bytes;
@@ -386,7 +386,7 @@ impl Replica {
     /// Sends a write to the leader. It is replied to when its transaction is applied.
     pub(super) fn forward(&mut self, link: LinkId, op: OpCode, body: &[u8], ids: Bytes, own: PendingWrite) {
         let (session, cxid) = (own.session, own.cxid);
-        self.wait_for(own, body.len() + ITEM_BYTES);
+        self.wait_for(own, body.len() + ENTRY_BYTES);
         self.send_request(link, session, cxid, op, body, ids);
     }
 
@@ -403,8 +403,8 @@ impl Replica {
     /// Requests a proof of leadership, with all proposals committed, before a reply. Otherwise a client could learn
     /// that its session has expired although the expiry is only proposed or another server leads, or that it is alive
     /// although its creation is only proposed (P44).
-    pub(super) fn confirm_leadership(&mut self, asker: SyncWaiter) {
-        let id = self.syncs.push(asker);
+    pub(super) fn confirm_leadership(&mut self, waiter: SyncWaiter) {
+        let id = self.syncs.push(waiter);
         if let Zab::Member(peer) = &mut self.zab {
             peer.on_sync(id, self.last_proposed_zxid);
         }
@@ -418,8 +418,8 @@ impl Replica {
         state: &State,
         out: &mut Outboxes,
     ) {
-        let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
-        let (session, ids) = (asker.session, asker.encoded_ids());
+        let Some(requester) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
+        let (session, ids) = (requester.session, requester.encoded_ids());
         let ClientInput::Request { xid, op } = submission.entries[at].input else { return };
         if self.role == Role::ReadOnly {
             return self.reply_in_order(conn, Reply::Refused(xid, ErrorCode::NotReadOnly), state, out);

@@ -78,7 +78,7 @@ mod tests {
     fn submission_is_counted_until_its_last_request_is_done() {
         let mut held = HeldSubmissions::default();
         let mut submission = Submission::default();
-        (0..2).for_each(|_| submission.push(ConnId::new(0, 0, 1), ClientInput::Answered, &[0; 1000]));
+        (0..2).for_each(|_| submission.push(ConnId::new(0, 0, 1), ClientInput::Reply, &[0; 1000]));
         let submission = Arc::new(submission);
         held.hold(&submission);
         assert_eq!(held.load(), Load::default(), "none of its requests waits");
@@ -100,7 +100,7 @@ mod tests {
         let mut submit = |count| {
             let hold = |_| {
                 let mut submission = Submission::default();
-                submission.push(ConnId::new(0, 0, 1), ClientInput::Answered, &[0; 1000]);
+                submission.push(ConnId::new(0, 0, 1), ClientInput::Reply, &[0; 1000]);
                 let submission = Arc::new(submission);
                 let waiting = Arc::clone(&submission);
                 held.hold(&submission);

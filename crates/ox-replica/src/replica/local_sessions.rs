@@ -158,9 +158,9 @@ impl Replica {
 
     /// Closes a session at its client's request: immediately, with a reply in order.
     pub(super) fn close_local(&mut self, conn: ConnId, xid: i32, state: &State, out: &mut Outboxes) {
-        let Some(asker) = self.conns.get_mut(conn) else { return };
-        asker.is_leaving = true;
-        let session = asker.session;
+        let Some(requester) = self.conns.get_mut(conn) else { return };
+        requester.is_leaving = true;
+        let session = requester.session;
         self.local.sessions.remove(session);
         self.addresses.end(session);
         self.reply_in_order(conn, Reply::Closed(xid), state, out);

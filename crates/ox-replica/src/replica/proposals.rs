@@ -1,6 +1,6 @@
 //! Transactions that are logged and not applied.
 
-use crate::limits::ITEM_BYTES;
+use crate::limits::ENTRY_BYTES;
 use crate::log_batch::{LogBatch, OpenBatch};
 use crate::submission::Load;
 use ox_proto::Zxid;
@@ -36,7 +36,7 @@ pub(super) struct Proposal {
 impl Proposal {
     pub(super) fn new(zxid: Zxid, span: Range<usize>, proposer: Proposer) -> Self {
         let requests = usize::from(proposer != Proposer::Client);
-        let load = Load { requests, bytes: span.len() + ITEM_BYTES };
+        let load = Load { requests, bytes: span.len() + ENTRY_BYTES };
         Self { zxid, span, log: 0, proposer, load }
     }
 }

@@ -111,8 +111,8 @@ impl Replica {
     /// Sends the held reply, and the replies that wait for it.
     pub(super) fn release_reply(&mut self, now: Now, state: &State, out: &mut Outboxes) {
         let Some(Held { conn, frame, waiting }) = self.config_reply.held.take() else { return };
-        if let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) {
-            asker.replied_ms = Some(now.mono_ms);
+        if let Some(requester) = self.conns.get_mut(conn).filter(|conn| conn.active) {
+            requester.replied_ms = Some(now.mono_ms);
             out.of(conn).reply(conn, |bytes| bytes.extend_from_slice(&frame));
         }
         self.reply_all(waiting, state, out);

@@ -67,10 +67,10 @@ impl Replica {
     /// Attaches a session to another connection, after all pending writes: the client sees the effects of what it sent
     /// on the old connection, or they never happen.
     pub(super) fn resume(&mut self, conn: ConnId, granted: Granted, out: &mut Outboxes) {
-        let Some(asker) = self.conns.get(conn) else { return };
+        let Some(requester) = self.conns.get(conn) else { return };
         match self.pending_writes.last_mut() {
             Some(last) => {
-                let (ids, what) = (Arc::clone(&asker.ids), Reply::Resumed(granted));
+                let (ids, what) = (Arc::clone(&requester.ids), Reply::Resumed(granted));
                 last.waiting.push(Waiting { conn, ids, what });
             }
             None => self.attach(conn, granted, out),

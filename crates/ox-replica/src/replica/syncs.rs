@@ -41,11 +41,11 @@ pub(super) struct Syncs {
 
 impl Syncs {
     /// Returns the number of the sync.
-    pub(super) fn push(&mut self, asker: SyncWaiter) -> u64 {
-        if let SyncWaiter::Conn(conn, _) = asker {
+    pub(super) fn push(&mut self, waiter: SyncWaiter) -> u64 {
+        if let SyncWaiter::Conn(conn, _) = waiter {
             self.behind.insert(conn, VecDeque::new());
         }
-        self.waiting.push_back(asker);
+        self.waiting.push_back(waiter);
         self.first + self.waiting.len() as u64 - 1
     }
 
@@ -56,7 +56,7 @@ impl Syncs {
 
     /// Whether a revalidation of this learner waits for its reply.
     pub(super) fn has_revalidation_of(&self, link: LinkId) -> bool {
-        self.waiting.iter().any(|asker| matches!(asker, SyncWaiter::Revalidation(at, ..) if *at == link))
+        self.waiting.iter().any(|waiter| matches!(waiter, SyncWaiter::Revalidation(at, ..) if *at == link))
     }
 
     /// Whether later requests of a connection have to wait.

@@ -9,7 +9,7 @@
 
 use super::Replica;
 use crate::clock::Now;
-use crate::limits::{ENDS_BYTES, REFUSED_MS};
+use crate::limits::{CLOSE_SESSION_BYTES, REFUSED_MS};
 use ox_proto::multi::MultiOp;
 use ox_proto::txn::Txn;
 use ox_proto::{ErrorCode, OpCode, Reader};
@@ -106,10 +106,12 @@ impl LogSpace {
         self.leader_refuses_until_ms = None;
     }
 
-    /// The last quarter of the reserve, at most [`ENDS_BYTES`], is for closing sessions only.
+    /// The last quarter of the reserve, at most [`CLOSE_SESSION_BYTES`], is for closing sessions only.
     pub(super) fn writes(&self) -> WriteAdmission {
         match self.left_bytes {
-            Some(left) if left < (self.reserve_bytes / 4).min(ENDS_BYTES) - self.reserve_bytes => WriteAdmission::None,
+            Some(left) if left < (self.reserve_bytes / 4).min(CLOSE_SESSION_BYTES) - self.reserve_bytes => {
+                WriteAdmission::None
+            }
             Some(left) if left < 0 => WriteAdmission::Freeing,
             _ => WriteAdmission::All,
         }

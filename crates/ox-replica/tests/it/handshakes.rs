@@ -16,7 +16,7 @@ fn parking(settings: &mut ReplicaSettings) {
 }
 
 /// A follower that has just lost its leader.
-fn deserted(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
+fn leaderless(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world = following(change);
     lose_leader(&mut world);
     world
@@ -49,7 +49,7 @@ fn waits(world: &Harness, side: usize) -> bool {
 
 #[test]
 fn handshake_after_loss_of_leader_is_answered_by_the_next() {
-    let mut world = deserted(parking);
+    let mut world = leaderless(parking);
     pass(&mut world, 500);
     let new = connect(&mut world, SessionId::NONE, 10_000);
     let back = connect(&mut world, SessionId::first(2, 77), 10_000);
@@ -74,7 +74,7 @@ fn handshake_after_loss_of_leader_is_answered_by_the_next() {
 #[test]
 fn handshake_waits_no_longer_than_its_bounds() {
     for (timeout_ms, wait_ms) in [(60_000, LIMIT_MS - 500), (4_000, 1_000), (400, 100)] {
-        let mut world = deserted(parking);
+        let mut world = leaderless(parking);
         pass(&mut world, 500);
         let side = connect(&mut world, SessionId::NONE, timeout_ms);
         pass(&mut world, wait_ms - 1);
@@ -89,11 +89,11 @@ fn handshake_is_refused_where_no_leader_is_expected() {
     let mut world = looking(Eligibility::HasHistory, parking);
     let side = connect(&mut world, SessionId::NONE, 10_000);
     assert!(world.sides[side].is_closed, "no leader since the start");
-    let mut world = deserted(parking);
+    let mut world = leaderless(parking);
     pass(&mut world, LIMIT_MS);
     let side = connect(&mut world, SessionId::NONE, 10_000);
     assert!(world.sides[side].is_closed, "the leader was lost too long ago");
-    let mut world = deserted(|_| ());
+    let mut world = leaderless(|_| ());
     let side = connect(&mut world, SessionId::NONE, 10_000);
     assert!(world.sides[side].is_closed, "off");
 }
@@ -147,7 +147,7 @@ fn client_that_knows_of_a_commit_in_flight_waits_for_it() {
 #[test]
 fn client_ahead_of_server_is_refused_after_next_leader() {
     for (zxid, is_served) in [(Zxid::ZERO, true), (Zxid::new(1, 9), false)] {
-        let mut world = deserted(parking);
+        let mut world = leaderless(parking);
         let side = connect_knowing(&mut world, zxid);
         assert!(waits(&world, side));
         start_following(&mut world, 2);
@@ -157,7 +157,7 @@ fn client_ahead_of_server_is_refused_after_next_leader() {
 
 #[test]
 fn failed_attempt_to_follow_keeps_handshakes() {
-    let mut world = deserted(parking);
+    let mut world = leaderless(parking);
     let side = connect(&mut world, SessionId::NONE, 10_000);
     let gone = connect(&mut world, SessionId::NONE, 10_000);
     world.cut(gone);
@@ -174,7 +174,7 @@ fn failed_attempt_to_follow_keeps_handshakes() {
 
 #[test]
 fn read_only_mode_ends_the_wait() {
-    let mut world = deserted(|settings| {
+    let mut world = leaderless(|settings| {
         (settings.park_limit_ms, settings.read_only_after_ms) = (LIMIT_MS, Some(1_000));
         settings.local_sessions = LocalSessions::Upgrade;
     });

@@ -41,7 +41,7 @@ fn k122_expiry_is_reported_after_proof_of_leadership() {
     // A learner revalidates an unknown session.
     leading.is_followed = false;
     let unknown = SessionId(77);
-    leading.hears(Message::Revalidate(unknown, 2_000));
+    leading.receives(Message::Revalidate(unknown, 2_000));
     let is_told = |leading: &Leading| leading.told.contains(&Message::Revalidated(unknown, false));
     assert!(!is_told(&leading));
     leading.is_followed = true;
@@ -54,7 +54,7 @@ fn k122_expiry_is_reported_after_proof_of_leadership() {
 fn k115_session_moves_with_client_and_back() {
     let mut leading = Leading::new();
     let (side, session) = leading.client(10_000);
-    leading.hears(Message::Revalidate(session, 10_000));
+    leading.receives(Message::Revalidate(session, 10_000));
     assert!(leading.told.contains(&Message::Revalidated(session, true)));
     assert!(leading.world.sides[side].is_closed, "its old connection is given up");
     let again = leading.world.connect(session, 10_000);
@@ -75,7 +75,7 @@ fn revalidations_are_replied_to_in_order() {
     let unknown = SessionId(0x0200_0000_0000_0077);
     leading.is_followed = false;
     for asked in [unknown, session] {
-        leading.hears(Message::Revalidate(asked, 10_000));
+        leading.receives(Message::Revalidate(asked, 10_000));
     }
     let is_answer = |message: &&Message| matches!(message, Message::Revalidated(..));
     assert_eq!(leading.told.iter().find(is_answer), None, "the first needs a proof");
@@ -83,7 +83,7 @@ fn revalidations_are_replied_to_in_order() {
     leading.settle();
     let answers: Vec<_> = leading.told.iter().filter(is_answer).collect();
     assert_eq!(answers, [&Message::Revalidated(unknown, false), &Message::Revalidated(session, true)]);
-    leading.hears(Message::Revalidate(session, 10_000));
+    leading.receives(Message::Revalidate(session, 10_000));
     assert_eq!(leading.told.last(), Some(&Message::Revalidated(session, true)), "its client no longer waits");
 }
 
@@ -107,7 +107,7 @@ fn k099_sync_waits_for_proof_of_leadership_only() {
     leading.world.sync_path(side, 2, "/");
     leading.settle();
     leading.told.retain(|told| !matches!(told, Message::Ping(_)));
-    leading.hears(Message::Pong(leading.world.replica.last_proposed(), bytes::Bytes::new()));
+    leading.receives(Message::Pong(leading.world.replica.last_proposed(), bytes::Bytes::new()));
     assert_eq!(leading.world.replies(side), [], "that was said before it was asked");
 }
 
@@ -154,8 +154,8 @@ fn proposed_session_is_not_resumed() {
     let session = SessionId::first(2, 77);
     leading.is_followed = false;
     let (body, ids) = (10_000_i32.to_be_bytes().to_vec().into(), RawIds::NULL.bytes().into());
-    leading.hears(Message::Request(Request { session, cxid: 0, op: OpCode::CreateSession.code(), body, ids }));
-    leading.hears(Message::Revalidate(session, 10_000));
+    leading.receives(Message::Request(Request { session, cxid: 0, op: OpCode::CreateSession.code(), body, ids }));
+    leading.receives(Message::Revalidate(session, 10_000));
     let side = leading.world.connect(session, 10_000);
     leading.settle();
     let is_told = |leading: &Leading| leading.told.contains(&Message::Revalidated(session, true));

@@ -96,7 +96,7 @@ impl Leading {
     }
 
     /// A packet of the follower arrives.
-    pub(crate) fn hears(&mut self, message: Message) {
+    pub(crate) fn receives(&mut self, message: Message) {
         self.world.replica.on_message(self.world.now, LINK, message);
         self.settle();
     }

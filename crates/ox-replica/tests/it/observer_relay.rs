@@ -17,14 +17,14 @@ fn request(op: OpCode, cxid: i32) -> Message {
     Message::Request(Request { session: SESSION, cxid, op: op.code(), body: Bytes::from_static(b"body"), ids })
 }
 
-fn hears(world: &mut Harness, link: LinkId, message: Message) {
+fn receives(world: &mut Harness, link: LinkId, message: Message) {
     world.replica.on_message(world.now, link, message);
     world.settle();
 }
 
 /// Whether an observer's write is forwarded; otherwise a request is forwarded that every leader refuses.
 fn may_write(world: &mut Harness, link: LinkId, op: OpCode) -> bool {
-    hears(world, link, request(op, 2));
+    receives(world, link, request(op, 2));
     let Some((LINK, Message::Request(sent))) = world.sent.pop() else { panic!("nothing is sent") };
     let refused = [&[0, 0, 0, 1, b'/'][..], &[0xff; 4]].concat();
     let is_refused = (sent.op, sent.cxid, &sent.body[..]) == (OpCode::Delete.code(), 2, &refused[..]);
@@ -36,15 +36,15 @@ fn may_write(world: &mut Harness, link: LinkId, op: OpCode) -> bool {
 fn comes_here(world: &mut Harness) -> usize {
     let side = world.connect(SESSION, 10_000);
     world.settle();
-    hears(world, LINK, Message::Revalidated(SESSION, true));
+    receives(world, LINK, Message::Revalidated(SESSION, true));
     assert_eq!(world.hello(side).session, SESSION);
     side
 }
 
 /// A client reconnects to an observer.
 fn comes_to(world: &mut Harness, link: LinkId) {
-    hears(world, link, Message::Revalidate(SESSION, 9_000));
-    hears(world, LINK, Message::Revalidated(SESSION, true));
+    receives(world, link, Message::Revalidate(SESSION, 9_000));
+    receives(world, LINK, Message::Revalidated(SESSION, true));
     assert_eq!(world.sent.pop(), Some((link, Message::Revalidated(SESSION, true))));
 }
 
@@ -109,7 +109,7 @@ fn session_moved_to_observer_leaves_connection_before_revalidation() {
     world.sent.clear();
     world.set(side, 1, "/", b"");
     world.serve(side);
-    hears(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
+    receives(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
     world.set(side, 2, "/", b"");
     world.settle();
     let told: Vec<_> = world.sent.iter().map(|(_, message)| message).collect();
@@ -127,7 +127,7 @@ fn session_moved_from_observer_is_written_by_new_connection_only() {
     let side = world.connect(SESSION, 10_000);
     world.settle();
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "the leader is asked");
-    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+    receives(&mut world, LINK, Message::Revalidated(SESSION, true));
     assert_eq!(world.hello(side).session, SESSION);
     for op in [OpCode::SetData, OpCode::CloseSession, OpCode::Multi] {
         assert!(!may_write(&mut world, OBSERVER, op));
@@ -144,9 +144,9 @@ fn session_moved_between_observers_is_written_by_new_one_only() {
     let other = LinkId(3);
     observe(&mut world, other, ServerId(4));
     comes_to(&mut world, OBSERVER);
-    hears(&mut world, other, Message::Revalidate(SESSION, 9_000));
+    receives(&mut world, other, Message::Revalidate(SESSION, 9_000));
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "the leader is asked");
-    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+    receives(&mut world, LINK, Message::Revalidated(SESSION, true));
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData));
     assert!(may_write(&mut world, other, OpCode::SetData));
     world.replica.on_link_gone(world.now, other);
@@ -172,14 +172,14 @@ fn last_revalidation_keeps_session() {
     let mut world = observed_follower(|_| ());
     let sides = [world.connect(SESSION, 10_000), world.connect(SESSION, 10_000)];
     world.settle();
-    hears(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
+    receives(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
     for side in sides {
-        hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+        receives(&mut world, LINK, Message::Revalidated(SESSION, true));
         assert_eq!(world.hello(side).session, SESSION);
     }
     assert_eq!(sides.map(|side| world.sides[side].is_closed), [true, false]);
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "it has not got it");
-    hears(&mut world, LINK, Message::Revalidated(SESSION, true));
+    receives(&mut world, LINK, Message::Revalidated(SESSION, true));
     assert!(world.sides[sides[1]].is_closed);
     assert!(may_write(&mut world, OBSERVER, OpCode::SetData));
 }

@@ -6,8 +6,8 @@ use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::limits::{
-    BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, REPLIES_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX,
-    SWEPT_AT_ONCE_MAX,
+    BYTES_IN_FLIGHT_MAX, DELETED_AT_ONCE_MAX, EXPECTED_REPLY_BYTES_MAX, FIRST_REPLY_BYTES, REPLIES_BYTES_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
 };
 use ox_replica::{
     Admission, ConnSettings, FrameOutcome, Load, Replica, ReplicaSettings, SMALL_BYTES, Service, Submission,
@@ -51,7 +51,7 @@ fn k146_requests_in_flight_are_limited_by_count_bytes_and_replies() {
     world.set(fresh, 0, "/a", b"");
     (1..100).for_each(|xid| world.get(fresh, xid, "/a", false));
     world.serve(fresh);
-    assert_eq!(world.sides[fresh].conn.in_flight() as usize, EXPECTED_ANSWER_BYTES_MAX / FIRST_ANSWER_BYTES);
+    assert_eq!(world.sides[fresh].conn.in_flight() as usize, EXPECTED_REPLY_BYTES_MAX / FIRST_REPLY_BYTES);
     world.settle();
     assert_eq!(world.replies(fresh).len(), 100);
 }
@@ -374,7 +374,7 @@ fn k117_mass_node_expiry_is_split_into_steps() {
     let before = world.state.node_count();
     (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
     world.on_time();
-    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
+    assert_eq!(world.replica.outstanding(), DELETED_AT_ONCE_MAX);
     assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
     for _ in 0..3 {
         world.on_time();

@@ -25,7 +25,7 @@ fn note(state: PeerState, epoch: u32, counter: u32) -> VoteNotification {
 }
 
 /// The effects of notifications, one after another, and of the time that passes after them.
-fn hears(peer: &mut QuorumPeer, notes: &[(i64, VoteNotification)]) -> Effects {
+fn receives(peer: &mut QuorumPeer, notes: &[(i64, VoteNotification)]) -> Effects {
     let mut out = Effects::new();
     for (from, note) in notes {
         peer.on_notification(1, ServerId(*from), *note, &mut out);
@@ -55,12 +55,12 @@ fn quorum_of_empty_voters_bootstraps() {
 #[test]
 fn stale_votes_prevent_bootstrap() {
     let (before, now) = (note(PeerState::Looking, 0, 0), note(PeerState::Leading, 1, 9));
-    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (3, now)])));
-    assert!(!may_bootstrap(&hears(
+    assert!(!may_bootstrap(&receives(&mut empty_member(), &[(3, before), (3, now)])));
+    assert!(!may_bootstrap(&receives(
         &mut empty_member(),
         &[(2, before), (3, before), (2, note(PeerState::Following, 1, 9))]
     )));
-    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
+    assert!(!may_bootstrap(&receives(&mut empty_member(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
 }
 
 /// A quarantined history may contain committed transactions.
@@ -74,8 +74,8 @@ fn quarantined_voter_prevents_bootstrap() {
         _ => None,
     });
     let (said, before) = (said.expect("it notifies all voters"), note(PeerState::Looking, 0, 0));
-    assert!(!may_bootstrap(&hears(&mut empty_member(), &[(3, before), (2, said)])));
-    assert!(may_bootstrap(&hears(&mut empty_member(), &[(3, before)])));
+    assert!(!may_bootstrap(&receives(&mut empty_member(), &[(3, before), (2, said)])));
+    assert!(may_bootstrap(&receives(&mut empty_member(), &[(3, before)])));
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn bootstrap_disabled_or_not_voter_does_not_bootstrap() {
     settings.options.may_bootstrap = false;
     let mut peer = member(settings, Zxid::ZERO, Eligibility::Empty);
     peer.start(0, &mut Effects::new());
-    assert!(!may_bootstrap(&hears(
+    assert!(!may_bootstrap(&receives(
         &mut peer,
         &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))]
     )));
@@ -113,9 +113,9 @@ fn empty_member_initializes_log_before_it_dials() {
 fn contradicted_empty_member_dials_leader() {
     let mut peer = empty_member();
     let before = note(PeerState::Looking, 0, 0);
-    let out = hears(&mut peer, &[(2, before), (3, before), (3, note(PeerState::Leading, 1, 9))]);
+    let out = receives(&mut peer, &[(2, before), (3, before), (3, note(PeerState::Leading, 1, 9))]);
     assert!(!may_bootstrap(&out));
-    let said = hears(&mut peer, &[(2, note(PeerState::Following, 1, 9)), (3, note(PeerState::Leading, 1, 9))]);
+    let said = receives(&mut peer, &[(2, note(PeerState::Following, 1, 9)), (3, note(PeerState::Leading, 1, 9))]);
     assert!(out.iter().chain(&said).any(|effect| *effect == Effect::Dial(ServerId(3))));
 }
 
@@ -124,7 +124,7 @@ fn wiped_leader_is_not_elected_by_its_followers() {
     let mut peer = empty_member();
     let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
     let following = VoteNotification { state: PeerState::Following, vote, round: 1, has_version: true };
-    let out = hears(&mut peer, &[(2, following), (3, following)]);
+    let out = receives(&mut peer, &[(2, following), (3, following)]);
     assert_eq!(peer.eligibility(), Eligibility::Quarantined);
     assert!(!out.contains(&Effect::Listen), "{out:?}");
 }
@@ -153,7 +153,7 @@ fn late_voter_of_same_round_is_sent_better_vote() {
 #[test]
 fn empty_learner_refuses_diff() {
     let mut peer = empty_member();
-    let mut out = hears(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
+    let mut out = receives(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
     peer.on_dialed(2_000, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();
@@ -192,7 +192,7 @@ fn empty_observer_refuses_empty_diff() {
     let mut peer = member(settings(4, ConfigPair::fixed(ensemble)), Zxid::ZERO, Eligibility::Empty);
     let mut out = Effects::new();
     peer.start(0, &mut out);
-    out.extend(hears(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
+    out.extend(receives(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
     peer.on_dialed(LATER_MS, ServerId(3), Some(LinkId(7)), &mut out);
     out.clear();

@@ -159,7 +159,7 @@ impl Low {
     }
 
     /// A notification of a server that votes for itself.
-    fn hears_of(&mut self, candidate: i64, zxid: Zxid, round: i64) -> Effects {
+    fn receives_vote(&mut self, candidate: i64, zxid: Zxid, round: i64) -> Effects {
         let vote = Vote { leader: ServerId(candidate), zxid, epoch: i64::from(zxid.epoch()) };
         let note = VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
         self.step(|peer, now, out| peer.on_notification(now, ServerId(candidate), note, out))
@@ -189,14 +189,14 @@ fn p63_voter_with_low_disk_votes_for_others() {
     let here = Zxid::new(3, 7);
     let (mut low, started) = Low::starts(here);
     assert_eq!(told(&started), Some(i64::MIN), "not for itself: as who may not be elected, which Apache leaves alone");
-    assert_eq!(told(&low.hears_of(1, here, 1)), Some(1), "the lower number, with the same history");
+    assert_eq!(told(&low.receives_vote(1, here, 1)), Some(1), "the lower number, with the same history");
     assert!(low.waits(5_000).contains(&Effect::Dial(ServerId(1))), "both are a majority");
 }
 
 #[test]
 fn p63_voter_with_low_disk_leads_if_only_it_has_the_history() {
     let (mut low, _) = Low::starts(Zxid::new(3, 7));
-    assert_eq!(told(&low.hears_of(1, Zxid::new(3, 6), 1)), None, "that would lose a transaction");
+    assert_eq!(told(&low.receives_vote(1, Zxid::new(3, 6), 1)), None, "that would lose a transaction");
     assert_eq!(told(&low.waits(2_000)), Some(2));
 }
 
@@ -205,11 +205,11 @@ fn p63_voter_with_low_disk_leads_if_only_it_has_the_history() {
 fn p63_voter_with_low_disk_joins_earlier_round() {
     let here = Zxid::new(3, 7);
     let (mut low, _) = Low::starts(here);
-    low.hears_of(3, here, 9);
+    low.receives_vote(3, here, 9);
     low.waits(300);
     let again = low.step(|peer, now, out| peer.step_down(now, ox_zab::Reason::NoQuorum, out));
     assert_eq!(told(&again), Some(i64::MIN));
-    low.hears_of(1, here, 5); // its round is older than that of server 2 by now
+    low.receives_vote(1, here, 5); // its round is older than that of server 2 by now
     low.waits(500);
-    assert_eq!(told(&low.hears_of(1, here, 5)), Some(1));
+    assert_eq!(told(&low.receives_vote(1, here, 5)), Some(1));
 }

@@ -64,15 +64,15 @@ impl Script {
         std::mem::take(&mut self.out)
     }
 
-    fn hears(&mut self, link: u64, message: Message) -> Effects {
+    fn receives(&mut self, link: u64, message: Message) -> Effects {
         self.with(|leader, cx| leader.on_message(cx, LinkId(link), message))
     }
 
     /// A learner connects; links have the numbers of their servers.
-    fn comes(&mut self, server: i64, accepted: i64) -> Effects {
+    fn connects(&mut self, server: i64, accepted: i64) -> Effects {
         let link = server.unsigned_abs();
         self.with(|leader, cx| leader.on_link(cx, LinkId(link)));
-        self.hears(link, hello(server, accepted))
+        self.receives(link, hello(server, accepted))
     }
 
     fn done(&mut self, done: DiskDone) -> Effects {
@@ -87,7 +87,7 @@ impl Script {
         self.with(|leader, cx| leader.propose(cx, [txn(2, counter)]))
     }
 
-    fn passes(&mut self, ms: i64) -> Effects {
+    fn advance(&mut self, ms: i64) -> Effects {
         self.now_ms += ms;
         self.with(|leader, cx| leader.on_time(cx))
     }
@@ -95,7 +95,7 @@ impl Script {
     /// Waits for ACKEPOCH, with server 2 connected.
     fn asking() -> Self {
         let mut script = Self::new();
-        assert_eq!(script.comes(2, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+        assert_eq!(script.connects(2, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
         assert_eq!(script.done(DiskDone::AcceptedEpoch(Epoch(2))), [to(2, Message::LeaderInfo(Epoch(2)))]);
         script
     }
@@ -104,7 +104,7 @@ impl Script {
     fn presenting() -> Self {
         let mut script = Self::asking();
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-        assert_eq!(script.hears(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+        assert_eq!(script.receives(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
         let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(ensemble().to_string()) };
         let expected = [to(2, Message::Diff(zxid(1, 3))), to(2, new_leader)];
         assert_eq!(script.done(DiskDone::CurrentEpoch(Epoch(2))), expected);
@@ -114,7 +114,7 @@ impl Script {
     fn established() -> Self {
         let mut script = Self::presenting();
         let expected = [Effect::Commit(zxid(1, 3)), Effect::Established(Epoch(2)), to(2, Message::UpToDate)];
-        assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), expected);
+        assert_eq!(script.receives(2, Message::Ack(zxid(2, 0))), expected);
         script
     }
 }
@@ -122,10 +122,10 @@ impl Script {
 #[test]
 fn epoch_is_above_all_accepted_epochs_and_durable_before_leader_info() {
     let mut script = Script::new();
-    assert_eq!(script.comes(9, 6), [], "observers are asked, and do not count");
-    assert_eq!(script.comes(5, 4), [], "nor do unknown servers");
-    assert_eq!(script.comes(2, 3), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(7)))]);
-    assert_eq!(script.comes(3, 1), []);
+    assert_eq!(script.connects(9, 6), [], "observers are asked, and do not count");
+    assert_eq!(script.connects(5, 4), [], "nor do unknown servers");
+    assert_eq!(script.connects(2, 3), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(7)))]);
+    assert_eq!(script.connects(3, 1), []);
     let told = script.done(DiskDone::AcceptedEpoch(Epoch(7)));
     assert_eq!(told, [2, 3, 5, 9].map(|link| to(link, Message::LeaderInfo(Epoch(7)))));
 }
@@ -134,8 +134,8 @@ fn epoch_is_above_all_accepted_epochs_and_durable_before_leader_info() {
 #[test]
 fn voter_with_last_epoch_is_refused() {
     let mut script = Script::new();
-    assert_eq!(script.comes(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
-    assert_eq!(script.comes(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+    assert_eq!(script.connects(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
+    assert_eq!(script.connects(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
 }
 
 /// Transactions from disk are sent as history, which a learner accepts only before NEWLEADER.
@@ -144,11 +144,11 @@ fn learner_whose_history_was_dropped_is_closed_after_newleader_and_continued_fro
     let mut script = Script::established();
     let record = Bytes::from(vec![0; PeerOptions::default().learner_window_bytes]);
     script.with(|leader, cx| leader.propose(cx, [EncodedTxn { zxid: zxid(2, 1), record }, txn(2, 2)]));
-    script.hears(2, Message::Ack(zxid(2, 2)));
+    script.receives(2, Message::Ack(zxid(2, 2)));
     script.durable(zxid(2, 2));
-    script.comes(3, 1);
+    script.connects(3, 1);
     let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-    assert_eq!(script.hears(3, promise).len(), 3, "DIFF, and a transaction that fills the window");
+    assert_eq!(script.receives(3, promise).len(), 3, "DIFF, and a transaction that fills the window");
     script.history.restart(zxid(2, 6));
     script.history.push(txn(2, 7));
     let search = LogDiffRange { after: zxid(2, 1), below: zxid(2, 7), continues: true };
@@ -166,7 +166,7 @@ fn learner_that_leaves_replies_unread_is_closed() {
         script.with(|leader, cx| leader.propose(cx, [EncodedTxn { zxid: zxid(2, 1), record }, txn(2, 2)]));
         script.durable(zxid(2, 2));
         if waits_for_commit {
-            script.hears(2, Message::Ack(zxid(2, 2)));
+            script.receives(2, Message::Ack(zxid(2, 2)));
         }
         let replies_max = 8 * window_bytes / reply.flow_bytes();
         let closed = (1..=replies_max).find(|number| {
@@ -189,26 +189,26 @@ fn voter_ahead_of_leader_is_refused() {
     for (last, current) in [(zxid(1, 4), 1), (zxid(1, 2), 2)] {
         let mut script = Script::asking();
         let promise = Message::AckEpoch { last, current: Some(Epoch(current)) };
-        assert_eq!(script.hears(2, promise), [Effect::Close(LinkId(2))]);
+        assert_eq!(script.receives(2, promise), [Effect::Close(LinkId(2))]);
     }
 }
 
 #[test]
 fn repeated_ack_epoch_does_not_count() {
     let mut script = Script::asking();
-    assert_eq!(script.hears(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
-    script.comes(3, 1);
+    assert_eq!(script.receives(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    script.connects(3, 1);
     let promise = Message::AckEpoch { last: zxid(1, 2), current: Some(Epoch(1)) };
-    assert_eq!(script.hears(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+    assert_eq!(script.receives(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
 }
 
 #[test]
 fn k084_only_voters_count() {
     let mut script = Script::presenting();
     for (server, promised) in [(9, zxid(1, 3)), (5, zxid(1, 3))] {
-        script.comes(server, 1);
-        script.hears(server.unsigned_abs(), Message::AckEpoch { last: promised, current: Some(Epoch(1)) });
-        assert_eq!(script.hears(server.unsigned_abs(), Message::Ack(zxid(2, 0))), []);
+        script.connects(server, 1);
+        script.receives(server.unsigned_abs(), Message::AckEpoch { last: promised, current: Some(Epoch(1)) });
+        assert_eq!(script.receives(server.unsigned_abs(), Message::Ack(zxid(2, 0))), []);
     }
     assert!(!script.leader.is_established());
 }
@@ -218,12 +218,12 @@ fn k084_only_voters_count() {
 fn k007_ack_before_newleader_counts_later() {
     let mut script = Script::established();
     script.proposes(1);
-    script.comes(3, 1);
-    let synced = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.connects(3, 1);
+    let synced = script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     assert_eq!(synced[2], to(3, Message::Proposal(txn(2, 1))));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 1))), []);
     assert_eq!(script.durable(zxid(2, 1)), [], "its epoch is not settled");
-    let counted = script.hears(3, Message::Ack(zxid(2, 0)));
+    let counted = script.receives(3, Message::Ack(zxid(2, 0)));
     let expected = [
         to(3, Message::UpToDate),
         to(2, Message::Commit(zxid(2, 1))),
@@ -238,10 +238,10 @@ fn k007_ack_before_newleader_counts_later() {
 fn newleader_ack_does_not_cover_outstanding_proposals() {
     let mut script = Script::established();
     script.proposes(1);
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     script.durable(zxid(2, 1));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
     assert_eq!(script.leader.committed(), zxid(2, 0));
 }
 
@@ -249,22 +249,22 @@ fn newleader_ack_does_not_cover_outstanding_proposals() {
 fn ack_of_unproposed_transaction_closes_link() {
     let mut script = Script::established();
     script.proposes(1);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
     let mut script = Script::established();
-    assert_eq!(script.hears(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), []);
+    assert_eq!(script.receives(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 0))), []);
 }
 
 #[test]
 fn followers_get_commit_and_observers_inform_in_order() {
     let mut script = Script::established();
-    script.comes(9, 1);
-    script.hears(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(9, Message::Ack(zxid(2, 0)));
+    script.connects(9, 1);
+    script.receives(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(9, Message::Ack(zxid(2, 0)));
     assert_eq!(script.proposes(1), [to(2, Message::Proposal(txn(2, 1)))]);
     script.proposes(2);
     assert_eq!(script.durable(zxid(2, 2)), []);
-    let committed = script.hears(2, Message::Ack(zxid(2, 1)));
+    let committed = script.receives(2, Message::Ack(zxid(2, 1)));
     let expected = [to(2, Message::Commit(zxid(2, 1))), to(9, Message::Inform(txn(2, 1))), Effect::Commit(zxid(2, 1))];
     assert_eq!(committed, expected);
 }
@@ -274,12 +274,12 @@ fn followers_get_commit_and_observers_inform_in_order() {
 fn k100_sync_needs_fresh_proof_of_leadership() {
     let mut script = Script::established();
     let pong = || Message::Pong(zxid(2, 0), Bytes::new());
-    script.passes(50); // a ping is in flight
+    script.advance(50); // a ping is in flight
     script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [to(2, Message::Ping(zxid(2, 0)))]);
     let answered = |effects: &Effects| effects.contains(&Effect::Synced(1));
-    assert!(!answered(&script.hears(2, pong())), "that ping is older than the question");
-    assert!(answered(&script.hears(2, pong())));
+    assert!(!answered(&script.receives(2, pong())), "that ping is older than the question");
+    assert!(answered(&script.receives(2, pong())));
 }
 
 #[test]
@@ -288,9 +288,9 @@ fn sync_waits_for_earlier_proposals() {
     script.proposes(1);
     script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     script.with(|leader, cx| leader.flush(cx));
-    script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
+    script.receives(2, Message::Pong(zxid(2, 1), Bytes::new()));
     script.durable(zxid(2, 1));
-    assert!(script.hears(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
+    assert!(script.receives(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
 }
 
 /// A leader with a stalled disk steps down although its followers are connected.
@@ -300,8 +300,8 @@ fn k095_leader_with_stalled_disk_steps_down() {
     script.proposes(1);
     let mut left = Effects::new();
     for _ in 0..12 {
-        left.extend(script.passes(50));
-        script.hears(2, Message::Ack(zxid(2, 1)));
+        left.extend(script.advance(50));
+        script.receives(2, Message::Ack(zxid(2, 1)));
     }
     assert!(left.contains(&Effect::StepDown(Reason::DiskStalled)), "{left:?}");
 }
@@ -311,13 +311,13 @@ fn leader_without_quorum_steps_down_in_time() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..11 {
-        left.extend(script.passes(50));
+        left.extend(script.advance(50));
     }
     assert!(left.contains(&Effect::Close(LinkId(2))) && left.contains(&Effect::StepDown(Reason::NoQuorum)), "{left:?}");
     let mut script = Script::new();
     let mut left = Effects::new();
     for _ in 0..22 {
-        left.extend(script.passes(50));
+        left.extend(script.advance(50));
     }
     assert!(left.contains(&Effect::StepDown(Reason::NoQuorum)), "no learner connected");
 }
@@ -329,10 +329,10 @@ fn higher_accepted_epoch_makes_leader_step_down() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..25 {
-        assert_eq!(script.comes(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
+        assert_eq!(script.connects(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
         script.with(|leader, _| leader.on_link_gone(LinkId(3)));
-        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
-        left.extend(script.passes(50));
+        script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.advance(50));
     }
     assert!(left.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{left:?}");
 }
@@ -343,30 +343,30 @@ fn voter_that_claims_a_far_higher_epoch_is_closed_and_the_leader_stays() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..25 {
-        assert_eq!(script.comes(3, 1 << 20), [Effect::Close(LinkId(3))]);
-        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
-        left.extend(script.passes(50));
+        assert_eq!(script.connects(3, 1 << 20), [Effect::Close(LinkId(3))]);
+        script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.advance(50));
     }
     assert!(!left.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{left:?}");
     let accepted = Effect::Disk(DiskJob::AcceptedEpoch(Epoch((1 << 20) + 1)));
-    assert_eq!(Script::new().comes(3, 1 << 20), [accepted], "a leader without a quorum needs it");
+    assert_eq!(Script::new().connects(3, 1 << 20), [accepted], "a leader without a quorum needs it");
 }
 
 /// A follower that replies to pings but does not acknowledge is closed.
 #[test]
 fn k098_follower_without_acks_is_closed() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(3, Message::Ack(zxid(2, 0)));
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(3, Message::Ack(zxid(2, 1)));
+    script.receives(3, Message::Ack(zxid(2, 1)));
     let mut closed = Effects::new();
     for _ in 0..12 {
-        closed.extend(script.passes(50));
+        closed.extend(script.advance(50));
         for link in [2, 3] {
-            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+            script.receives(link, Message::Pong(zxid(2, 1), Bytes::new()));
         }
     }
     assert!(closed.contains(&Effect::Close(LinkId(2))) && !closed.contains(&Effect::Close(LinkId(3))));
@@ -376,18 +376,18 @@ fn k098_follower_without_acks_is_closed() {
 #[test]
 fn follower_slower_than_quorum_stays() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(3, Message::Ack(zxid(2, 0)));
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(2, Message::Ack(zxid(2, 1)));
-    script.passes(50);
-    script.hears(3, Message::Ack(zxid(2, 1)));
+    script.receives(2, Message::Ack(zxid(2, 1)));
+    script.advance(50);
+    script.receives(3, Message::Ack(zxid(2, 1)));
     for _ in 0..20 {
-        assert!(!script.passes(100).contains(&Effect::Close(LinkId(3))));
-        script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
-        script.hears(3, Message::Pong(zxid(2, 1), Bytes::new()));
+        assert!(!script.advance(100).contains(&Effect::Close(LinkId(3))));
+        script.receives(2, Message::Pong(zxid(2, 1), Bytes::new()));
+        script.receives(3, Message::Pong(zxid(2, 1), Bytes::new()));
     }
 }
 
@@ -395,7 +395,7 @@ fn follower_slower_than_quorum_stays() {
 fn second_link_of_server_replaces_first() {
     let mut script = Script::established();
     script.with(|leader, cx| leader.on_link(cx, LinkId(20)));
-    let replaced = script.hears(20, hello(2, 2));
+    let replaced = script.receives(20, hello(2, 2));
     assert_eq!(replaced, [Effect::Close(LinkId(2)), to(20, Message::LeaderInfo(Epoch(2)))]);
 }
 
@@ -403,18 +403,18 @@ fn second_link_of_server_replaces_first() {
 #[test]
 fn follower_that_always_acks_last_stays() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(2, Message::Ack(zxid(2, 1)));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    script.receives(2, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 1))), []);
     for _ in 0..20 {
         for link in [2, 3] {
-            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+            script.receives(link, Message::Pong(zxid(2, 1), Bytes::new()));
         }
-        let out = script.passes(50);
+        let out = script.advance(50);
         assert!(!out.contains(&Effect::Close(LinkId(3))), "{out:?}");
     }
 }
@@ -424,15 +424,15 @@ fn follower_that_always_acks_last_stays() {
 fn concurrent_observer_syncs_are_limited() {
     let mut script = Script::established();
     for (first, second, last) in [(9_i64, 10_i64, Zxid::ZERO), (11, 12, zxid(1, 3))] {
-        script.comes(first, 1);
-        let given = script.hears(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.connects(first, 1);
+        let given = script.receives(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert!(!given.contains(&Effect::Close(LinkId(first.unsigned_abs()))), "{given:?}");
-        script.comes(second, 1);
-        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.connects(second, 1);
+        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert_eq!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
-        script.hears(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
-        script.comes(second, 1);
-        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.receives(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
+        script.connects(second, 1);
+        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert_ne!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
     }
 }
@@ -449,17 +449,17 @@ fn k023_learner_gets_every_transaction_once() {
                 counter += 1;
                 all.extend(script.proposes(counter));
                 all.extend(script.durable(zxid(2, counter)));
-                all.extend(script.hears(2, Message::Ack(zxid(2, counter))));
+                all.extend(script.receives(2, Message::Ack(zxid(2, counter))));
             }
         };
         moment(&mut script, &mut all, 0);
-        all.extend(script.comes(3, 1));
+        all.extend(script.connects(3, 1));
         moment(&mut script, &mut all, 1);
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-        all.extend(script.hears(3, promise));
+        all.extend(script.receives(3, promise));
         moment(&mut script, &mut all, 2);
         moment(&mut script, &mut all, 3);
-        all.extend(script.hears(3, Message::Ack(zxid(2, 0))));
+        all.extend(script.receives(3, Message::Ack(zxid(2, 0))));
         moment(&mut script, &mut all, 4);
         let (mut proposed, mut committed) = (Vec::new(), Vec::new());
         for effect in all {
@@ -482,13 +482,13 @@ fn k023_learner_gets_every_transaction_once() {
 fn k097_long_synchronisation_may_exceed_init_limit() {
     for moves in [true, false] {
         let mut script = Script::established();
-        script.comes(3, 1);
-        script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+        script.connects(3, 1);
+        script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
         let mut all = Effects::new();
         for _ in 0..60 {
-            all.extend(script.passes(50));
+            all.extend(script.advance(50));
             let now_ms = script.now_ms;
-            script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
+            script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
             if moves {
                 script.leader.on_traffic(now_ms, LinkId(3), Traffic::Sent);
             }
@@ -502,10 +502,10 @@ fn k097_long_synchronisation_may_exceed_init_limit() {
 fn p28_sent_bytes_are_no_sign_of_life() {
     for (moved, stays) in [(Traffic::Sent, false), (Traffic::Received, true)] {
         let mut script = Script::established();
-        script.hears(2, Message::Ack(zxid(2, 0))); // UPTODATE
+        script.receives(2, Message::Ack(zxid(2, 0))); // UPTODATE
         let mut all = Effects::new();
         for _ in 0..60 {
-            all.extend(script.passes(50));
+            all.extend(script.advance(50));
             script.leader.on_traffic(script.now_ms, LinkId(2), moved);
         }
         assert_eq!(all.contains(&Effect::StepDown(Reason::NoQuorum)), !stays, "{moved:?}");
@@ -528,18 +528,18 @@ fn brings(counter: u32, voters: &[i64]) -> (EncodedTxn, Arc<Ensemble>) {
 /// A leader with a dynamic configuration, the first of which has the epoch's version; 2 and 5 follow it.
 fn dynamic() -> Script {
     let mut script = Script::of(ConfigPair::dynamic(ensemble(), None));
-    script.comes(2, 1);
-    script.comes(5, 1);
+    script.connects(2, 1);
+    script.connects(5, 1);
     script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let first = Arc::new(ensemble().with_version(zxid(2, 0).0).unwrap());
     let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-    let told = script.hears(2, promise.clone());
+    let told = script.receives(2, promise.clone());
     assert_eq!(told, [Effect::ConfigProposed(Arc::clone(&first)), Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
-    script.hears(5, promise);
+    script.receives(5, promise);
     script.done(DiskDone::CurrentEpoch(Epoch(2)));
-    let told = script.hears(2, Message::Ack(zxid(2, 0)));
+    let told = script.receives(2, Message::Ack(zxid(2, 0)));
     assert!(told.contains(&Effect::ActivateConfig(first, Some(ServerId(1)))), "{told:?}");
-    assert!(script.hears(5, Message::Ack(zxid(2, 0))).contains(&to(5, Message::UpToDate)));
+    assert!(script.receives(5, Message::Ack(zxid(2, 0))).contains(&to(5, Message::UpToDate)));
     script
 }
 
@@ -573,8 +573,8 @@ fn reconfig_commits_with_both_quorums_then_new_one_decides() {
     assert_eq!(told[0], Effect::ConfigProposed(Arc::clone(&config)));
     script.proposes(2);
     assert_eq!(script.durable(zxid(2, 2)), []);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
-    let told = script.hears(5, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
+    let told = script.receives(5, Message::Ack(zxid(2, 1)));
     let commit = Message::CommitAndActivate(zxid(2, 1), ServerId(1));
     assert_eq!(
         told,
@@ -585,7 +585,7 @@ fn reconfig_commits_with_both_quorums_then_new_one_decides() {
             Effect::Commit(zxid(2, 1))
         ]
     );
-    let told = script.hears(5, Message::Ack(zxid(2, 2)));
+    let told = script.receives(5, Message::Ack(zxid(2, 2)));
     assert_eq!(
         told,
         [to(2, Message::Commit(zxid(2, 2))), to(5, Message::Commit(zxid(2, 2))), Effect::Commit(zxid(2, 2))]
@@ -596,12 +596,12 @@ fn reconfig_commits_with_both_quorums_then_new_one_decides() {
 #[test]
 fn new_learners_wait_for_end_of_reconfig() {
     let mut script = dynamic();
-    script.comes(3, 2);
+    script.connects(3, 2);
     let (txn, config) = brings(1, &[1, 2]);
     script.with(|leader, cx| leader.propose(cx, [txn]));
-    assert_eq!(script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    assert_eq!(script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
     script.durable(zxid(2, 1));
-    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    let told = script.receives(2, Message::Ack(zxid(2, 1)));
     let named = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(config.to_string()) };
     assert_eq!(told.last(), Some(&to(3, named)), "{told:?}");
 }
@@ -613,11 +613,11 @@ fn removed_leader_names_longest_log_and_waits_for_followers_to_leave() {
     script.with(|leader, cx| leader.propose(cx, [txn]));
     script.proposes(2);
     script.durable(zxid(2, 2));
-    assert_eq!(script.hears(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
-    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
+    let told = script.receives(2, Message::Ack(zxid(2, 1)));
     assert!(told.contains(&to(2, Message::CommitAndActivate(zxid(2, 1), ServerId(5)))), "{told:?}");
     assert_eq!(told.last(), Some(&Effect::Commit(zxid(2, 1))), "the rest is for the successor");
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), []);
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), []);
     script.with(|leader, _| leader.on_applied(zxid(2, 1)));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [], "they have not left");
     script.with(|leader, _| leader.on_link_gone(LinkId(5)));
@@ -629,11 +629,11 @@ fn removed_leader_names_longest_log_and_waits_for_followers_to_leave() {
 fn ack_is_retracted_when_learner_truncates() {
     let mut script = Script::established();
     let _ = script.proposes(1);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 1))), [], "its own disk is slow");
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 1))), [], "its own disk is slow");
     script.leader.on_link_gone(LinkId(2));
-    let out = script.comes(2, 2);
+    let out = script.connects(2, 2);
     assert_eq!(out, [to(2, Message::LeaderInfo(Epoch(2)))]);
-    let out = script.hears(2, Message::AckEpoch { last: zxid(2, 1), current: None });
+    let out = script.receives(2, Message::AckEpoch { last: zxid(2, 1), current: None });
     assert!(out.contains(&to(2, Message::Trunc(zxid(1, 3)))), "{out:?}");
     // Server 2 has truncated (2,1), and has not logged it again. Now the leader's own disk reports.
     let out = script.durable(zxid(2, 1));
@@ -644,21 +644,21 @@ fn ack_is_retracted_when_learner_truncates() {
 fn ack_timeout_starts_after_synchronisation() {
     let mut script = Script::established();
     // Server 3 is sent its history for a long time while writes continue.
-    let _ = script.comes(3, 1);
-    let _ = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    let _ = script.connects(3, 1);
+    let _ = script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     let _ = script.proposes(1);
     let _ = script.durable(zxid(2, 1));
-    let _ = script.hears(2, Message::Ack(zxid(2, 1)));
+    let _ = script.receives(2, Message::Ack(zxid(2, 1)));
     for _ in 0..200 {
         let now_ms = script.now_ms;
         script.leader.on_traffic(now_ms, LinkId(3), Traffic::Sent);
         script.leader.on_traffic(now_ms, LinkId(2), Traffic::Received);
-        let _ = script.passes(TIMING.tick_ms / 2);
+        let _ = script.advance(TIMING.tick_ms / 2);
     }
-    let out = script.hears(3, Message::Ack(zxid(2, 0)));
+    let out = script.receives(3, Message::Ack(zxid(2, 0)));
     assert!(out.contains(&to(3, Message::UpToDate)), "{out:?}");
-    let _ = script.hears(3, Message::Ack(zxid(2, 0)));
-    let out = script.passes(TIMING.tick_ms / 2);
+    let _ = script.receives(3, Message::Ack(zxid(2, 0)));
+    let out = script.advance(TIMING.tick_ms / 2);
     assert!(!out.contains(&Effect::Close(LinkId(3))), "it has had half a tick to acknowledge: {out:?}");
 }
 
@@ -666,7 +666,7 @@ fn ack_timeout_starts_after_synchronisation() {
 #[test]
 fn hello_with_leader_id_is_refused() {
     let mut script = Script::established();
-    let out = script.comes(1, 1);
+    let out = script.connects(1, 1);
     assert_eq!(out, [Effect::Close(LinkId(1))]);
 }
 

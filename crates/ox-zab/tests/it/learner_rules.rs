@@ -66,12 +66,12 @@ impl Script {
     /// A learner that has accepted epoch 3 and waits for its synchronisation.
     fn promised(claim: LearnerInit) -> Self {
         let mut script = Self::new(claim);
-        script.hears(Message::LeaderInfo(Epoch(3)));
+        script.receives(Message::LeaderInfo(Epoch(3)));
         script.done(3);
         script
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         let mut cx = Context { now_ms: 10, history: &mut self.history, out: &mut self.out };
         self.learner.on_message(message, &mut cx);
         std::mem::take(&mut self.out)
@@ -96,9 +96,9 @@ impl Script {
 
     /// From the history to the broadcast.
     fn settles(&mut self) {
-        self.hears(new_leader(3));
+        self.receives(new_leader(3));
         self.finished(DiskDone::CurrentEpoch(Epoch(3)));
-        self.hears(Message::UpToDate);
+        self.receives(Message::UpToDate);
     }
 }
 
@@ -109,12 +109,12 @@ fn is_violation(effects: &Effects) -> bool {
 #[test]
 fn epoch_is_accepted_once_and_never_lowered() {
     let mut script = Script::new(claim());
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(1))), [Effect::StepDown(Reason::OldEpoch(Epoch(1)))]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(1))), [Effect::StepDown(Reason::OldEpoch(Epoch(1)))]);
     let mut script = Script::new(claim());
     let uncounted = Message::AckEpoch { last: zxid(1, 3), current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(2))), [send(uncounted)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(2))), [send(uncounted)]);
     let mut script = Script::new(claim());
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(3))), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(3)))]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(3))), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets());
     let counted = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
     assert_eq!(script.done(3), [send(counted)]);
@@ -124,14 +124,14 @@ fn epoch_is_accepted_once_and_never_lowered() {
 #[test]
 fn k002_history_is_acknowledged_when_durable() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Diff(zxid(1, 5))), [Effect::Commit(zxid(1, 3))]);
-    script.hears(proposal(1, 4));
-    assert_eq!(script.hears(Message::Commit(zxid(1, 4))), append_and_commit(1, 4));
-    assert_eq!(script.hears(new_leader(3)), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
+    assert_eq!(script.receives(Message::Diff(zxid(1, 5))), [Effect::Commit(zxid(1, 3))]);
+    script.receives(proposal(1, 4));
+    assert_eq!(script.receives(Message::Commit(zxid(1, 4))), append_and_commit(1, 4));
+    assert_eq!(script.receives(new_leader(3)), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets());
     assert_eq!(script.durable(zxid(1, 4)), [], "what was received as history is not acknowledged by itself");
     assert_eq!(script.finished(DiskDone::CurrentEpoch(Epoch(3))), [send(Message::Ack(zxid(3, 0)))]);
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served, [send(Message::Ack(zxid(3, 0))), Effect::UpToDate(Epoch(3))]);
 }
 
@@ -140,16 +140,16 @@ fn k002_history_is_acknowledged_when_durable() {
 #[test]
 fn k003_k004_k005_disk_gets_history_epoch_proposals_in_order() {
     let mut script = Script::promised(claim());
-    let mut all = script.hears(Message::Diff(zxid(1, 4)));
+    let mut all = script.receives(Message::Diff(zxid(1, 4)));
     for message in [proposal(1, 4), Message::Commit(zxid(1, 4)), proposal(3, 1), new_leader(3)] {
-        all.extend(script.hears(message));
+        all.extend(script.receives(message));
     }
     assert_eq!(all[1..3], append_and_commit(1, 4));
     assert_eq!(all[3..], [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets(), "what follows depends on the disk");
     assert_eq!(script.durable(zxid(1, 4)), [], "the epoch is not durable yet");
     assert_eq!(script.finished(DiskDone::CurrentEpoch(Epoch(3))), [send(Message::Ack(zxid(3, 0)))]);
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served.last(), Some(&Effect::Append(txn(3, 1))));
     assert_eq!(script.durable(zxid(1, 4)), []);
     assert_eq!(script.durable(zxid(3, 1)), [send(Message::Ack(zxid(3, 1)))]);
@@ -160,17 +160,17 @@ fn k003_k004_k005_disk_gets_history_epoch_proposals_in_order() {
 fn k006_commit_may_follow_newleader_ack() {
     for commit_first in [true, false] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
-        assert_eq!(script.hears(proposal(3, 1)), []);
-        script.hears(new_leader(3));
+        script.receives(Message::Diff(zxid(1, 3)));
+        assert_eq!(script.receives(proposal(3, 1)), []);
+        script.receives(new_leader(3));
         script.finished(DiskDone::CurrentEpoch(Epoch(3)));
         let mut all = Effects::new();
         if commit_first {
-            all.extend(script.hears(Message::Commit(zxid(3, 1))));
-            all.extend(script.hears(Message::UpToDate));
+            all.extend(script.receives(Message::Commit(zxid(3, 1))));
+            all.extend(script.receives(Message::UpToDate));
         } else {
-            all.extend(script.hears(Message::UpToDate));
-            all.extend(script.hears(Message::Commit(zxid(3, 1))));
+            all.extend(script.receives(Message::UpToDate));
+            all.extend(script.receives(Message::Commit(zxid(3, 1))));
         }
         let expected = [send(Message::Ack(zxid(3, 0))), Effect::UpToDate(Epoch(3))].into_iter();
         assert_eq!(all, expected.chain(append_and_commit(3, 1)).collect::<Vec<_>>());
@@ -182,9 +182,9 @@ fn k006_commit_may_follow_newleader_ack() {
 #[test]
 fn k007_proposal_is_not_acknowledged_before_history() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
-    script.hears(proposal(3, 1));
-    script.hears(new_leader(3));
+    script.receives(Message::Diff(zxid(1, 3)));
+    script.receives(proposal(3, 1));
+    script.receives(new_leader(3));
     assert_eq!(script.durable(zxid(3, 1)), []);
 }
 
@@ -193,13 +193,13 @@ fn k007_proposal_is_not_acknowledged_before_history() {
 fn k009_gap_in_history_is_refused() {
     for first in [proposal(1, 5), proposal(3, 2), proposal(1, 3)] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(3, 9)));
-        assert_eq!(script.hears(first), [Effect::StepDown(Reason::NeedsSnapshot)]);
+        script.receives(Message::Diff(zxid(3, 9)));
+        assert_eq!(script.receives(first), [Effect::StepDown(Reason::NeedsSnapshot)]);
     }
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(3, 9)));
-    script.hears(proposal(2, 1));
-    assert_eq!(script.hears(proposal(2, 3)), [Effect::StepDown(Reason::NeedsSnapshot)]);
+    script.receives(Message::Diff(zxid(3, 9)));
+    script.receives(proposal(2, 1));
+    assert_eq!(script.receives(proposal(2, 3)), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
 #[test]
@@ -215,11 +215,11 @@ fn broadcast_with_gap_repetition_or_disorder_is_refused() {
     ];
     for messages in broken {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
+        script.receives(Message::Diff(zxid(1, 3)));
         script.settles();
         let mut last = Effects::new();
         for message in messages {
-            last = script.hears(message.clone());
+            last = script.receives(message.clone());
         }
         assert!(is_violation(&last), "{messages:?}: {last:?}");
     }
@@ -228,9 +228,9 @@ fn broadcast_with_gap_repetition_or_disorder_is_refused() {
 #[test]
 fn acks_are_in_order_and_complete() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
+    script.receives(Message::Diff(zxid(1, 3)));
     script.settles();
-    (1..=3).for_each(|counter| drop(script.hears(proposal(3, counter))));
+    (1..=3).for_each(|counter| drop(script.receives(proposal(3, counter))));
     assert_eq!(script.durable(zxid(3, 2)), [send(Message::Acks(ZxidRange { first: zxid(3, 1), last: zxid(3, 2) }))]);
     assert_eq!(script.durable(zxid(3, 2)), []);
     assert_eq!(script.durable(zxid(3, 3)), [send(Message::Ack(zxid(3, 3)))]);
@@ -240,22 +240,22 @@ fn acks_are_in_order_and_complete() {
 #[test]
 fn k011_transactions_after_truncation_are_logged() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Trunc(zxid(1, 2))), [Effect::Disk(DiskJob::Truncate(zxid(1, 2)))]);
+    assert_eq!(script.receives(Message::Trunc(zxid(1, 2))), [Effect::Disk(DiskJob::Truncate(zxid(1, 2)))]);
     assert!(!script.learner.takes_packets());
     script.history.truncate(zxid(1, 2));
     assert_eq!(script.finished(DiskDone::Truncated(Some(zxid(1, 2)))), [Effect::Commit(zxid(1, 2))]);
-    script.hears(proposal(2, 1));
-    assert_eq!(script.hears(Message::Commit(zxid(2, 1))), append_and_commit(2, 1));
+    script.receives(proposal(2, 1));
+    assert_eq!(script.receives(Message::Commit(zxid(2, 1))), append_and_commit(2, 1));
 }
 
 /// If the log cannot be truncated there, the learner does not acknowledge that it was.
 #[test]
 fn k019_failed_truncation_asks_for_snapshot() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Trunc(zxid(1, 2)));
+    script.receives(Message::Trunc(zxid(1, 2)));
     assert_eq!(script.finished(DiskDone::Truncated(None)), [Effect::StepDown(Reason::NeedsSnapshot)]);
     let mut script = Script::promised(claim());
-    script.hears(Message::Trunc(zxid(1, 2)));
+    script.receives(Message::Trunc(zxid(1, 2)));
     assert_eq!(script.finished(DiskDone::Truncated(Some(zxid(1, 1)))), [Effect::StepDown(Reason::LinkLost)]);
 }
 
@@ -263,24 +263,24 @@ fn k019_failed_truncation_asks_for_snapshot() {
 #[test]
 fn k014_snapshot_is_complete_when_installed() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Snap(zxid(2, 5))), []);
+    assert_eq!(script.receives(Message::Snap(zxid(2, 5))), []);
     assert!(script.learner.is_receiving_snapshot());
     script.learner.on_snapshot_received(15);
     for message in [proposal(2, 5), proposal(2, 6), proposal(3, 1)] {
-        assert_eq!(script.hears(message), []);
+        assert_eq!(script.receives(message), []);
     }
-    assert_eq!(script.hears(Message::Commit(zxid(2, 5))), [Effect::ApplyToSnapshot(txn(2, 5))]);
-    assert_eq!(script.hears(Message::Commit(zxid(2, 6))), [Effect::ApplyToSnapshot(txn(2, 6))]);
+    assert_eq!(script.receives(Message::Commit(zxid(2, 5))), [Effect::ApplyToSnapshot(txn(2, 5))]);
+    assert_eq!(script.receives(Message::Commit(zxid(2, 6))), [Effect::ApplyToSnapshot(txn(2, 6))]);
     let settling = [DiskJob::Install(zxid(2, 6)), DiskJob::CurrentEpoch(Epoch(3))].map(Effect::Disk);
-    assert_eq!(script.hears(new_leader(3)), settling);
+    assert_eq!(script.receives(new_leader(3)), settling);
     assert_eq!(script.history.last(), zxid(2, 6));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served.last(), Some(&Effect::Append(txn(3, 1))));
     let mut script = Script::promised(claim());
-    script.hears(Message::Snap(zxid(2, 5)));
+    script.receives(Message::Snap(zxid(2, 5)));
     script.learner.on_snapshot_received(15);
-    assert_eq!(script.hears(proposal(2, 7)), [Effect::StepDown(Reason::NeedsSnapshot)]);
+    assert_eq!(script.receives(proposal(2, 7)), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
 /// A snapshot that overlaps with the following transactions must contain all of the overlap.
@@ -289,10 +289,10 @@ fn snapshot_with_uncommitted_overlap_is_refused() {
     let overlaps: [&[Message]; 2] = [&[proposal(2, 4), Message::Commit(zxid(2, 4))], &[proposal(2, 5), proposal(2, 6)]];
     for messages in overlaps {
         let mut script = Script::promised(claim());
-        script.hears(Message::Snap(zxid(2, 5)));
+        script.receives(Message::Snap(zxid(2, 5)));
         script.learner.on_snapshot_received(15);
-        messages.iter().for_each(|message| drop(script.hears(message.clone())));
-        assert!(is_violation(&script.hears(new_leader(3))), "{messages:?}");
+        messages.iter().for_each(|message| drop(script.receives(message.clone())));
+        assert!(is_violation(&script.receives(new_leader(3))), "{messages:?}");
     }
 }
 
@@ -301,16 +301,16 @@ fn snapshot_with_uncommitted_overlap_is_refused() {
 fn learner_that_asks_for_snapshot_is_not_counted() {
     let wants = LearnerInit { wants_snapshot: true, ..claim() };
     let mut script = Script::new(wants);
-    script.hears(Message::LeaderInfo(Epoch(3)));
+    script.receives(Message::LeaderInfo(Epoch(3)));
     let truth = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
     assert_eq!(script.done(3), [send(truth)]);
     let mut script = Script::new(wants);
     let plea = Message::AckEpoch { last: Zxid::ZERO, current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(2))), [send(plea.clone())]);
-    assert_eq!(script.hears(Message::Diff(zxid(1, 3))), [Effect::StepDown(Reason::NeedsSnapshot)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(2))), [send(plea.clone())]);
+    assert_eq!(script.receives(Message::Diff(zxid(1, 3))), [Effect::StepDown(Reason::NeedsSnapshot)]);
     let mut script = Script::new(LearnerInit { eligibility: Eligibility::Quarantined, ..claim() });
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(3))), [send(plea)]);
-    assert_eq!(script.hears(Message::Trunc(zxid(1, 1))), [Effect::StepDown(Reason::NeedsSnapshot)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(3))), [send(plea)]);
+    assert_eq!(script.receives(Message::Trunc(zxid(1, 1))), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
 /// An empty server stores its accepted epoch with the leader's history, not before.
@@ -318,32 +318,32 @@ fn learner_that_asks_for_snapshot_is_not_counted() {
 fn empty_learner_stores_epoch_with_history() {
     let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
     let mut script = Script::new(LearnerInit { eligibility: Eligibility::Empty, last: Zxid::ZERO, epochs, ..claim() });
-    script.hears(Message::LeaderInfo(Epoch(1)));
-    script.hears(Message::Diff(Zxid::ZERO));
+    script.receives(Message::LeaderInfo(Epoch(1)));
+    script.receives(Message::Diff(Zxid::ZERO));
     let jobs = [DiskJob::InitializeLog, DiskJob::AcceptedEpoch(Epoch(1)), DiskJob::CurrentEpoch(Epoch(1))];
-    assert_eq!(script.hears(new_leader(1)), jobs.map(Effect::Disk));
+    assert_eq!(script.receives(new_leader(1)), jobs.map(Effect::Disk));
 }
 
 #[test]
 fn k026_observer_logs_informs_without_acks() {
     let mut script = Script::promised(LearnerInit { kind: LearnerKind::Observer, ..claim() });
-    script.hears(Message::Diff(zxid(1, 3)));
-    assert_eq!(script.hears(Message::Inform(txn(1, 4))), append_and_commit(1, 4));
-    script.hears(new_leader(3));
+    script.receives(Message::Diff(zxid(1, 3)));
+    assert_eq!(script.receives(Message::Inform(txn(1, 4))), append_and_commit(1, 4));
+    script.receives(new_leader(3));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    script.hears(Message::Inform(txn(3, 1)));
-    let served = script.hears(Message::UpToDate);
+    script.receives(Message::Inform(txn(3, 1)));
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served[2..], append_and_commit(3, 1));
-    assert_eq!(script.hears(Message::Inform(txn(3, 2))), append_and_commit(3, 2));
-    assert_eq!(script.hears(proposal(3, 9)), []);
+    assert_eq!(script.receives(Message::Inform(txn(3, 2))), append_and_commit(3, 2));
+    assert_eq!(script.receives(proposal(3, 9)), []);
     assert_eq!(script.durable(zxid(3, 2)), []);
-    assert!(is_violation(&script.hears(Message::Inform(txn(3, 4)))));
+    assert!(is_violation(&script.receives(Message::Inform(txn(3, 4)))));
 }
 
 #[test]
 fn silent_leader_times_out() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
+    script.receives(Message::Diff(zxid(1, 3)));
     assert_eq!(script.learner.deadline(), Some(10 + 1000));
     script.settles();
     assert_eq!(script.learner.deadline(), Some(10 + 500));
@@ -356,16 +356,16 @@ fn silent_leader_times_out() {
 #[test]
 fn observer_ignores_repeated_informs() {
     let mut script = Script::promised(LearnerInit { kind: LearnerKind::Observer, ..claim() });
-    script.hears(Message::Diff(zxid(1, 4)));
-    script.hears(proposal(1, 4));
-    script.hears(Message::Commit(zxid(1, 4)));
+    script.receives(Message::Diff(zxid(1, 4)));
+    script.receives(proposal(1, 4));
+    script.receives(Message::Commit(zxid(1, 4)));
     let inform = |epoch, counter| Message::Inform(txn(epoch, counter));
-    assert_eq!(script.hears(inform(1, 4)), []);
+    assert_eq!(script.receives(inform(1, 4)), []);
     script.settles();
-    assert_eq!(script.hears(inform(1, 4)), []);
-    assert_eq!(script.hears(inform(3, 1)), append_and_commit(3, 1));
-    assert_eq!(script.hears(inform(3, 1)), []);
-    let left = script.hears(inform(3, 3));
+    assert_eq!(script.receives(inform(1, 4)), []);
+    assert_eq!(script.receives(inform(3, 1)), append_and_commit(3, 1));
+    assert_eq!(script.receives(inform(3, 1)), []);
+    let left = script.receives(inform(3, 3));
     assert!(left.iter().any(|effect| matches!(effect, Effect::StepDown(_))), "{left:?}: a hole is a hole");
 }
 
@@ -373,12 +373,12 @@ fn observer_ignores_repeated_informs() {
 #[test]
 fn transactions_within_snapshot_are_not_logged() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Snap(zxid(2, 5)));
+    script.receives(Message::Snap(zxid(2, 5)));
     script.learner.on_snapshot_received(10);
-    script.hears(new_leader(3));
+    script.receives(new_leader(3));
     script.finished(DiskDone::Installed(zxid(2, 5)));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    let left = script.hears(proposal(2, 5));
+    let left = script.receives(proposal(2, 5));
     assert!(left.iter().any(|effect| matches!(effect, Effect::StepDown(_))), "{left:?}");
 }
 
@@ -387,7 +387,7 @@ fn transactions_within_snapshot_are_not_logged() {
 fn p65_sent_requests_are_no_sign_of_life() {
     for (moved, stays) in [(Traffic::Sent, false), (Traffic::Received, true)] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
+        script.receives(Message::Diff(zxid(1, 3)));
         script.settles();
         for now_ms in (0..3000).step_by(50) {
             script.learner.on_traffic(now_ms, moved);

@@ -51,11 +51,11 @@ impl Member {
         out
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         self.step(|peer, out| peer.on_message(10, LINK, message, out))
     }
 
-    fn hears_of(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
+    fn receives_vote(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
         self.step(|peer, out| peer.on_config(10, ServerId(from), Arc::clone(config), out))
     }
 
@@ -68,12 +68,12 @@ impl Member {
             member.step(|peer, out| peer.on_notification(10, ServerId(from), note, out));
         }
         member.step(|peer, out| peer.on_dialed(10, ServerId(3), Some(LINK), out));
-        member.hears(Message::LeaderInfo(Epoch(1)));
+        member.receives(Message::LeaderInfo(Epoch(1)));
         member.step(|peer, out| peer.on_done(10, DiskJob::AcceptedEpoch(Epoch(1)).done(), out));
-        member.hears(Message::Diff(Zxid::ZERO));
+        member.receives(Message::Diff(Zxid::ZERO));
         let config = ensemble(Zxid::new(1, 0).0, &[1, 2, 3], &[4]);
         let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::from(config.to_string()) };
-        let told = member.hears(new_leader);
+        let told = member.receives(new_leader);
         let current = Effect::Disk(DiskJob::CurrentEpoch(Epoch(1)));
         assert_eq!(
             told,
@@ -81,7 +81,7 @@ impl Member {
             "it is on disk before the history is acknowledged"
         );
         member.step(|peer, out| peer.on_done(10, DiskJob::CurrentEpoch(Epoch(1)).done(), out));
-        assert_eq!(member.hears(Message::UpToDate)[0], Effect::ActivateConfig(config, None));
+        assert_eq!(member.receives(Message::UpToDate)[0], Effect::ActivateConfig(config, None));
         member
     }
 
@@ -89,7 +89,7 @@ impl Member {
     fn proposed(config: &Arc<Ensemble>) -> Self {
         let mut member = Self::following();
         let txn = brings(1, config);
-        let told = member.hears(Message::Proposal(txn.clone()));
+        let told = member.receives(Message::Proposal(txn.clone()));
         assert_eq!(told, [Effect::ConfigProposed(Arc::clone(config)), Effect::Append(txn)]);
         member.step(|peer, out| peer.on_durable(10, Zxid::new(1, 1), out));
         member
@@ -105,19 +105,19 @@ impl Member {
 fn k102_config_is_adopted_from_members_while_looking() {
     let newer = ensemble(9, &[1, 2, 3, 5], &[]);
     let mut member = Member::dynamic();
-    assert_eq!(member.hears_of(5, &newer), [], "an unknown server");
-    let told = member.hears_of(4, &newer);
+    assert_eq!(member.receives_vote(5, &newer), [], "an unknown server");
+    let told = member.receives_vote(4, &newer);
     assert_eq!(told[..2], [Effect::ActivateConfig(Arc::clone(&newer), None), Effect::Looking], "{told:?}");
-    assert_eq!(member.hears_of(5, &ensemble(8, &[1], &[])), [], "it is older");
+    assert_eq!(member.receives_vote(5, &ensemble(8, &[1], &[])), [], "it is older");
     let mut member = Member::following();
-    assert_eq!(member.hears_of(2, &ensemble(i64::MAX, &[1], &[])), []);
+    assert_eq!(member.receives_vote(2, &ensemble(i64::MAX, &[1], &[])), []);
 }
 
 /// A static configuration does not change, whatever others report (K103).
 #[test]
 fn k103_static_configuration_does_not_change() {
     let mut member = Member::new(ConfigPair::fixed);
-    assert_eq!(member.hears_of(2, &ensemble(9, &[1], &[])), []);
+    assert_eq!(member.receives_vote(2, &ensemble(9, &[1], &[])), []);
     assert_eq!(member.peer.configs().committed().version(), 0);
 }
 
@@ -125,7 +125,7 @@ fn k103_static_configuration_does_not_change() {
 fn unrelated_reconfig_keeps_role() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2, 3, 5], &[]);
     let mut member = Member::proposed(&config);
-    let told = member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    let told = member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
     assert_eq!(told, [Effect::Commit(Zxid::new(1, 1)), Effect::ActivateConfig(config, Some(ServerId(3)))]);
     assert_eq!(member.applies(), []);
     assert_eq!(member.peer.state(), PeerState::Following);
@@ -135,7 +135,7 @@ fn unrelated_reconfig_keeps_role() {
 fn role_changes_after_reconfig_is_applied() {
     let config = ensemble(Zxid::new(1, 1).0, &[2, 3], &[1]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
     assert!(!member.peer.takes_packets(LINK), "what comes next is for its next role");
     let told = member.applies();
     assert_eq!(told, [Effect::Close(LINK), Effect::StepDown(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
@@ -153,7 +153,7 @@ fn role_changes_after_reconfig_is_applied() {
 fn designated_leader_leads_without_election() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
     let told = member.applies();
     assert_eq!(told[2], Effect::Listen, "{told:?}");
     assert_eq!(member.peer.state(), PeerState::Leading);
@@ -165,7 +165,7 @@ fn designated_leader_leads_without_election() {
 fn designated_leader_is_dialled_without_election_connection() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[3]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
     member.step(|peer, out| peer.on_election_link(15, ServerId(2), ElectionConnection::Down, out));
     assert!(member.applies().contains(&Effect::Dial(ServerId(2))));
     assert_eq!(member.step(|peer, out| peer.on_dialed(20, ServerId(2), None, out)), []);
@@ -182,6 +182,6 @@ fn invalid_configuration_closes_link() {
     let at = record.windows(7).position(|part| part == b"server.").unwrap();
     record[at] = b'x';
     txn.record = record.into();
-    let told = member.hears(Message::Proposal(txn));
+    let told = member.receives(Message::Proposal(txn));
     assert!(matches!(told[1], Effect::StepDown(Reason::Violation(_))), "{told:?}");
 }

@@ -60,28 +60,32 @@ impl Script {
         out
     }
 
-    fn hears(&mut self, link: u64, message: Message) -> Effects {
+    fn receives(&mut self, link: u64, message: Message) -> Effects {
         self.with(|master, cx| master.on_message(cx, LinkId(link), message))
     }
 
     /// An observer connects, up to the start of its synchronisation after `last`.
-    fn comes(&mut self, link: u64, last: Zxid) -> Effects {
+    fn connects(&mut self, link: u64, last: Zxid) -> Effects {
         self.with(|master, cx| master.on_link(cx.now_ms, LinkId(link)));
-        assert_eq!(self.hears(link, hello(link)), [to(link, Message::LeaderInfo(Epoch(2)))], "there is no discovery");
-        self.hears(link, Message::AckEpoch { last, current: Some(Epoch(1)) })
+        assert_eq!(
+            self.receives(link, hello(link)),
+            [to(link, Message::LeaderInfo(Epoch(2)))],
+            "there is no discovery"
+        );
+        self.receives(link, Message::AckEpoch { last, current: Some(Epoch(1)) })
     }
 
     /// The same, up to UPTODATE.
     fn joins(&mut self, link: u64) {
-        self.comes(link, zxid(2, 3));
-        assert_eq!(self.hears(link, Message::Ack(zxid(2, 0))), [to(link, Message::UpToDate)]);
+        self.connects(link, zxid(2, 3));
+        assert_eq!(self.receives(link, Message::Ack(zxid(2, 0))), [to(link, Message::UpToDate)]);
     }
 
     fn commits(&mut self, counter: u32) -> Effects {
         self.with(|master, cx| master.on_commit(cx, zxid(2, counter)))
     }
 
-    fn passes(&mut self, ms: i64) -> Effects {
+    fn advance(&mut self, ms: i64) -> Effects {
         self.now_ms += ms;
         self.with(|master, cx| master.on_time(cx))
     }
@@ -90,12 +94,12 @@ impl Script {
 #[test]
 fn observers_get_committed_transactions_only() {
     let mut script = Script::new();
-    let given = script.comes(9, zxid(2, 2));
+    let given = script.connects(9, zxid(2, 2));
     let expected = [Message::Diff(zxid(2, 3)), Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
     assert_eq!(given, expected.map(|message| to(9, message)));
     assert_eq!(script.commits(4), [to(9, Message::Inform(txn(4)))], "also before it is ready");
-    assert_eq!(script.hears(9, Message::Ack(zxid(2, 0))), [to(9, Message::UpToDate)]);
-    assert_eq!(script.hears(9, Message::Ack(zxid(2, 0))), [], "it says so again");
+    assert_eq!(script.receives(9, Message::Ack(zxid(2, 0))), [to(9, Message::UpToDate)]);
+    assert_eq!(script.receives(9, Message::Ack(zxid(2, 0))), [], "it says so again");
     assert_eq!(script.commits(4), [], "once is enough");
     assert_eq!(script.master.active(), 1);
 }
@@ -103,7 +107,7 @@ fn observers_get_committed_transactions_only() {
 #[test]
 fn snapshot_is_followed_by_later_transactions() {
     let mut script = Script::new();
-    let given = script.comes(9, Zxid::ZERO);
+    let given = script.connects(9, Zxid::ZERO);
     let expected = [Message::Proposal(txn(3)), Message::Commit(zxid(2, 3)), new_leader()];
     assert_eq!(given[0], Effect::SendSnapshot(LinkId(9)));
     assert_eq!(given[1..], expected.map(|message| to(9, message)));
@@ -125,7 +129,7 @@ fn only_observers_are_served() {
     {
         let link = link as u64 + 1;
         script.with(|master, cx| master.on_link(cx.now_ms, LinkId(link)));
-        assert_eq!(script.hears(link, hello), [Effect::Close(LinkId(link))]);
+        assert_eq!(script.receives(link, hello), [Effect::Close(LinkId(link))]);
     }
     assert_eq!(script.master.links().count(), 0);
 }
@@ -134,9 +138,9 @@ fn only_observers_are_served() {
 #[test]
 fn observer_ahead_of_master_is_closed() {
     let mut script = Script::new();
-    assert_eq!(script.comes(9, zxid(2, 4)), [Effect::Close(LinkId(9))]);
+    assert_eq!(script.connects(9, zxid(2, 4)), [Effect::Close(LinkId(9))]);
     assert_eq!(
-        script.comes(8, zxid(1, 9)),
+        script.connects(8, zxid(1, 9)),
         [Effect::ReadLog(LinkId(8), LogDiffRange { after: zxid(1, 9), below: zxid(2, 1), continues: false })]
     );
     let given = script.with(|master, cx| master.on_log_read(cx, LinkId(8), None));
@@ -146,24 +150,24 @@ fn observer_ahead_of_master_is_closed() {
 #[test]
 fn concurrent_syncs_are_limited() {
     let mut script = Script::new();
-    assert!(script.comes(1, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(1))));
-    assert_eq!(script.comes(2, Zxid::ZERO), [Effect::Close(LinkId(2))]);
+    assert!(script.connects(1, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(1))));
+    assert_eq!(script.connects(2, Zxid::ZERO), [Effect::Close(LinkId(2))]);
     for link in [3, 4] {
-        assert_ne!(script.comes(link, zxid(2, 2)), [Effect::Close(LinkId(link))]);
+        assert_ne!(script.connects(link, zxid(2, 2)), [Effect::Close(LinkId(link))]);
     }
-    assert_eq!(script.comes(5, zxid(2, 2)), [Effect::Close(LinkId(5))]);
-    script.hears(1, Message::Ack(zxid(2, 0)));
-    assert!(script.comes(2, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(2))));
+    assert_eq!(script.connects(5, zxid(2, 2)), [Effect::Close(LinkId(5))]);
+    script.receives(1, Message::Ack(zxid(2, 0)));
+    assert!(script.connects(2, Zxid::ZERO).contains(&Effect::SendSnapshot(LinkId(2))));
 }
 
 #[test]
 fn requests_of_active_observers_are_passed_on() {
     let asked = Message::Revalidate(SessionId(7), 1000);
     let mut script = Script::new();
-    script.comes(9, zxid(2, 3));
-    assert_eq!(script.hears(9, asked.clone()), [Effect::Close(LinkId(9))]);
+    script.connects(9, zxid(2, 3));
+    assert_eq!(script.receives(9, asked.clone()), [Effect::Close(LinkId(9))]);
     script.joins(8);
-    assert_eq!(script.hears(8, asked.clone()), [Effect::FromLearner(LinkId(8), ServerId(8), asked)]);
+    assert_eq!(script.receives(8, asked.clone()), [Effect::FromLearner(LinkId(8), ServerId(8), asked)]);
 }
 
 #[test]
@@ -172,13 +176,13 @@ fn silent_observer_is_closed() {
     assert_eq!(script.master.deadline(), None, "nothing is to do");
     script.joins(9);
     for _ in 0..10 {
-        assert_eq!(script.passes(50), [to(9, Message::Ping(zxid(2, 3)))]);
+        assert_eq!(script.advance(50), [to(9, Message::Ping(zxid(2, 3)))]);
     }
-    script.hears(9, Message::Pong(zxid(2, 3), Bytes::new()));
+    script.receives(9, Message::Pong(zxid(2, 3), Bytes::new()));
     for _ in 0..10 {
-        assert_eq!(script.passes(50), [to(9, Message::Ping(zxid(2, 3)))]);
+        assert_eq!(script.advance(50), [to(9, Message::Ping(zxid(2, 3)))]);
     }
-    assert_eq!(script.passes(50), [Effect::Close(LinkId(9))]);
+    assert_eq!(script.advance(50), [Effect::Close(LinkId(9))]);
     assert_eq!(script.commits(4), []);
 }
 
@@ -187,7 +191,7 @@ fn second_link_of_observer_replaces_first() {
     let mut script = Script::new();
     script.joins(9);
     script.with(|master, cx| master.on_link(cx.now_ms, LinkId(10)));
-    let effects = script.hears(10, hello(9));
+    let effects = script.receives(10, hello(9));
     assert_eq!(effects, [Effect::Close(LinkId(9)), to(10, Message::LeaderInfo(Epoch(2)))]);
 }
 
@@ -204,7 +208,7 @@ fn empty_observer_gets_snapshot_even_if_empty() {
     };
     script.master = ObserverMaster::new(office, TIMING, PeerOptions::default(), 0);
     script.history = RecentLog::new(Zxid::ZERO, 500, 1 << 20);
-    assert_eq!(script.comes(9, Zxid::ZERO), [Effect::SendSnapshot(LinkId(9)), to(9, new_leader())]);
+    assert_eq!(script.connects(9, Zxid::ZERO), [Effect::SendSnapshot(LinkId(9)), to(9, new_leader())]);
 }
 
 /// An observer that is being synchronised may be silent while its backlog shrinks; an active observer may not.
@@ -215,11 +219,11 @@ fn sent_bytes_are_sign_of_life_only_during_sync() {
         if is_active {
             script.joins(9);
         } else {
-            script.comes(9, zxid(2, 2));
+            script.connects(9, zxid(2, 2));
         }
         let mut all = Effects::new();
         for _ in 0..60 {
-            all.extend(script.passes(50));
+            all.extend(script.advance(50));
             script.master.on_traffic(script.now_ms, LinkId(9), moved);
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(9))), is_active && moved == Traffic::Sent, "{moved:?}");
@@ -233,7 +237,7 @@ fn observer_whose_history_was_dropped_is_closed_after_newleader_and_continued_fr
         let mut script = Script::new();
         let options = PeerOptions { learner_window_bytes: 1, ..PeerOptions::default() };
         script.master = ObserverMaster::new(Script::office(), TIMING, options, 0);
-        let first = script.comes(9, last);
+        let first = script.connects(9, last);
         assert_eq!(first.contains(&to(9, new_leader())), is_complete, "{first:?}");
         script.history.restart(zxid(2, 6));
         script.history.push(txn(7));

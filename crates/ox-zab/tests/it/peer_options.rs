@@ -27,7 +27,7 @@ fn vote_for(leader: ServerId, state: PeerState) -> VoteNotification {
 }
 
 /// Learns that server 2 leads.
-fn finds_a_leader(peer: &mut QuorumPeer, now_ms: i64) {
+fn learns_of_leader(peer: &mut QuorumPeer, now_ms: i64) {
     let mut out = Effects::new();
     for from in [ServerId(1), ServerId(2)] {
         let state = if from.0 == 2 { PeerState::Leading } else { PeerState::Following };
@@ -40,7 +40,7 @@ fn finds_a_leader(peer: &mut QuorumPeer, now_ms: i64) {
 fn leader_is_dialled_until_dial_limit() {
     let options = PeerOptions { dial_ms: 250, dial_pause_ms: 60, ..PeerOptions::default() };
     let mut peer = of_kind(LearnerKind::Follower, options);
-    finds_a_leader(&mut peer, 0);
+    learns_of_leader(&mut peer, 0);
     let (mut now_ms, mut dials, mut pause_ms) = (0, 1, 5);
     loop {
         let mut out = Effects::new();
@@ -63,7 +63,7 @@ fn observer_delays_its_next_election() {
     let mut rests = std::collections::BTreeSet::new();
     for now_ms in (0..2_000).step_by(100) {
         let mut peer = of_kind(LearnerKind::Observer, options);
-        finds_a_leader(&mut peer, now_ms);
+        learns_of_leader(&mut peer, now_ms);
         let mut out = Effects::new();
         peer.on_dialed(now_ms, ServerId(2), Some(LinkId(1)), &mut out);
         peer.on_message(now_ms, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
@@ -82,7 +82,7 @@ fn observer_delays_its_next_election() {
     }
     assert!(5 < rests.len(), "they do not rest equally long: {rests:?}");
     let mut peer = of_kind(LearnerKind::Follower, options);
-    finds_a_leader(&mut peer, 0);
+    learns_of_leader(&mut peer, 0);
     let mut out = Effects::new();
     peer.on_dialed(0, ServerId(2), Some(LinkId(1)), &mut out);
     peer.on_message(0, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);

@@ -39,7 +39,7 @@ impl Script {
         self.step(|peer, now, out| peer.on_notification(now, ServerId(from), note, out))
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         self.step(|peer, now, out| peer.on_message(now, LINK, message, out))
     }
 
@@ -63,11 +63,11 @@ impl Script {
         let hello =
             Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
         script.step(|peer, now, out| peer.on_link(now, LINK, out));
-        script.hears(hello);
+        script.receives(hello);
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
-        script.hears(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
+        script.receives(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
         script.done(DiskDone::CurrentEpoch(Epoch(1)));
-        assert!(script.hears(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
+        assert!(script.receives(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
         script
     }
 
@@ -78,12 +78,12 @@ impl Script {
         let elected = script.told(3, PeerState::Looking, 3, Zxid::ZERO, 1);
         assert!(elected.contains(&Effect::Dial(ServerId(3))), "{elected:?}");
         script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
-        script.hears(Message::LeaderInfo(Epoch(1)));
+        script.receives(Message::LeaderInfo(Epoch(1)));
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
-        script.hears(Message::Diff(Zxid::ZERO));
-        script.hears(Message::NewLeader { epoch: Epoch(1), config: Bytes::new() });
+        script.receives(Message::Diff(Zxid::ZERO));
+        script.receives(Message::NewLeader { epoch: Epoch(1), config: Bytes::new() });
         script.done(DiskDone::CurrentEpoch(Epoch(1)));
-        assert!(script.hears(Message::UpToDate).contains(&Effect::UpToDate(Epoch(1))));
+        assert!(script.receives(Message::UpToDate).contains(&Effect::UpToDate(Epoch(1))));
         script
     }
 }
@@ -100,7 +100,7 @@ fn vote(effects: &Effects) -> Option<Vote> {
 #[test]
 fn k001_vote_and_hello_match_log() {
     let mut script = Script::following();
-    script.hears(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
+    script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
     script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
     let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
     assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: zxid(1, 1), epoch: 1 }));
@@ -109,7 +109,7 @@ fn k001_vote_and_hello_match_log() {
     script.now_ms += 300;
     script.step(|peer, now, out| peer.on_time(now, out));
     script.step(|peer, now, out| peer.on_dialed(now, ServerId(2), Some(LINK), out));
-    script.hears(Message::LeaderInfo(Epoch(2)));
+    script.receives(Message::LeaderInfo(Epoch(2)));
     let promise = script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let claim = Message::AckEpoch { last: zxid(1, 1), current: Some(Epoch(1)) };
     assert_eq!(promise, [Effect::Send(LINK, claim)]);
@@ -119,11 +119,11 @@ fn k001_vote_and_hello_match_log() {
 #[test]
 fn k008_k030_old_role_does_not_affect_new_one() {
     let mut script = Script::following();
-    script.hears(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
+    script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
     let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
     assert!(left.contains(&Effect::StepDown(Reason::LinkLost)) && !left.contains(&Effect::Looking), "{left:?}");
     assert_eq!(script.told(3, PeerState::Looking, 3, Zxid::ZERO, 9), [], "what it could say is not certain");
-    assert_eq!(script.hears(Message::Commit(zxid(1, 1))), []);
+    assert_eq!(script.receives(Message::Commit(zxid(1, 1))), []);
     let looks = script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
     assert!(looks.contains(&Effect::Looking));
     assert_eq!(vote(&looks).map(|vote| vote.zxid), Some(zxid(1, 1)));
@@ -140,7 +140,7 @@ fn k022_failed_leadership_uses_epoch_and_keeps_vote() {
         assert!(script.peer.leader().is_some());
         script.step(|peer, now, out| peer.on_link(now, LINK, out));
         let (server, kind, accepted) = (ServerId(2), LearnerKind::Follower, Epoch(attempt - 1));
-        let promised = script.hears(Message::Hello { server, kind, accepted, config_version: 0 });
+        let promised = script.receives(Message::Hello { server, kind, accepted, config_version: 0 });
         assert_eq!(promised, [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(attempt)))]);
         script.done(DiskDone::AcceptedEpoch(Epoch(attempt)));
         script.now_ms += 1_100;
@@ -167,7 +167,7 @@ fn k041_quarantined_member_does_not_vote() {
     assert!(joins.contains(&Effect::Dial(ServerId(3))));
     script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
     let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
 }
 
 /// Effects after a pause of two `syncLimit`, and half a tick later.
@@ -222,10 +222,10 @@ fn repeated_pauses_extend_wait_once() {
 
 #[test]
 fn repeatedly_paused_leader_steps_down_for_stalled_disk_only() {
-    let pong = |script: &mut Script| drop(script.hears(Message::Pong(Zxid::ZERO, Bytes::new())));
+    let pong = |script: &mut Script| drop(script.receives(Message::Pong(Zxid::ZERO, Bytes::new())));
     assert_eq!(left_by_pauses(Script::leading(), pong), None);
     let mut script = Script::leading();
     script.step(|peer, now, out| peer.propose(now, [EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }], out));
-    script.hears(Message::Ack(zxid(1, 1)));
+    script.receives(Message::Ack(zxid(1, 1)));
     assert_eq!(left_by_pauses(script, pong), Some((4, Reason::DiskStalled)));
 }

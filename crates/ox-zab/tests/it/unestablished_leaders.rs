@@ -29,7 +29,7 @@ fn elected() -> (QuorumPeer, i64) {
     (peer, since_ms)
 }
 
-fn hears(peer: &mut QuorumPeer, now_ms: i64, from: i64, note: VoteNotification) -> Effects {
+fn receives(peer: &mut QuorumPeer, now_ms: i64, from: i64, note: VoteNotification) -> Effects {
     let mut out = Effects::new();
     peer.on_notification(now_ms, ServerId(from), note, &mut out);
     out
@@ -58,25 +58,25 @@ fn unestablished_leader_asks_missing_voters_who_leads() {
 #[test]
 fn unestablished_leader_joins_leader_that_a_quorum_follows() {
     let (mut peer, now_ms) = elected();
-    assert_eq!(hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2)), [], "server 2 may be gone");
-    let out = hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
+    assert_eq!(receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2)), [], "server 2 may be gone");
+    let out = receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
     assert!(out.contains(&Effect::StepDown(Reason::OtherLeader(ServerId(2)))), "{out:?}");
     assert!(out.contains(&Effect::Looking), "{out:?}");
-    hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
-    let out = hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
+    receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
+    let out = receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
     assert_eq!(out, [Effect::Dial(ServerId(2))]);
 }
 
 #[test]
 fn unestablished_leader_ignores_old_reply_of_its_follower() {
     let (mut peer, now_ms) = elected();
-    hears(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
+    receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
     let mut out = Effects::new();
     let hello =
         Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
     peer.on_link(now_ms, LinkId(1), &mut out);
     peer.on_message(now_ms, LinkId(1), hello, &mut out);
-    assert_eq!(hears(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2)), []);
+    assert_eq!(receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2)), []);
     assert_eq!(peer.state(), PeerState::Leading);
 }
 
@@ -101,7 +101,7 @@ fn unestablished_leader_below_accepted_epoch_steps_down_when_needed_follower_dis
     comes(&mut peer, 4, 0);
     comes(&mut peer, 2, 9);
     assert_eq!(peer.state(), PeerState::Leading);
-    hears(&mut peer, 1_000, 5, note(PeerState::Looking, 2, 0, 2));
+    receives(&mut peer, 1_000, 5, note(PeerState::Looking, 2, 0, 2));
     assert_eq!(peer.state(), PeerState::Leading, "servers 1 and 4 may still accept its epoch");
     let mut out = Effects::new();
     peer.on_link_gone(1_000, LinkId(1), &mut out);
