@@ -119,9 +119,7 @@ pub struct Replica {
     role: Role,
     /// The last transaction that was proposed or logged here.
     last_proposed_zxid: Zxid,
-    /// Last counter value that is used in an epoch.
     counter_max: u32,
-    /// The last reconfiguration that was prepared here.
     reconfigures_at: Option<Zxid>,
     config_reply: ConfigReply,
     change_rules: ChangeRules,
