@@ -10,7 +10,7 @@ use crate::limits::{
 };
 use crate::os_info;
 use ox_config::Config;
-use ox_replica::{Admission, Load, MemoryBudget, Pressure, Room};
+use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget, Pressure};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 #[derive(Debug, Default)]
@@ -28,7 +28,7 @@ impl Gauge {
 /// Sums over all client connections.
 #[derive(Debug)]
 pub(crate) struct GlobalLimits {
-    admission: Admission,
+    admission: AdmissionLimits,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
     /// Submitted to the replica, which has not taken them yet.
@@ -59,7 +59,11 @@ impl GlobalLimits {
         let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);
         let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         Self {
-            admission: Admission { budget, requests_max, throttle_max: (throttle_max != 0).then_some(throttle_max) },
+            admission: AdmissionLimits {
+                budget,
+                requests_max,
+                throttle_max: (throttle_max != 0).then_some(throttle_max),
+            },
             large_threshold: limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
             large_bytes_max: limits.large_request_max_bytes as usize,
             queued: Gauge::default(),
@@ -91,15 +95,15 @@ impl GlobalLimits {
     }
 
     /// What is still admitted, if `more` is added that is not counted yet.
-    pub(crate) fn room(&self, more: Load) -> Room {
+    pub(crate) fn room(&self, more: Load) -> Admission {
         let mut in_flight = self.queued.load();
         in_flight += self.held.load();
         in_flight += more;
-        self.admission.room(in_flight, self.unsent())
+        self.admission.admission(in_flight, self.unsent())
     }
 
     /// The same where every single request counts; `judged` is the admission at the start of the iteration.
-    pub(crate) fn exact_room(&self, judged: Room, more: Load) -> Room {
+    pub(crate) fn exact_room(&self, judged: Admission, more: Load) -> Admission {
         if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
             self.room(more)
         } else {
@@ -253,15 +257,15 @@ mod tests {
         let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(64 << 20));
         let share = global_limits.budget().in_flight;
         global_limits.on_submitted(load(REQUESTS_IN_FLIGHT_MAX, 0));
-        assert_eq!(global_limits.room(Load::default()), Room::Plenty);
+        assert_eq!(global_limits.room(Load::default()), Admission::Open);
         global_limits.on_submitted(load(1, 0));
-        assert_eq!(global_limits.room(Load::default()), Room::OneEach);
+        assert_eq!(global_limits.room(Load::default()), Admission::OnePerConnection);
         global_limits.on_taken(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
-        assert_eq!(global_limits.room(Load::default()), Room::Plenty);
-        assert_eq!(global_limits.room(load(1, 1)), Room::Small, "what a thread has gathered counts too");
+        assert_eq!(global_limits.room(Load::default()), Admission::Open);
+        assert_eq!(global_limits.room(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
         assert_eq!(global_limits.used(), share - 1);
         global_limits.set_held(load(0, 0));
-        assert_eq!((global_limits.room(Load::default()), global_limits.used()), (Room::Plenty, 0));
+        assert_eq!((global_limits.room(Load::default()), global_limits.used()), (Admission::Open, 0));
     }
 
     #[test]
@@ -285,7 +289,10 @@ mod tests {
         let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
         let share = global_limits.budget().unsent;
         global_limits.on_posted(share / 2);
-        assert_eq!((global_limits.pressure(0), global_limits.room(Load::default())), (Pressure::High, Room::OneEach));
+        assert_eq!(
+            (global_limits.pressure(0), global_limits.room(Load::default())),
+            (Pressure::High, Admission::OnePerConnection)
+        );
         global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
         global_limits.on_delivered(share / 2);
@@ -309,10 +316,10 @@ mod tests {
     fn configured_limits_bound_requests_in_flight() {
         let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
         outstanding.on_submitted(load(10, 0));
-        assert_eq!(outstanding.room(Load::default()), Room::Plenty);
-        assert_eq!(outstanding.room(load(1, 0)), Room::OneEach);
+        assert_eq!(outstanding.room(Load::default()), Admission::Open);
+        assert_eq!(outstanding.room(load(1, 0)), Admission::OnePerConnection);
         let throttle = global_limits(|config| config.request_throttle.max_requests = 2);
-        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Room::Plenty, Room::None));
+        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Admission::Open, Admission::Closed));
     }
 
     #[test]

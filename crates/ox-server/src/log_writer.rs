@@ -101,7 +101,7 @@ impl Log {
             }
             Job::Found => {
                 state = Some(Box::new(log.initialize()?.state));
-                DiskDone::Founded
+                DiskDone::LogInitialized
             }
             Job::Truncate(zxid) => match log.truncate(*zxid)? {
                 Truncated::Done(loaded) | Truncated::Short(loaded) => {

@@ -11,7 +11,8 @@ use ox_store::disk::Disk;
 use ox_store::{ConfigFiles, Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMember, Store};
 use ox_tree::State;
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
+    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
+    Recovered, Timing,
 };
 use std::sync::Arc;
 
@@ -23,7 +24,7 @@ pub(crate) struct Member {
     pub(crate) store: Store,
     pub(crate) log: MemberLog,
     pub(crate) state: State,
-    pub(crate) peer: Peer,
+    pub(crate) peer: QuorumPeer,
     pub(crate) session_clock_ms: i64,
     pub(crate) loaded: Option<ox_store::RecoveryReport>,
 }
@@ -42,12 +43,12 @@ pub(crate) fn open(
         OpenOutcome::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
             tracing::error!(%last, %reach, "the log ends before the zxid of the snapshot: waiting for a leader's snapshot");
-            (None, ox_zab::Standing::Quarantined)
+            (None, ox_zab::Eligibility::Quarantined)
         }
-        OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Standing::History),
+        OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Eligibility::HasHistory),
         OpenOutcome::Empty => {
             tracing::info!("data directory is empty: waiting for a leader, or for a quorum of empty members");
-            (None, ox_zab::Standing::Empty)
+            (None, ox_zab::Eligibility::Empty)
         }
         OpenOutcome::Quarantined(quarantine) => {
             tracing::error!(
@@ -56,7 +57,7 @@ pub(crate) fn open(
                  made while their servers were running, start a quorum of them once with \
                  oxkeeper.recovery.onDamage=accept"
             );
-            (None, ox_zab::Standing::Quarantined)
+            (None, ox_zab::Eligibility::Quarantined)
         }
     };
     let (state, recent_txns, report) = match loaded {
@@ -65,15 +66,16 @@ pub(crate) fn open(
     };
     let last = state.last_zxid();
     let before = recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
-    let mut history = History::new(Zxid::ZERO, member.commit_log_count, HISTORY_BYTES_MAX);
+    let mut history = RecentLog::new(Zxid::ZERO, member.commit_log_count, HISTORY_BYTES_MAX);
     history.restart(before);
     for logged in recent_txns {
-        history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
+        history.push(EncodedTxn { zxid: logged.zxid, record: Bytes::from(logged.record) });
     }
     let stored = log.epochs();
     let epochs = Epochs { accepted: Epoch(i64::from(stored.accepted)), current: Epoch(i64::from(stored.current)) };
     let configs = configs(config, member, &state);
-    let peer = Peer::new(peer_settings(config, member, configs), Recovered { epochs, history, standing });
+    let peer =
+        QuorumPeer::new(peer_settings(config, member, configs), Recovered { epochs, history, eligibility: standing });
     Ok(Member { store, log, state, peer, session_clock_ms, loaded: report })
 }
 
@@ -111,17 +113,17 @@ pub(crate) fn config_files(disk: &Arc<dyn Disk>, config: &Config, member: &Membe
 
 /// The initial configurations. A proposed one may be in the log and not in a file, or the other way round; the newest
 /// counts.
-fn configs(config: &Config, member: &MemberConfig, state: &State) -> Configs {
+fn configs(config: &Config, member: &MemberConfig, state: &State) -> ConfigPair {
     if !config.reconfig_enabled {
-        return Configs::fixed(member.ensemble.clone());
+        return ConfigPair::fixed(member.ensemble.clone());
     }
     let text = state.config().and_then(|text| std::str::from_utf8(text).ok());
     let logged = text.and_then(|text| Ensemble::parse(text, Addresses::Several).ok());
     let proposed = logged.into_iter().chain(member.proposed.clone()).max_by_key(Ensemble::version);
-    Configs::dynamic(member.ensemble.clone(), proposed)
+    ConfigPair::dynamic(member.ensemble.clone(), proposed)
 }
 
-fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> PeerSettings {
+fn peer_settings(config: &Config, member: &MemberConfig, configs: ConfigPair) -> PeerSettings {
     PeerSettings {
         server: member.server,
         configs,
@@ -131,22 +133,22 @@ fn peer_settings(config: &Config, member: &MemberConfig, configs: Configs) -> Pe
             sync_ticks: member.sync_ticks,
         },
         election: ElectionSettings {
-            first_wait_ms: member.notification_min_ms,
-            longest_wait_ms: member.notification_max_ms,
+            min_notification_ms: member.notification_min_ms,
+            max_notification_ms: member.notification_max_ms,
             ..ElectionSettings::default()
         },
         options: PeerOptions {
             serves_observers: member.observer_master_port.is_some(),
-            snaps_max: member.snap_syncs_max,
-            diffs_max: member.diff_syncs_max,
-            always_snap: member.always_snap,
+            max_snap_syncs: member.snap_syncs_max,
+            max_diff_syncs: member.diff_syncs_max,
+            force_snapshot_sync: member.always_snap,
             epoch_wait_ms: member.epoch_wait_ms,
             dial_ms: member.connect_ms,
             dial_pause_ms: member.connect_pause_ms,
-            observer_rest_ms: member.observer_rest_ms,
+            observer_delay_ms: member.observer_rest_ms,
             learner_window_bytes: LEARNER_WINDOW_BYTES,
             request_window_bytes: REQUEST_WINDOW_BYTES,
-            founds: config.storage.db_autocreate,
+            may_bootstrap: config.storage.db_autocreate,
         },
     }
 }

@@ -425,7 +425,7 @@ mod tests {
         metrics.connection_rejected.add(3);
         metrics.fsynctime.note(5, 1);
         metrics.readlatency.note(7, 2);
-        let mut traffic = ox_replica::Traffic::default();
+        let mut traffic = ox_replica::NamespaceTraffic::default();
         traffic.note_write(&ox_proto::txn::Txn::Delete { path: "/app".into() });
         metrics.read_per_namespace.merge(&mut traffic);
         metrics.learner_handler_qp_size.of(ServerId(2)).unwrap().note(3, 1);

@@ -42,7 +42,7 @@ use observer_target::{LinkTarget, ObserverTargets};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
-use ox_zab::{LeaderSilence, LinkVerdict, Origin};
+use ox_zab::{LeaderSilence, LinkAction, Origin};
 use resolver::{NameLookup, Resolver};
 use std::io;
 use std::net::IpAddr;
@@ -323,11 +323,11 @@ impl Peers {
         let spoke = self.elections.first_notification_since(server, heard).map(since);
         let silence = LeaderSilence { silent: since(heard), is_read, spoke };
         match silence.judge(self.leader_silence, STALLED_LINK_GRACE) {
-            LinkVerdict::Keep => (),
-            LinkVerdict::Probe => self.elections.reconnect(server, now, &mut self.dialer, &mut self.events),
+            LinkAction::Keep => (),
+            LinkAction::Probe => self.elections.reconnect(server, now, &mut self.dialer, &mut self.events),
             // This thread may have been paused since it last read.
-            LinkVerdict::Reset if self.links.read_leader(&mut self.events) => (),
-            LinkVerdict::Reset => {
+            LinkAction::Reset if self.links.read_leader(&mut self.events) => (),
+            LinkAction::Reset => {
                 let silent = silence.silent;
                 tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
                 self.links.reset_leader(&mut self.events);

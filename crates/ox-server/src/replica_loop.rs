@@ -16,7 +16,7 @@ use crate::snapshotter::Snapshotter;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ensemble::PeerChannel;
 use ox_proto::Zxid;
-use ox_replica::{Ask, Replica};
+use ox_replica::{ClientInput, Replica};
 use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -167,8 +167,10 @@ impl ReplicaLoop {
 
     fn note_input(&self, input: &Input) {
         let Some(submitted_at) = input.submitted_at else { return };
-        let items = input.submissions.iter().flat_map(|submission| &submission.items);
-        let requests = items.filter(|item| matches!(item.ask, Ask::Request { .. } | Ask::Connect { .. })).count();
+        let items = input.submissions.iter().flat_map(|submission| &submission.entries);
+        let requests = items
+            .filter(|item| matches!(item.input, ClientInput::Request { .. } | ClientInput::Connect { .. }))
+            .count();
         if requests != 0 {
             let (metrics, requests) = (&self.shared.metrics, requests as u64);
             metrics.prep_processor_request_queued.add(requests);
@@ -215,7 +217,7 @@ impl ReplicaLoop {
         self.mismatches_reported = mismatches;
         let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
         self.shared.stats.local_sessions.store(local, Relaxed);
-        let counters = self.replica.tallies_mut();
+        let counters = self.replica.counters_mut();
         metrics.connection_revalidate_count.add(std::mem::take(&mut counters.resumed));
         metrics.parked_handshakes.add(std::mem::take(&mut counters.parked));
         metrics.stale_sessions_expired.add(counters.expired.len() as u64);

@@ -159,7 +159,7 @@ impl Server {
         let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;
         // It may be in the log only, and logs are purged with their snapshots.
-        let pending = opened.peer.configs().pending();
+        let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
             ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
         }

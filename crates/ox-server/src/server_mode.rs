@@ -3,7 +3,7 @@
 use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, Peer, PeerState};
+use ox_zab::{LearnerKind, PeerState, QuorumPeer};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl ServerMode {
             PeerState::Looking => None,
             PeerState::Leading => Some(Self::Leader(LearnerCounts::of(peer))),
             PeerState::Following => {
-                let observers = peer.master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
+                let observers = peer.observer_master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
                 Some(Self::Follower(observers))
             }
             PeerState::Observing => peer.leader_id().map(Self::Observer),
@@ -85,7 +85,7 @@ impl ServerMode {
 }
 
 impl LearnerCounts {
-    fn of(peer: &Peer) -> Self {
+    fn of(peer: &QuorumPeer) -> Self {
         let mut counts = Self::default();
         let Some(leader) = peer.leader() else { return counts };
         counts.pending_syncs = i64::try_from(leader.pending_syncs()).unwrap_or(i64::MAX);

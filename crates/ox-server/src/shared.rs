@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 use crate::stats::Stats;
 use ox_config::{Config, ConnectionThrottle};
 use ox_proto::ensemble::Ensemble;
-use ox_replica::{Newcomer, Now, Throttle, ThrottleSettings, Weights};
+use ox_replica::{HandshakeKind, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use ox_tree::outbox::Outbox;
@@ -111,9 +111,9 @@ impl Shared {
     }
 
     /// Whether the throttle admits a handshake.
-    pub(crate) fn admit(&self, now: Now, kind: Newcomer) -> bool {
+    pub(crate) fn admit(&self, now: Now, kind: HandshakeKind) -> bool {
         let has_local = self.config.member.as_ref().is_some_and(|member| member.local_sessions);
-        let kind = if has_local && kind == Newcomer::New { Newcomer::Local } else { kind };
+        let kind = if has_local && kind == HandshakeKind::New { HandshakeKind::Local } else { kind };
         let (mut is_admitted, mut deficit) = (true, 0);
         if let Some(throttle) = &self.throttle {
             let mut throttle = throttle.lock();

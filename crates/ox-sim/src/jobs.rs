@@ -24,7 +24,7 @@ use ox_store::{
 };
 use ox_tree::auth::digest_id;
 use ox_tree::{FrozenView, TreeOptions};
-use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Search, Txn};
+use ox_zab::{DiskDone, DiskJob, EncodedTxn, Epoch, LinkId, LogDiffRange, Message};
 use std::sync::Arc;
 
 /// How soon after an error of the log the last thread of the process has noticed, at most.
@@ -310,7 +310,7 @@ fn do_job(
     let Log::Member(log) = log else { unreachable!("only members have jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
-        DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.initialize()?.state))),
+        DiskJob::InitializeLog => (DiskDone::LogInitialized, Some(Box::new(log.initialize()?.state))),
         _ => (do_plain_job(log, job, frozen)?, None),
     };
     let mut world = world.lock();
@@ -333,7 +333,7 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) 
             log.end_quarantine()?;
         }
         DiskJob::Install(_) => _ = log.install(frozen.expect("a state was staged"))?,
-        DiskJob::Truncate(_) | DiskJob::Found => unreachable!("they leave a state"),
+        DiskJob::Truncate(_) | DiskJob::InitializeLog => unreachable!("they leave a state"),
     }
     Ok(job.done())
 }
@@ -399,7 +399,7 @@ fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &StoreError
 
 /// Looks for what a learner lacks in the stored log, as a thread of its own does.
 pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
-    let Some((store, Search { after, below, continues }, factor)) = ({
+    let Some((store, LogDiffRange { after, below, continues }, factor)) = ({
         let mut world = world.lock();
         let factor = world.env.plan.size_factor;
         world.alive(who).and_then(|alive| {
@@ -437,7 +437,7 @@ pub(crate) fn send_stored(world: &SharedWorld, who: Who, link: LinkId) {
         match next {
             Ok(logged) => {
                 let zxid = logged.zxid;
-                Message::Proposal(Txn { zxid, record: logged.record.into() }).put(&mut bytes);
+                Message::Proposal(EncodedTxn { zxid, record: logged.record.into() }).put(&mut bytes);
                 Message::Commit(zxid).put(&mut bytes);
             }
             Err(error) => failure = Some(error),

@@ -8,12 +8,12 @@ use crate::event::{Event, Who};
 use crate::link::Pipe;
 use ox_history::Time;
 use ox_proto::ensemble::Ensemble;
-use ox_zab::Notification;
+use ox_zab::VoteNotification;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 /// What is said on the election port, with the configuration that is in force for who says it, if that can change.
-pub(crate) type Note = (Notification, Option<Arc<Ensemble>>);
+pub(crate) type Note = (VoteNotification, Option<Arc<Ensemble>>);
 
 /// Place of a wire in the world.
 pub(crate) type WireId = usize;

@@ -17,7 +17,7 @@ use crate::server::{Server, Track};
 use ox_history::{HistorySettings, Time};
 use ox_store::disk::Keep;
 use ox_tree::auth::digest_id;
-use ox_zab::Link as ElectionLink;
+use ox_zab::ElectionConnection as ElectionLink;
 use std::path::Path;
 
 /// How long a server stays down after its process ended, at most.

@@ -12,7 +12,7 @@ use crate::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES,
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
-use ox_replica::{Conn, Room};
+use ox_replica::{Admission, Conn};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 use std::net::SocketAddr;
@@ -267,7 +267,7 @@ impl Connection {
 
     /// Interest bits as Java's selectors use them: 1 to read, 4 to write.
     pub(super) fn interest(&self) -> u8 {
-        let reads = self.core.may_take(Room::Plenty) && !self.ended && !self.closing;
+        let reads = self.core.may_take(Admission::Open) && !self.ended && !self.closing;
         if self.is_command { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 

@@ -58,7 +58,7 @@ impl IoThread {
                     keeps_up = conn.unsent_events() <= SMALL_BYTES || self.may_buffer(slot, now);
                 }
                 PartKind::Replies(count) => {
-                    conn.core.on_answers(*count, bytes.len());
+                    conn.core.on_replies(*count, bytes.len());
                     self.stats.on_replies(conn, bytes, *count, now.mono_ms);
                     if !conn.large.is_empty() {
                         self.shared.global_limits.release_large(conn.done_large());

@@ -5,7 +5,7 @@ use super::io_thread::IoThread;
 use super::serve::unsent_limits;
 use super::stalled::Stall;
 use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
-use ox_replica::{Now, Pressure, Room, SMALL_BYTES, Shortage};
+use ox_replica::{Admission, Now, Pressure, SMALL_BYTES, Shortage};
 use std::sync::atomic::Ordering;
 
 /// The longest interval between two checks.
@@ -55,7 +55,7 @@ impl IoThread {
         self.next_idle_check_ms = now.mono_ms + check_ms;
         // This thread reads no socket while it works. So, other than on the replica thread, its own work counts as a
         // pause.
-        if let Some(late_ms) = self.pulse.beat(now.mono_ms, check_ms, || 0) {
+        if let Some(late_ms) = self.pulse.check(now.mono_ms, check_ms, || 0) {
             self.conns.iter_mut().flatten().for_each(|conn| extend_deadlines(conn, now.mono_ms, late_ms));
         }
         self.lingering.check(now.mono_ms, &self.shared.connections);
@@ -126,7 +126,7 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
         return Some(CloseReason::Idle);
     }
     let is_ours_to_read =
-        conn.core.may_take(Room::Plenty) && conn.unsent() <= memory.pause_bytes && conn.stalled.is_none();
+        conn.core.may_take(Admission::Open) && conn.unsent() <= memory.pause_bytes && conn.stalled.is_none();
     let received = conn.input.len().saturating_sub(std::mem::replace(&mut conn.checked_input, conn.input.len()));
     if conn.input.is_empty() || !is_ours_to_read || conn.has_frame() {
         conn.partial_since_ms = None;

@@ -23,7 +23,9 @@ use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
-use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Pressure, Pulse, Room, SMALL_BYTES, Shortage, Submission};
+use ox_replica::{
+    Admission, ClientInput, Conn, ConnSettings, Load, Now, PauseDetector, Pressure, SMALL_BYTES, Shortage, Submission,
+};
 use ox_tree::ConnId;
 use std::collections::BTreeSet;
 use std::io;
@@ -64,7 +66,7 @@ pub(crate) struct IoThread {
     /// When the sessions of stalled connections are touched next.
     next_touch_ms: i64,
     /// The admission when the iteration began, or at its last submission.
-    pub(super) room: Room,
+    pub(super) room: Admission,
     /// How much of the memory share of replies and events is used.
     pub(super) pressure: Pressure,
     /// Unsent bytes at which the server stops reading from a connection.
@@ -81,7 +83,7 @@ pub(crate) struct IoThread {
     next_thread: usize,
     pub(super) next_idle_check_ms: i64,
     /// Detects pauses between two checks for idle connections.
-    pub(super) pulse: Pulse,
+    pub(super) pulse: PauseDetector,
     /// Warnings about connections closed for what their clients sent or did not read.
     pub(super) close_log: LogLimit,
     refusal_log: LogLimit,
@@ -117,7 +119,7 @@ impl IoThread {
             stalled: Stalled::default(),
             paused: BTreeSet::new(),
             next_touch_ms: 0,
-            room: Room::Plenty,
+            room: Admission::Open,
             pressure: Pressure::Low,
             pause_bytes: 0,
             read_bytes: READ_BYTES,
@@ -128,7 +130,7 @@ impl IoThread {
             pool: BufferPool::default(),
             stats: IterationStats::default(),
             next_thread: 0,
-            pulse: Pulse::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
+            pulse: PauseDetector::new(i32::try_from(config.tick_ms).unwrap_or(i32::MAX), shared.clock.mono_ms()),
             next_idle_check_ms: shared.clock.mono_ms(),
             close_log: LogLimit::new(LOG_LINES_BURST),
             refusal_log: LogLimit::new(LOG_LINES_BURST),
@@ -326,7 +328,7 @@ impl IoThread {
             let stalled = self.stalled.slots().filter_map(|slot| self.conns[slot].as_ref());
             // A client that has closed its side may be dead: its requests are kept, but its session may expire.
             let waits = |conn: &&Connection| conn.stalled.is_some() && !conn.read_closed;
-            stalled.filter(waits).for_each(|conn| conn.core.on_no_room(now));
+            stalled.filter(waits).for_each(|conn| conn.core.on_refused(now));
         }
         self.retry_stalled(now);
         if self.pressure == Pressure::Low {
@@ -420,7 +422,7 @@ impl IoThread {
             if conn.unsent() < before {
                 conn.stats.last_io_ms.store(now.mono_ms, Ordering::Relaxed);
                 if self.pause_bytes < before {
-                    conn.core.on_no_room(now); // pings are not read, but the client reads its replies
+                    conn.core.on_refused(now); // pings are not read, but the client reads its replies
                 }
             }
             conn.stats.interest.store(conn.interest(), Ordering::Relaxed);
@@ -519,7 +521,7 @@ impl IoThread {
         self.shared.global_limits.on_buffers_grown(conn.growth());
         self.shared.global_limits.release_large(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {
-            self.submission.push(id, Ask::Gone, &[]); // the replica knows the connection
+            self.submission.push(id, ClientInput::Gone, &[]); // the replica knows the connection
         }
         self.free.push(slot);
         Some(conn.stream)

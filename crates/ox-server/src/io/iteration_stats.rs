@@ -10,7 +10,7 @@ use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
-use ox_replica::{Now, Runs, Traffic};
+use ox_replica::{NamespaceTraffic, Now, Runs};
 use ox_tree::MetricSummary;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -36,7 +36,7 @@ pub(super) struct IterationStats {
     updates: Runs,
     sizes: MetricSummary,
     last_size: i64,
-    traffic: Traffic,
+    traffic: NamespaceTraffic,
     /// The connection that is served at present.
     serving: Serving,
 }

@@ -9,7 +9,9 @@ use crate::limits::{
 use crate::metrics::Metrics;
 use crate::shared::Shared;
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
+use ox_replica::{
+    Admission, Conn, ConnSettings, FrameOutcome, Load, Now, Pressure, SMALL_BYTES, Service, Shortage, Submission,
+};
 use ox_tree::State;
 use ox_tree::prefetch::{BATCH, request_path};
 use parking_lot::RwLockReadGuard;
@@ -209,9 +211,9 @@ impl IoThread {
             let mut context =
                 ServeContext { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut context) {
-                Verdict::Continue => (),
-                Verdict::Wait(shortage) => break Served::Stalled(shortage),
-                Verdict::Close => {
+                FrameOutcome::Continue => (),
+                FrameOutcome::Wait(shortage) => break Served::Stalled(shortage),
+                FrameOutcome::Close => {
                     conn.closing = true;
                     conn.output.truncate(before);
                 }
@@ -242,7 +244,7 @@ struct ServeContext<'a> {
     now: Now,
     state: &'a State,
     settings: ConnSettings,
-    room: Room,
+    room: Admission,
     small_replies_only: bool,
     waited_ms: i64,
     shared: &'a Shared,
@@ -299,12 +301,12 @@ fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     frames.filter_map(|payload| request_path(payload.get(REQUEST_HEAD_BYTES..)?))
 }
 
-fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<'_>) -> Verdict {
+fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<'_>) -> FrameOutcome {
     let global_limits = &context.shared.global_limits;
     let is_large = global_limits.is_large(payload.len());
     if is_large && !global_limits.reserve_large(payload.len()) {
         context.shared.metrics.large_requests_rejected.add(1);
-        return Verdict::Close;
+        return FrameOutcome::Close;
     }
     let in_flight = conn.core.in_flight();
     let admit = |kind| context.shared.admit(context.now, kind);
@@ -314,7 +316,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<
             now: context.now,
             state: context.state,
             settings: context.settings,
-            room: context.room,
+            admission: context.room,
             small_replies_only: context.small_replies_only,
             waited_ms: context.waited_ms,
             admit: &admit,
@@ -334,7 +336,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<
 }
 
 /// Counts a request that waited for too long.
-fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: FrameOutcome, metrics: &Metrics) {
     if waited_ms == 0 {
         return;
     }
@@ -343,10 +345,10 @@ fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verd
         use ox_proto::OpCode as O;
         matches!(op, O::Ping | O::CloseSession | O::CreateSession | O::Auth | O::Sasl)
     };
-    if verdict == Verdict::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
+    if verdict == FrameOutcome::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
         metrics.stale_requests.add(1);
         metrics.stale_requests_dropped.add(1);
-    } else if verdict == Verdict::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
+    } else if verdict == FrameOutcome::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
         metrics.throttled_ops.add(1);
     }
 }

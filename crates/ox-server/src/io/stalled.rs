@@ -5,7 +5,7 @@
 //! again keeps its place.
 
 use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIES_PER_ITERATION_MAX};
-use ox_replica::{Pressure, Room, SMALL_BYTES, Shortage};
+use ox_replica::{Admission, Pressure, SMALL_BYTES, Shortage};
 use std::collections::VecDeque;
 
 /// What a stalled connection waits for, and since when.
@@ -86,7 +86,7 @@ impl Stalled {
     /// Takes the connections to retry in this iteration; `waits` returns whether a slot is still stalled.
     pub(super) fn take(
         &mut self,
-        (room, pressure): (Room, Pressure),
+        (room, pressure): (Admission, Pressure),
         now_ms: i64,
         waits: impl Fn(usize, Shortage) -> bool,
     ) -> Vec<Retry> {
@@ -135,13 +135,15 @@ impl Queue {
 
     /// Whether large writes have waited for too long while only small ones are admitted. Measured for the queue: where
     /// one large write after the other is admitted, those behind them wait for their turn.
-    fn is_overdue(&self, room: Room, now_ms: i64) -> bool {
-        self.shortage == Shortage::LargeWrites && room == Room::Small && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
+    fn is_overdue(&self, room: Admission, now_ms: i64) -> bool {
+        self.shortage == Shortage::LargeWrites
+            && room == Admission::SmallOnly
+            && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
     }
 }
 
 /// Whether memory may be available for the first connection of a queue.
-fn may_go_on(shortage: Shortage, room: Room, pressure: Pressure) -> bool {
+fn may_go_on(shortage: Shortage, room: Admission, pressure: Pressure) -> bool {
     match shortage {
         Shortage::Frames => true, // only the attempt shows
         Shortage::SmallWrites => room.shortage(0).is_none(),
@@ -154,7 +156,7 @@ fn may_go_on(shortage: Shortage, room: Room, pressure: Pressure) -> bool {
 mod tests {
     use super::*;
 
-    fn take(stalled: &mut Stalled, room: Room, pressure: Pressure) -> Vec<usize> {
+    fn take(stalled: &mut Stalled, room: Admission, pressure: Pressure) -> Vec<usize> {
         stalled.take((room, pressure), 0, |_, _| true).into_iter().map(|retry| retry.slot).collect()
     }
 
@@ -166,10 +168,10 @@ mod tests {
             (0..2 * RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
         }
         for (room, pressure, expected) in [
-            (Room::Small, Pressure::Full, [0, 3].as_slice()),
-            (Room::None, Pressure::Full, &[0]),
-            (Room::None, Pressure::High, &[0, 2]),
-            (Room::OneEach, Pressure::Full, &[0, 1, 3]),
+            (Admission::SmallOnly, Pressure::Full, [0, 3].as_slice()),
+            (Admission::Closed, Pressure::Full, &[0]),
+            (Admission::Closed, Pressure::High, &[0, 2]),
+            (Admission::OnePerConnection, Pressure::Full, &[0, 1, 3]),
         ] {
             let tried = take(&mut stalled, room, pressure);
             let mut numbers: Vec<_> = tried.iter().map(|slot| slot / 1000).collect();
@@ -187,18 +189,18 @@ mod tests {
     fn connection_that_waits_again_keeps_its_place() {
         let mut stalled = Stalled::default();
         (0..4).for_each(|slot| stalled.add(Shortage::Replies, slot, 0));
-        assert_eq!(take(&mut stalled, Room::Plenty, Pressure::Low), [0, 1, 2, 3]);
+        assert_eq!(take(&mut stalled, Admission::Open, Pressure::Low), [0, 1, 2, 3]);
         stalled.add(Shortage::Replies, 9, 0);
         [1, 2].into_iter().for_each(|slot| stalled.add_again(Shortage::Replies, slot));
         stalled.end_iteration(0);
         assert_eq!(stalled.slots().collect::<Vec<_>>(), [1, 2, 9]);
         assert!(!stalled.flows(), "the next retry waits for the clock");
-        let taken = stalled.take((Room::Plenty, Pressure::Low), 0, |slot, _| slot != 2);
+        let taken = stalled.take((Admission::Open, Pressure::Low), 0, |slot, _| slot != 2);
         assert_eq!(taken.iter().map(|retry| retry.slot).collect::<Vec<_>>(), [1, 9], "2 is closed");
         stalled.end_iteration(0);
         assert!(stalled.is_empty() && !stalled.flows());
         (0..=RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
-        take(&mut stalled, Room::Plenty, Pressure::Low);
+        take(&mut stalled, Admission::Open, Pressure::Low);
         assert!(stalled.flows(), "all could continue, and one more waits");
     }
 
@@ -208,12 +210,16 @@ mod tests {
         let mut stalled = Stalled::default();
         stalled.add(Shortage::LargeWrites, 7, 1000);
         (0..3).for_each(|slot| stalled.add(Shortage::SmallWrites, slot, 1000));
-        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low)[0], 0);
+        assert_eq!(take(&mut stalled, Admission::OnePerConnection, Pressure::Low)[0], 0);
         [(Shortage::LargeWrites, 7), (Shortage::SmallWrites, 1), (Shortage::SmallWrites, 2)]
             .into_iter()
             .for_each(|(shortage, slot)| stalled.add_again(shortage, slot));
         stalled.end_iteration(1001);
-        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low), [7, 1, 2], "a small one has entered");
+        assert_eq!(
+            take(&mut stalled, Admission::OnePerConnection, Pressure::Low),
+            [7, 1, 2],
+            "a small one has entered"
+        );
     }
 
     #[test]
@@ -228,7 +234,8 @@ mod tests {
     #[test]
     fn large_write_is_admitted_in_time_while_only_small_ones_are() {
         let mut stalled = Stalled::default();
-        let take = |stalled: &mut Stalled, now_ms| stalled.take((Room::Small, Pressure::Low), now_ms, |_, _| true);
+        let take =
+            |stalled: &mut Stalled, now_ms| stalled.take((Admission::SmallOnly, Pressure::Low), now_ms, |_, _| true);
         (0..3).for_each(|slot| stalled.add(Shortage::LargeWrites, slot, 5000));
         assert_eq!(take(&mut stalled, 4999 + LARGE_WRITE_WAIT_MS), []);
         stalled.end_iteration(5000);

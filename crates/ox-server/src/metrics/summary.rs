@@ -3,7 +3,7 @@
 use super::Reading;
 use crate::limits::SERVERS_MEASURED_MAX;
 use ox_proto::ServerId;
-use ox_replica::Traffic;
+use ox_replica::NamespaceTraffic;
 use ox_replica::limits::NAMESPACES_MAX;
 use ox_tree::MetricSummary;
 use parking_lot::Mutex;
@@ -208,7 +208,7 @@ pub(crate) struct Namespaces(Mutex<BTreeMap<Box<str>, MetricSummary>>);
 
 impl Namespaces {
     /// Adds what a thread has counted.
-    pub(crate) fn merge(&self, traffic: &mut Traffic) {
+    pub(crate) fn merge(&self, traffic: &mut NamespaceTraffic) {
         if traffic.is_empty() {
             return;
         }

@@ -5,7 +5,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::LogDiff;
 use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, Message, Moved, Notification};
+use ox_zab::{LinkId, Message, Traffic, VoteNotification};
 use parking_lot::Mutex;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl From<&Message> for Packets {
 /// A command to the peers thread.
 pub(crate) enum PeerCommand {
     /// Send a notification to a server.
-    Notify(ServerId, Notification),
+    Notify(ServerId, VoteNotification),
     /// Open a link to a leader.
     Dial(ServerId),
     /// Send packets on a link.
@@ -61,7 +61,7 @@ pub(crate) enum PeerCommand {
 /// An event of the peers thread.
 pub(crate) enum PeerEvent {
     /// An election connection has opened or closed.
-    Election(ServerId, ox_zab::Link),
+    Election(ServerId, ox_zab::ElectionConnection),
     /// The link to the leader is open, or the dial failed.
     Dialed(ServerId, Option<LinkId>),
     /// A learner has connected.
@@ -71,7 +71,7 @@ pub(crate) enum PeerEvent {
     /// A link was closed.
     LinkClosed(LinkId),
     /// Bytes were received or sent.
-    Progress(LinkId, Moved),
+    Progress(LinkId, Traffic),
     /// The socket has accepted packets that count this much in the link's send window.
     Sent(LinkId, usize),
     /// The on-disk log was searched up to this zxid, with the diff if it can be sent.

@@ -23,7 +23,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
-use ox_zab::{Link, Notification, PeerState};
+use ox_zab::{ElectionConnection, PeerState, VoteNotification};
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -75,7 +75,7 @@ impl RemoteServer {
 
 /// The newest notification of a server.
 pub(crate) struct LatestVote {
-    pub(crate) note: Notification,
+    pub(crate) note: VoteNotification,
     /// The sender's configuration, if it is newer than this server's.
     pub(crate) config: Option<Arc<Ensemble>>,
 }
@@ -162,7 +162,7 @@ impl Elections {
     pub(super) fn notify(
         &mut self,
         to: ServerId,
-        note: &Notification,
+        note: &VoteNotification,
         dialer: &mut Dialer,
         events: &mut Vec<PeerEvent>,
     ) {
@@ -192,7 +192,7 @@ impl Elections {
         if !addresses.is_empty() && !dialer.is_dialing(target) {
             dialer.dial(target, addresses, Duration::ZERO, now);
             self.servers.entry(to).or_default().dialed = Some(now);
-            self.report(to, Link::Trying, events);
+            self.report(to, ElectionConnection::Connecting, events);
         }
     }
 
@@ -240,7 +240,7 @@ impl Elections {
             }
             remote.redial_later();
             if remote.token.is_none() {
-                self.report(server, Link::Down, events);
+                self.report(server, ElectionConnection::Down, events);
             }
             return;
         };
@@ -277,7 +277,7 @@ impl Elections {
         if let Some(old) = remote.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
         }
-        self.report(server, Link::Up, events);
+        self.report(server, ElectionConnection::Up, events);
         self.flush(token, events);
     }
 
@@ -320,7 +320,7 @@ impl Elections {
     }
 
     /// Reports the connection state of a configured server; the election ignores other servers.
-    fn report(&self, server: ServerId, link: Link, events: &mut Vec<PeerEvent>) {
+    fn report(&self, server: ServerId, link: ElectionConnection, events: &mut Vec<PeerEvent>) {
         if self.configured.contains_key(&server) {
             events.push(PeerEvent::Election(server, link));
         }
@@ -418,7 +418,7 @@ impl Elections {
             tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
         }
         if let Some(received) = newest {
-            let mut note = Notification::from(received.notification);
+            let mut note = VoteNotification::from(received.notification);
             note.has_version = received.version != 0;
             let own =
                 (self.is_dynamic && self.configured.contains_key(&server)).then_some((&*self.config, self.version));
@@ -466,7 +466,7 @@ impl Elections {
             if self.configured.contains_key(&server) {
                 tracing::info!("election connection to server {server} closed");
             }
-            self.report(server, Link::Down, events);
+            self.report(server, ElectionConnection::Down, events);
         }
     }
 

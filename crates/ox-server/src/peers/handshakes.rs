@@ -13,7 +13,7 @@ use mio::{Interest, Registry, Token};
 use ox_proto::ServerId;
 use ox_proto::quorum::hello::{self, Hello};
 use ox_proto::quorum::packet::PacketReader;
-use ox_zab::{Message, Origin, Side, Unidentified, UnidentifiedLimits};
+use ox_zab::{Message, Origin, Sender, Unidentified, UnidentifiedLimits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
@@ -260,7 +260,7 @@ fn identify(port: Port, input: &[u8]) -> Result<Option<(Peer, usize)>, String> {
     }
     let packet = PacketReader::default().next(input, FIRST_PACKET_BYTES_MAX).map_err(|error| error.to_string())?;
     let Some((packet, _)) = packet else { return Ok(None) };
-    let message = Message::read(&packet, &Bytes::copy_from_slice(input), Side::Learner);
+    let message = Message::read(&packet, &Bytes::copy_from_slice(input), Sender::Learner);
     let Message::Hello { server, .. } = message.map_err(|error| error.to_string())? else {
         return Err("the first packet is not a hello".to_owned());
     };

@@ -26,7 +26,7 @@ use ox_proto::{ServerId, Zxid};
 use ox_store::LoggedRecord;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_tree::{FrozenView, State, TreeOptions};
-use ox_zab::{LinkId, Message, Moved, Side};
+use ox_zab::{LinkId, Message, Sender, Traffic};
 use queue::{Batch, Queue};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -69,7 +69,7 @@ pub(super) struct Link {
     id: LinkId,
     socket: Socket,
     /// Which role the remote end has.
-    side: Side,
+    side: Sender,
     /// For loading a snapshot, if the remote end is a leader.
     options: Option<TreeOptions>,
     reader: PacketReader,
@@ -127,8 +127,8 @@ pub(super) enum RemoteEnd {
 impl Link {
     fn new(id: LinkId, stream: TcpStream, end: RemoteEnd, packet_bytes_max: usize, metrics: Arc<Metrics>) -> Self {
         let (side, options) = match end {
-            RemoteEnd::Learner => (Side::Learner, None),
-            RemoteEnd::Leader(options) => (Side::Leader, Some(options)),
+            RemoteEnd::Learner => (Sender::Learner, None),
+            RemoteEnd::Leader(options) => (Sender::Leader, Some(options)),
         };
         Self {
             id,
@@ -158,7 +158,7 @@ impl Link {
 
     /// The largest packet that is accepted. A learner may send only its hello before the leader has replied.
     fn limit(&self) -> usize {
-        let may_speak = self.has_received && (self.is_accepted || self.side == Side::Leader);
+        let may_speak = self.has_received && (self.is_accepted || self.side == Sender::Leader);
         if may_speak { self.packet_bytes_max } else { FIRST_PACKET_BYTES_MAX }
     }
 
@@ -525,7 +525,7 @@ impl Links {
     /// Notifies the replica of traffic on each link.
     pub(super) fn on_time(&mut self, now: Instant, events: &mut Vec<PeerEvent>) {
         for link in self.links.values_mut() {
-            for (movement, moved) in [(&mut link.received, Moved::Came), (&mut link.sent, Moved::Went)] {
+            for (movement, moved) in [(&mut link.received, Traffic::Received), (&mut link.sent, Traffic::Sent)] {
                 if movement.take_due(now) {
                     events.push(PeerEvent::Progress(link.id, moved));
                 }

@@ -14,7 +14,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::Now;
 use ox_store::LogDiff;
-use ox_zab::{DiskJob, Effect, LinkId, Message, PeerState, Reason, Search};
+use ox_zab::{DiskJob, Effect, LinkId, LogDiffRange, Message, PeerState, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -83,17 +83,17 @@ impl ReplicaLoop {
                 self.forget(link);
                 self.replica.on_link_gone(now, link);
             }
-            PeerEvent::Progress(link, moved) => self.replica.on_progress(now, link, moved),
+            PeerEvent::Progress(link, moved) => self.replica.on_traffic(now, link, moved),
             PeerEvent::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
             PeerEvent::LogDiffRead(link, below, mut found) => {
                 let below = found.is_some().then_some(below);
                 self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.end(link, found.take()));
-                self.replica.on_looked_up(now, link, below);
+                self.replica.on_log_read(now, link, below);
             }
             PeerEvent::SnapshotLoaded(link, state) => {
                 self.take_packets(now);
-                if self.replica.is_loading(link) {
-                    self.replica.on_loaded(now, *state);
+                if self.replica.is_receiving_snapshot(link) {
+                    self.replica.on_snapshot_received(now, *state);
                 }
             }
             PeerEvent::Messages(link, messages, bytes) => {
@@ -189,8 +189,8 @@ impl ReplicaLoop {
                     self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.forget(link));
                     batch.push(PeerCommand::Snapshot(link, self.shared.state.read().freeze()));
                 }
-                Effect::LookUp(link, search) => self.read_log_diff(link, search),
-                Effect::SendStored(link) => {
+                Effect::ReadLog(link, search) => self.read_log_diff(link, search),
+                Effect::SendLogDiff(link) => {
                     let found = self.peers.as_mut().and_then(|peers| peers.log_diff_reads.take(link));
                     // Without the diff the link is closed: an announced DIFF must not be skipped.
                     batch.push(found.map_or(PeerCommand::Close(link), |found| PeerCommand::LogDiff(link, found)));
@@ -209,17 +209,17 @@ impl ReplicaLoop {
                     role_log.looking();
                     batch.push(PeerCommand::Listen(false));
                 }
-                Effect::Leave(reason) => {
+                Effect::StepDown(reason) => {
                     role_log.stepped_down(&reason);
                     batch.push(PeerCommand::Listen(false));
                 }
-                Effect::Seen(ensemble) => {
+                Effect::ConfigProposed(ensemble) => {
                     self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command))
                 }
-                Effect::Activate(ensemble, _) => {
+                Effect::ActivateConfig(ensemble, _) => {
                     self.config_committed(&ensemble).into_iter().for_each(|command| batch.push(command));
                 }
-                Effect::Append(_) | Effect::Commit(_) | Effect::Stage(_) | Effect::Established(_) => (),
+                Effect::Append(_) | Effect::Commit(_) | Effect::ApplyToSnapshot(_) | Effect::Established(_) => (),
                 Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
             }
         }
@@ -242,14 +242,14 @@ impl ReplicaLoop {
     fn config_committed(&self, ensemble: &Arc<Ensemble>) -> Option<PeerCommand> {
         activate(&self.shared, ensemble, self.replica.is_serving());
         let pending =
-            self.replica.as_peer()?.configs().pending().filter(|pending| ensemble.version() < pending.version());
+            self.replica.as_peer()?.configs().proposed().filter(|pending| ensemble.version() < pending.version());
         let pending = pending.cloned();
         self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
         Some(PeerCommand::Config(Arc::clone(ensemble), pending))
     }
 
     /// Searches the on-disk log, on a separate thread because that may take long.
-    fn read_log_diff(&mut self, link: LinkId, Search { after, below, continues }: Search) {
+    fn read_log_diff(&mut self, link: LinkId, LogDiffRange { after, below, continues }: LogDiffRange) {
         self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.begin(link));
         let shared = Arc::clone(&self.shared);
         let factor = shared.config.member.as_ref().map_or(-1.0, |member| member.snapshot_size_factor);
@@ -272,9 +272,9 @@ impl ReplicaLoop {
             DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
             DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
             DiskJob::Truncate(zxid) => Job::Truncate(zxid),
-            DiskJob::Found => Job::Found,
+            DiskJob::InitializeLog => Job::Found,
             DiskJob::Install(_) => {
-                let Some(staged) = self.replica.take_staged() else { return };
+                let Some(staged) = self.replica.take_snapshot() else { return };
                 let mut state = self.shared.state.write();
                 *state = staged;
                 show_config(&self.shared, &mut state);

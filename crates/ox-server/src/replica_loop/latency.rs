@@ -4,7 +4,7 @@ use crate::metrics::Metrics;
 use ox_proto::Reader;
 use ox_proto::Zxid;
 use ox_proto::txn::TxnHeader;
-use ox_zab::{Run, Txn};
+use ox_zab::{EncodedTxn, ZxidRange};
 use std::collections::VecDeque;
 
 /// Transactions tracked at most. That many are outstanding only if something is stuck.
@@ -70,7 +70,7 @@ impl Latency {
     }
 
     /// The leader sends a proposal, to one follower after the other.
-    pub(super) fn on_proposal_sent(&mut self, txn: &Txn) {
+    pub(super) fn on_proposal_sent(&mut self, txn: &EncodedTxn) {
         if !self.proposed.has(txn.zxid)
             && let Some(time_ms) = txn_time_ms(txn)
         {
@@ -83,7 +83,7 @@ impl Latency {
     }
 
     /// Ages of the samples in a run that a follower has acknowledged.
-    pub(super) fn acked_ages(&self, run: Run, wall_ms: i64) -> impl Iterator<Item = i64> {
+    pub(super) fn acked_ages(&self, run: ZxidRange, wall_ms: i64) -> impl Iterator<Item = i64> {
         let newest_first = self.samples.iter().skip_while(move |(zxid, _)| run.last < *zxid);
         let acked = newest_first.take_while(move |(zxid, _)| run.first <= *zxid);
         acked.map(move |(_, time_ms)| wall_ms.saturating_sub(*time_ms))
@@ -93,7 +93,7 @@ impl Latency {
     pub(super) fn durable_ages(&mut self, zxid: Zxid, wall_ms: i64) -> impl Iterator<Item = i64> {
         let first = Zxid(self.durable.0.saturating_add(1));
         self.durable = self.durable.max(zxid);
-        self.acked_ages(Run { first, last: zxid }, wall_ms)
+        self.acked_ages(ZxidRange { first, last: zxid }, wall_ms)
     }
 
     /// The leader sends a commit.
@@ -102,7 +102,7 @@ impl Latency {
     }
 
     /// A follower receives a proposal.
-    pub(super) fn on_proposal_received(&mut self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+    pub(super) fn on_proposal_received(&mut self, txn: &EncodedTxn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = txn_time_ms(txn) {
             metrics.proposal_latency.note(wall_ms.saturating_sub(time_ms), 1);
             self.unacked.add(txn.zxid, time_ms);
@@ -121,14 +121,14 @@ impl Latency {
     }
 
     /// An observer receives a committed transaction.
-    pub(super) fn on_inform_received(&self, txn: &Txn, wall_ms: i64, metrics: &Metrics) {
+    pub(super) fn on_inform_received(&self, txn: &EncodedTxn, wall_ms: i64, metrics: &Metrics) {
         if let Some(time_ms) = txn_time_ms(txn) {
             metrics.commit_propagation_latency.note(wall_ms.saturating_sub(time_ms), 1);
         }
     }
 }
 
-fn txn_time_ms(txn: &Txn) -> Option<i64> {
+fn txn_time_ms(txn: &EncodedTxn) -> Option<i64> {
     Reader::new(&txn.record).get::<TxnHeader>().ok().map(|header| header.time_ms)
 }
 
@@ -137,17 +137,17 @@ mod tests {
     use super::*;
     use ox_proto::{Jute, SessionId};
 
-    fn txn(counter: u32, time_ms: i64) -> Txn {
+    fn txn(counter: u32, time_ms: i64) -> EncodedTxn {
         let (zxid, mut record) = (Zxid::new(1, counter), Vec::new());
         TxnHeader { session: SessionId(1), cxid: 0, zxid, time_ms, kind: 1 }.put(&mut record);
-        Txn { zxid, record: record.into() }
+        EncodedTxn { zxid, record: record.into() }
     }
 
     #[test]
     fn acknowledgements_of_sampled_proposals_are_timed() {
         let mut latency = Latency::new(2);
         (1..=5).for_each(|counter| latency.on_proposal_sent(&txn(counter, 100 + i64::from(counter))));
-        let run = |first, last| Run { first: Zxid::new(1, first), last: Zxid::new(1, last) };
+        let run = |first, last| ZxidRange { first: Zxid::new(1, first), last: Zxid::new(1, last) };
         let acked = |latency: &Latency, run| latency.acked_ages(run, 200).collect::<Vec<_>>();
         assert_eq!(acked(&latency, run(1, 4)), [96, 98], "by one voter");
         assert_eq!(acked(&latency, run(2, 2)), [98], "by another");

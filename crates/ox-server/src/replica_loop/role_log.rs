@@ -6,7 +6,7 @@ use super::latency::Latency;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, LinkId, Message, Peer, PeerState, Reason, Run, Standing};
+use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, ZxidRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -118,7 +118,7 @@ impl RoleLog {
     }
 
     /// Logs what a long election waits for, and what an operator can do.
-    fn warn_long_election(&mut self, peer: &Peer) {
+    fn warn_long_election(&mut self, peer: &QuorumPeer) {
         let Some(looking) = self.looking_since.map(|since| since.elapsed()).filter(|looking| LONG_ELECTION <= *looking)
         else {
             return;
@@ -128,12 +128,12 @@ impl RoleLog {
         }
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
-        if peer.standing() == Standing::History || peer.kind() == LearnerKind::Observer {
+        if peer.eligibility() == Eligibility::HasHistory || peer.kind() == LearnerKind::Observer {
             tracing::warn!(
                 looking_s,
                 "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
             );
-        } else if peer.has_doubts() {
+        } else if peer.has_quarantined_files() {
             tracing::warn!(
                 looking_s,
                 "no leader elected, and this server abstains: its data is quarantined, and it waits for a leader's \
@@ -153,23 +153,23 @@ impl RoleLog {
         self.elected_at = Instant::now(); // a configuration may name the next leader without an election
         let why = match reason {
             Reason::LinkLost => "connection to the leader lost".to_owned(),
-            Reason::Silence => "no packet from the leader within syncLimit".to_owned(),
+            Reason::Timeout => "no packet from the leader within syncLimit".to_owned(),
             Reason::NoQuorum => "Not sufficient followers synced, no quorum is left".to_owned(),
             Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is lower than the accepted epoch"),
             Reason::Violation(what) => format!("protocol violation: {what}"),
             Reason::NeedsSnapshot => "the log does not match the leader's: a snapshot is needed".to_owned(),
             Reason::CannotListen => "the quorum port cannot be bound".to_owned(),
-            Reason::EpochUsedUp => "zxid rollover: the epoch has no zxids left".to_owned(),
+            Reason::ZxidRollover => "zxid rollover: the epoch has no zxids left".to_owned(),
             Reason::DiskStalled => "the disk of this server stalled".to_owned(),
-            Reason::NoRoom => "disk space is low, and another voter can lead".to_owned(),
-            Reason::Deserted => {
+            Reason::DiskLow => "disk space is low, and another voter can lead".to_owned(),
+            Reason::LostSupport => {
                 self.shared.metrics.quit_leading_due_to_disloyal_voter.add(1);
                 "supporters changed their vote before the leader was established".to_owned()
             }
             Reason::OtherLeader(leader) => format!("a quorum follows server {leader}"),
             Reason::HandedOver(leader) => format!("server {leader} leads under the new configuration"),
             Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
-            Reason::HigherPromise => "a voter has accepted a higher epoch".to_owned(),
+            Reason::HigherAcceptedEpoch => "a voter has accepted a higher epoch".to_owned(),
         };
         tracing::warn!("Shutdown called. For the reason {why}");
     }
@@ -201,7 +201,7 @@ impl RoleLog {
                 metrics.learner_commit_received_count.add(1);
                 self.latency.on_inform_received(txn, wall_ms, metrics);
             }
-            Message::Ack(zxid) => self.acked(link, Run::from(*zxid), wall_ms),
+            Message::Ack(zxid) => self.acked(link, ZxidRange::from(*zxid), wall_ms),
             Message::Acks(run) => self.acked(link, *run, wall_ms),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
@@ -209,7 +209,7 @@ impl RoleLog {
     }
 
     /// Measures acknowledgements of a learner.
-    fn acked(&mut self, link: LinkId, run: Run, wall_ms: i64) {
+    fn acked(&mut self, link: LinkId, run: ZxidRange, wall_ms: i64) {
         self.syncing.remove(&link);
         for ms in self.latency.acked_ages(run, wall_ms) {
             let metric = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
@@ -228,10 +228,10 @@ impl RoleLog {
     pub(super) fn sending(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
-            Message::Commit(zxid) | Message::Commits(Run { last: zxid, .. }) => {
+            Message::Commit(zxid) | Message::Commits(ZxidRange { last: zxid, .. }) => {
                 self.latency.on_commit_sent(*zxid, wall_ms, metrics);
             }
-            Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. }) => {
+            Message::Ack(zxid) | Message::Acks(ZxidRange { last: zxid, .. }) => {
                 self.latency.on_ack_sent(*zxid, wall_ms, metrics)
             }
             Message::Proposal(txn) => {

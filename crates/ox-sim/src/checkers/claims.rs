@@ -8,7 +8,7 @@ use crate::server::Track;
 use crate::server::member::server_id;
 use crate::server::process::Process;
 use ox_proto::Zxid;
-use ox_zab::{DiskJob, Effect, Epoch, LinkId, Message, PeerState, Run, Standing};
+use ox_zab::{DiskJob, Effect, Eligibility, Epoch, LinkId, Message, PeerState, ZxidRange};
 
 pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effect: &Effect) -> Result<(), Finding> {
     let current = Epoch(i64::from(track.epochs.current));
@@ -19,7 +19,7 @@ pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effec
     };
     // Who has nothing that counts says so.
     let is_end = |zxid: Zxid| track.synced == track.last && env.journal.cut(track.last, zxid) == track.last;
-    let has_history = process.replica.as_peer().is_some_and(|peer| peer.standing() == Standing::History);
+    let has_history = process.replica.as_peer().is_some_and(|peer| peer.eligibility() == Eligibility::HasHistory);
     let is_promised = |link: LinkId| process.member.asked.get(&link) == Some(&accepted);
     match effect {
         // Who does not vote is told the last outcome, which claims nothing.
@@ -55,7 +55,7 @@ pub(crate) fn check(process: &Process, env: &Env, track: &Track, who: Who, effec
                 fail(format!("the history of {zxid}"))
             }
         }
-        Effect::Send(_, Message::Ack(zxid) | Message::Acks(Run { last: zxid, .. })) if track.synced < *zxid => {
+        Effect::Send(_, Message::Ack(zxid) | Message::Acks(ZxidRange { last: zxid, .. })) if track.synced < *zxid => {
             fail(format!("{zxid}"))
         }
         _ => Ok(()),

@@ -23,7 +23,7 @@ pub(crate) fn check_rest(servers: &[Server]) -> Result<(), Finding> {
     {
         let Some(in_force) = &process.member.ensemble else { return Ok(()) };
         let fail = |what: String| Err(Finding::new(Kind::Unequal, format!("server {number}: {what}")));
-        if process.replica.as_peer().is_some_and(|peer| peer.configs().pending().is_some()) {
+        if process.replica.as_peer().is_some_and(|peer| peer.configs().proposed().is_some()) {
             return fail("something is proposed still".to_owned());
         }
         if process.state.config() != Some(in_force.to_string().as_bytes()) {

@@ -9,7 +9,7 @@ use crate::server::Server;
 use crate::server::member::number;
 use crate::server::process::Process;
 use ox_proto::ServerId;
-use ox_zab::{Peer, PeerState, Quorums};
+use ox_zab::{PeerState, QuorumPeer, Quorums};
 
 /// How long no leader may be able to commit. Two elections wait for votes, and the leader's way to the first commit
 /// takes some twenty messages.
@@ -41,18 +41,18 @@ pub(super) fn judge(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     Ok(())
 }
 
-fn peer(server: &Server) -> Option<&Peer> {
+fn peer(server: &Server) -> Option<&QuorumPeer> {
     server.process.as_ref().and_then(|process| process.replica.as_peer())
 }
 
 /// Whether a server leads, and acknowledgements of a quorum reach it.
 fn can_commit(env: &Env, servers: &[Server], me: usize) -> bool {
     let Some(peer_of_leader) = peer(&servers[me]) else { return false };
-    let leads = peer_of_leader.leader().is_some_and(|leader| leader.is_established() && !leader.is_leaving());
+    let leads = peer_of_leader.leader().is_some_and(|leader| leader.is_established() && !leader.is_handing_over());
     let serves = servers[me].process.as_ref().is_some_and(|process: &Process| process.replica.is_serving());
     let acknowledges = |server: ServerId| {
         let other = number(server);
-        let learner = servers.get(other).and_then(peer).and_then(Peer::learner);
+        let learner = servers.get(other).and_then(peer).and_then(QuorumPeer::learner);
         let is_active = learner.is_some_and(|learner| {
             let wire = usize::try_from(learner.link().0).unwrap_or(0);
             learner.is_active() && env.net.wires[wire].ends.iter().any(|end| end.server == me)

@@ -14,7 +14,7 @@ use crate::server::process::Process;
 use crate::world::World;
 use ox_history::Time;
 use ox_proto::Zxid;
-use ox_zab::{Leader, LinkId, Peer, PeerState};
+use ox_zab::{Leader, LinkId, PeerState, QuorumPeer};
 use std::collections::VecDeque;
 
 /// What is remembered between two looks.
@@ -99,13 +99,13 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
 
 fn judge_leader(
     env: &Env,
-    (me, peer, leader): (usize, &Peer, &Leader),
+    (me, peer, leader): (usize, &QuorumPeer, &Leader),
     is_late: impl Fn(Time) -> bool,
     heard: impl Fn(usize) -> Time,
 ) -> Result<(), Finding> {
     let quorums = peer.configs().quorums();
     let is_there = |other: usize| other == me || !is_late(heard(other));
-    if leader.is_leaving() || quorums.are_reached(|server| is_there(number(server))) {
+    if leader.is_handing_over() || quorums.are_reached(|server| is_there(number(server))) {
         return Ok(());
     }
     let heard: Vec<(usize, Time)> = (0..env.plan.servers()).map(|other| (other, heard(other))).collect();

@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::server::process::Process;
 use ox_history::Time;
 use ox_proto::SessionId;
-use ox_replica::Room;
+use ox_replica::Admission;
 
 /// How long the server may leave a message unread without counting as asleep.
 fn tolerance_us(plan: &Plan) -> i64 {
@@ -32,7 +32,7 @@ pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) 
         let arrived = up.arrived;
         let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
         if Time(since) < arrived && arrived < Time(latest) {
-            let room = connection.core.may_take(Room::Plenty);
+            let room = connection.core.may_take(Admission::Open);
             let detail = format!("session {session} has said something at {arrived:?} (it would be read: {room})");
             return Err(Finding::new(Kind::Unheard, detail));
         }

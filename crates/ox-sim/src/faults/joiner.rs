@@ -10,13 +10,13 @@ use crate::server::member::{number, server_id};
 use crate::world::World;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
-use ox_zab::{Configs, Quorum};
+use ox_zab::{ConfigPair, Quorum};
 use std::path::PathBuf;
 
 /// The configurations that running servers know.
-fn known(world: &World) -> impl Iterator<Item = &Configs> {
+fn known(world: &World) -> impl Iterator<Item = &ConfigPair> {
     let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
-    processes.filter_map(|process| process.replica.as_peer()).map(ox_zab::Peer::configs)
+    processes.filter_map(|process| process.replica.as_peer()).map(ox_zab::QuorumPeer::configs)
 }
 
 /// A server that votes in a proposed configuration only, and can be spared there.
@@ -25,7 +25,7 @@ fn victim(world: &World) -> Option<usize> {
     let can_spare = |config: &Ensemble, joiner: ServerId| {
         !Quorum::of(config).is_reached(|server| server == joiner || !has_files(server))
     };
-    let pending = || known(world).filter_map(Configs::pending);
+    let pending = || known(world).filter_map(ConfigPair::proposed);
     (0..world.servers.len()).find(|server| {
         let joiner = server_id(*server);
         let votes = |config: &Ensemble| config.voters().any(|voter| voter == joiner);

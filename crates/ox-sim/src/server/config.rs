@@ -8,7 +8,7 @@ use ox_proto::properties;
 use ox_store::ConfigFiles;
 use ox_store::config_files::NEXT;
 use ox_store::disk::{Disk, OpenMode, SimDisk};
-use ox_zab::Configs;
+use ox_zab::ConfigPair;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -119,8 +119,8 @@ fn text(disk: &dyn Disk, path: &str) -> Result<Option<String>, String> {
 }
 
 /// What a server begins with. One that was proposed may stand in the log and not in a file, or the other way round.
-pub(crate) fn configs((committed, proposed): (Ensemble, Option<Ensemble>), logged: Option<&[u8]>) -> Configs {
+pub(crate) fn configs((committed, proposed): (Ensemble, Option<Ensemble>), logged: Option<&[u8]>) -> ConfigPair {
     let logged = logged.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| parse(text).ok());
     let proposed = logged.into_iter().chain(proposed).max_by_key(Ensemble::version);
-    Configs::dynamic(committed, proposed)
+    ConfigPair::dynamic(committed, proposed)
 }

@@ -13,7 +13,7 @@ use super::totals::Totals;
 use crate::env::Env;
 use crate::event::{Event, Who};
 use crate::link::{LinkId, Way};
-use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Room, Submission, Throttle};
+use ox_replica::{Admission, ClientInput, Conn, ConnSettings, Load, Now, Submission, Throttle};
 use ox_tree::outbox::Outbox;
 use ox_tree::{ConnId, State};
 use std::cell::RefCell;
@@ -45,7 +45,7 @@ pub(crate) struct IoThread {
     /// Connections whose next request waits until the server has room.
     stalled: Vec<usize>,
     /// What the server could take on when the turn began.
-    room: Room,
+    room: Admission,
     submission: Submission,
     stage: Stage,
     is_planned: bool,
@@ -182,10 +182,10 @@ impl IoThread {
     /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
     fn judge_room(&mut self, totals: &Totals, now: Now) {
         self.room = totals.room(Load::default());
-        if self.room == Room::None {
+        if self.room == Admission::Closed {
             let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
             let stalled = stalled.filter(|connection| connection.stalled);
-            return stalled.for_each(|connection| connection.core.on_no_room(now));
+            return stalled.for_each(|connection| connection.core.on_refused(now));
         }
         let others = std::mem::take(&mut self.listed);
         for slot in std::mem::take(&mut self.stalled) {
@@ -269,7 +269,7 @@ impl IoThread {
         env.links[connection.link].place = None;
         env.close(connection.link, Way::Down);
         if !connection.core.is_new() {
-            self.submission.push(connection.core.id(), Ask::Gone, &[]); // the replica has heard of it
+            self.submission.push(connection.core.id(), ClientInput::Gone, &[]); // the replica has heard of it
         }
         self.free.push(slot);
     }

@@ -22,16 +22,16 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{LogDiff, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Origin, Peer, PeerState,
-    Reason, Search, ServerId, Side,
+    DiskDone, DiskJob, Effect, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin,
+    PeerState, QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What peers say and do.
 pub(crate) enum PeerInput {
-    Note(usize, Notification, Option<Arc<Ensemble>>),
-    Election(usize, Link),
+    Note(usize, VoteNotification, Option<Arc<Ensemble>>),
+    Election(usize, ElectionConnection),
     /// A dial for the leader of this number has succeeded or failed.
     Dialed(usize, Option<WireId>),
     Link(WireId),
@@ -62,7 +62,7 @@ pub(crate) struct Member {
     /// The configuration in force, if that can change.
     pub(crate) ensemble: Option<Arc<Ensemble>>,
     /// Stored histories that are looked for.
-    look_ups: BTreeMap<LinkId, Search>,
+    look_ups: BTreeMap<LinkId, LogDiffRange>,
     pub(super) found: BTreeMap<LinkId, Box<LogDiff>>,
     /// The epochs that leaders have named.
     pub(crate) asked: BTreeMap<LinkId, Epoch>,
@@ -131,14 +131,14 @@ impl Process {
             }
             PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
             PeerInput::Dialed(leader, Some(wire)) => {
-                self.plug(wire, Side::Leader);
+                self.plug(wire, Sender::Leader);
                 self.replica.on_dialed(now, server_id(leader), Some(link(wire)));
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
                 let leads = self.replica.peer_state() == Some(PeerState::Leading);
                 env.marks.observed_followers += u64::from(!leads && self.replica.is_serving());
-                self.plug(wire, Side::Learner);
+                self.plug(wire, Sender::Learner);
                 self.admit(env, who, wire);
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
@@ -148,9 +148,9 @@ impl Process {
                 env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
-                self.replica.on_looked_up(now, link, below);
+                self.replica.on_log_read(now, link, below);
             }
-            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Moved::Went),
+            PeerInput::Progress(wire) => self.replica.on_traffic(now, link(wire), Traffic::Sent),
             PeerInput::Sent(wire, bytes) => self.replica.on_sent(now, link(wire), bytes),
             PeerInput::Writable(wire) => self.drain(env, who, wire, true),
             PeerInput::Broken(wire) => {
@@ -161,7 +161,7 @@ impl Process {
         self.maybe_settle(env, track, who);
     }
 
-    fn plug(&mut self, wire: WireId, from: Side) {
+    fn plug(&mut self, wire: WireId, from: Sender) {
         self.member.plugs.insert(wire, Plug::new(from));
     }
 
@@ -208,7 +208,7 @@ impl Process {
                 self.on_hello_bytes(env, who, id);
             }
             self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
-            self.replica.on_progress(now, link(id), Moved::Came);
+            self.replica.on_traffic(now, link(id), Traffic::Received);
             if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
@@ -245,7 +245,7 @@ impl Process {
                         Ok(received) => {
                             env.note(format_args!("peer {}: has received a state at {zxid}", who.server));
                             env.marks.snapshots_received += 1;
-                            self.replica.on_loaded(now, received.state);
+                            self.replica.on_snapshot_received(now, received.state);
                         }
                         Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
                     }
@@ -338,37 +338,37 @@ impl Process {
                     self.send_history(env, who, wire(link), bytes);
                 }
             }
-            Effect::LookUp(link, search) => {
+            Effect::ReadLog(link, search) => {
                 env.marks.continued += u64::from(search.continues);
                 self.member.look_ups.insert(link, search);
                 let delay = self.thread_delay(env);
                 env.plan_in(delay, Event::Job(Job::LookUp(who, link)));
             }
-            Effect::SendStored(link) => self.send_stored(env, who, link),
+            Effect::SendLogDiff(link) => self.send_stored(env, who, link),
             Effect::Close(link) => self.unplug(env, who, wire(link)),
             Effect::Disk(job) => self.give_job(env, track, who, job),
             Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
-            Effect::Leave(reason) => {
+            Effect::StepDown(reason) => {
                 self.member.is_listening = false;
                 env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
                 env.marks.roles_left += 1;
                 env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
-                env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
-                env.marks.gave_way += u64::from(reason == Reason::NoRoom);
+                env.marks.used_up_epochs += u64::from(reason == Reason::ZxidRollover);
+                env.marks.gave_way += u64::from(reason == Reason::DiskLow);
             }
             Effect::Looking => {
                 env.note(format_args!("peer {}: looks for a leader", who.server));
                 self.member.is_listening = false;
             }
-            Effect::Seen(ensemble) => self.see_config(env, who, ensemble),
-            Effect::Activate(ensemble, leader) => {
+            Effect::ConfigProposed(ensemble) => self.see_config(env, who, ensemble),
+            Effect::ActivateConfig(ensemble, leader) => {
                 env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", who.server, ensemble.version()));
                 env.marks.configs += 1;
                 self.activate(env, who, ensemble);
             }
             Effect::Append(_)
             | Effect::Commit(_)
-            | Effect::Stage(_)
+            | Effect::ApplyToSnapshot(_)
             | Effect::Established(_)
             | Effect::UpToDate(_)
             | Effect::FromLearner(..)
@@ -407,7 +407,7 @@ impl Process {
         if !self.replica.is_serving() {
             self.show_config(env); // who serves gets it with its transaction, and its clients the event
         }
-        let pending = self.replica.as_peer().and_then(|peer| peer.configs().pending());
+        let pending = self.replica.as_peer().and_then(|peer| peer.configs().proposed());
         let pending = pending.filter(|pending| ensemble.version() < pending.version()).cloned();
         self.write_config(env, who, ConfigChange::Committed(ensemble, pending));
     }
@@ -418,7 +418,7 @@ impl Process {
     }
 
     /// What a learner lacks, as far as it is still asked for.
-    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<Search> {
+    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<LogDiffRange> {
         self.member.look_ups.remove(&link)
     }
 
@@ -426,7 +426,7 @@ impl Process {
         env.note(format_args!("peer {}: {job:?}", who.server));
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
-            self.state = self.replica.take_staged().expect("a state was staged");
+            self.state = self.replica.take_snapshot().expect("a state was staged");
             self.show_config(env);
             frozen = Some(self.state.freeze());
         }
@@ -483,7 +483,7 @@ impl Process {
 }
 
 /// The server that an observer connects to in place of the leader, whether it serves observers or not.
-fn choose_master(env: &mut Env, peer: &Peer, who: Who) -> Option<usize> {
+fn choose_master(env: &mut Env, peer: &QuorumPeer, who: Who) -> Option<usize> {
     let observes = peer.configs().kind_of(server_id(who.server)) == LearnerKind::Observer;
     if !observes || !env.plan.observer_masters || env.dice.chance(250) {
         return None;
@@ -507,7 +507,7 @@ impl Track {
             DiskJob::CurrentEpoch(epoch) => self.epochs_begun.current = number(epoch),
             DiskJob::Truncate(zxid) => self.change = Change::Truncate(zxid),
             DiskJob::Install(zxid) => self.change = Change::Install(zxid),
-            DiskJob::Found => (),
+            DiskJob::InitializeLog => (),
         }
     }
 
@@ -527,7 +527,7 @@ impl Track {
                 self.change = Change::None;
                 (self.last, self.synced) = (zxid, zxid);
             }
-            DiskDone::Founded => (),
+            DiskDone::LogInitialized => (),
         }
     }
 }

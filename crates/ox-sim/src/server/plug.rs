@@ -13,7 +13,7 @@ use ox_proto::Zxid;
 use ox_proto::quorum::PacketReader;
 use ox_store::LogDiff;
 use ox_store::snapshot::stream::SnapshotReceiver;
-use ox_zab::{LinkId, Message, Side};
+use ox_zab::{LinkId, Message, Sender};
 use std::collections::VecDeque;
 
 /// What is to be sent, in order.
@@ -36,7 +36,7 @@ enum Out {
 /// This server's end of a wire.
 pub(super) struct Plug {
     /// Who speaks at the other end.
-    pub(super) from: Side,
+    pub(super) from: Sender,
     /// The replica knows of it.
     pub(super) is_identified: bool,
     pub(super) input: Vec<u8>,
@@ -51,11 +51,11 @@ pub(super) struct Plug {
 }
 
 impl Plug {
-    pub(super) fn new(from: Side) -> Self {
+    pub(super) fn new(from: Sender) -> Self {
         let (input, reader, out) = (Vec::new(), PacketReader::default(), VecDeque::new());
         Self {
             from,
-            is_identified: from == Side::Leader,
+            is_identified: from == Sender::Leader,
             input,
             reader,
             loading: None,

@@ -25,7 +25,8 @@ use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Stor
 use ox_tree::outbox::Outboxes;
 use ox_tree::{FrozenView, State};
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
+    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
+    Recovered, Timing,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -122,27 +123,30 @@ impl Process {
             OpenOutcome::Loaded(loaded) => {
                 let last = loaded.state.last_zxid();
                 let before = loaded.recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
-                let mut history = History::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
+                let mut history = RecentLog::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 for logged in loaded.recent_txns {
-                    history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
+                    history.push(EncodedTxn { zxid: logged.zxid, record: Bytes::from(logged.record) });
                 }
                 history.trim(last, Zxid(i64::MAX));
-                (loaded.state, history, ox_zab::Standing::History)
+                (loaded.state, history, ox_zab::Eligibility::HasHistory)
             }
             nothing @ (OpenOutcome::Empty | OpenOutcome::Quarantined(_)) => {
                 let state = State::new(crate::jobs::tree_options(&env.plan));
                 let is_empty = matches!(nothing, OpenOutcome::Empty);
-                let standing = if is_empty { ox_zab::Standing::Empty } else { ox_zab::Standing::Quarantined };
-                let history = History::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
+                let standing = if is_empty { ox_zab::Eligibility::Empty } else { ox_zab::Eligibility::Quarantined };
+                let history = RecentLog::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 (state, history, standing)
             }
         };
         let configs = match files {
             Some(files) => config::configs(files, state.config()),
-            None => Configs::fixed(config::first(&env.plan)),
+            None => ConfigPair::fixed(config::first(&env.plan)),
         };
         let in_force = configs.is_dynamic().then(|| Arc::clone(configs.committed()));
-        let peer = Peer::new(peer_settings(&env.plan, who, configs), Recovered { epochs, history, standing });
+        let peer = QuorumPeer::new(
+            peer_settings(&env.plan, who, configs),
+            Recovered { epochs, history, eligibility: standing },
+        );
         let mut replica = Replica::member(settings, peer, &state, now);
         if env.plan.epoch_txns != 0 {
             replica.limit_epochs(env.plan.epoch_txns);
@@ -276,17 +280,17 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
     }
 }
 
-fn peer_settings(plan: &Plan, who: Who, configs: Configs) -> PeerSettings {
+fn peer_settings(plan: &Plan, who: Who, configs: ConfigPair) -> PeerSettings {
     let server = server_id(who.server);
     let (tick_ms, init_ticks, sync_ticks) = (i64::from(plan.tick_ms), plan.init_ticks, plan.sync_ticks);
     PeerSettings {
         server,
         configs,
         timing: Timing { tick_ms, init_ticks, sync_ticks },
-        election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
+        election: ElectionSettings { max_notification_ms: plan.election_wait_ms, ..ElectionSettings::default() },
         options: PeerOptions {
             serves_observers: plan.observer_masters,
-            observer_rest_ms: tick_ms,
+            observer_delay_ms: tick_ms,
             learner_window_bytes: plan.learner_window_bytes,
             request_window_bytes: plan.request_window_bytes,
             ..PeerOptions::default()

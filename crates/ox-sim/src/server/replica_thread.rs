@@ -129,7 +129,7 @@ impl Process {
         self.replica.on_time(now, &self.state);
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
-        let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
+        let expired = std::mem::take(&mut self.replica.counters_mut().expired);
         if !env.plan.is_ensemble()
             && let Err(finding) = unheard::check(self, env, &expired)
         {
@@ -152,7 +152,7 @@ impl Process {
 
     fn take_submission(&mut self, env: &mut Env, track: &mut Track, who: Who, submission: Submission) -> bool {
         let now = self.now(env);
-        env.note(format_args!("replica: {} items", submission.items.len()));
+        env.note(format_args!("replica: {} items", submission.entries.len()));
         env.trace.bytes(&submission.bytes);
         let taken = submission.load();
         self.replica.step(now, submission, &self.state, &mut self.outboxes);
@@ -206,7 +206,7 @@ impl Process {
         self.flush(env, track, who);
         self.post(env, who);
         self.totals.hold(self.replica.load());
-        env.marks.parked += std::mem::take(&mut self.replica.tallies_mut().parked);
+        env.marks.parked += std::mem::take(&mut self.replica.counters_mut().parked);
         if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;

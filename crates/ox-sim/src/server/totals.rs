@@ -1,10 +1,10 @@
 //! What a server holds for all its clients together, as `ox-server/src/totals.rs` counts it.
 
-use ox_replica::{Admission, Load, MemoryBudget, Room};
+use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Totals {
-    pub(crate) admission: Admission,
+    pub(crate) admission: AdmissionLimits,
     /// Submitted, and not taken in by the replica.
     queued: Load,
     /// Taken in by the replica, and not applied.
@@ -14,16 +14,16 @@ pub(crate) struct Totals {
 impl Totals {
     pub(crate) fn new(requests_max: usize, throttle_max: Option<usize>, budget_bytes: usize) -> Self {
         let budget = MemoryBudget::new(budget_bytes);
-        let admission = Admission { budget, requests_max, throttle_max };
+        let admission = AdmissionLimits { budget, requests_max, throttle_max };
         Self { admission, queued: Load::default(), held: Load::default() }
     }
 
     /// What may still come in, given `more` requests that are not counted yet.
-    pub(crate) fn room(&self, more: Load) -> Room {
+    pub(crate) fn room(&self, more: Load) -> Admission {
         let mut in_flight = self.queued;
         in_flight += self.held;
         in_flight += more;
-        self.admission.room(in_flight, 0)
+        self.admission.admission(in_flight, 0)
     }
 
     pub(crate) fn queue(&mut self, load: Load) {

@@ -9,7 +9,7 @@ use ox_config::Config;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::request::{SetDataRequest, put_request};
 use ox_proto::{SessionId, Zxid};
-use ox_replica::Touch;
+use ox_replica::LastSeen;
 use ox_store::Store;
 use ox_store::disk::RealDisk;
 use ox_tree::outbox::{Outbox, PartKind};
@@ -118,8 +118,11 @@ impl Driver {
     /// Connections of the requests submitted since the last call.
     fn submitted(&self) -> Vec<usize> {
         let input = self.io.shared.inbox.take(Duration::ZERO);
-        let items = input.submissions.iter().flat_map(|submission| &submission.items);
-        let slots = items.filter(|item| matches!(item.ask, Ask::Request { .. })).map(|item| item.conn.slot()).collect();
+        let items = input.submissions.iter().flat_map(|submission| &submission.entries);
+        let slots = items
+            .filter(|item| matches!(item.input, ClientInput::Request { .. }))
+            .map(|item| item.conn.slot())
+            .collect();
         for submission in input.submissions {
             self.io.shared.global_limits.on_taken(submission.load(), Load { requests: 0, bytes: self.held_bytes });
         }
@@ -132,7 +135,7 @@ impl Driver {
 }
 
 /// The record of when a connection's client was last seen.
-fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
+fn touch_of(driver: &mut Driver, client: &mut Client) -> LastSeen {
     let mut hello = Vec::new();
     let (session, password, read_only) = (SessionId::NONE, None, None);
     ConnectRequest { last_zxid_seen: Zxid::ZERO, timeout_ms: 40_000, session, password, read_only }
@@ -141,8 +144,8 @@ fn touch_of(driver: &mut Driver, client: &mut Client) -> Touch {
     for _ in 0..10_000 {
         driver.pass(0);
         let input = driver.io.shared.inbox.take(Duration::ZERO);
-        for item in input.submissions.iter().flat_map(|submission| &submission.items) {
-            if let Ask::Connect { touch, .. } = &item.ask {
+        for item in input.submissions.iter().flat_map(|submission| &submission.entries) {
+            if let ClientInput::Connect { last_seen: touch, .. } = &item.input {
                 return touch.clone();
             }
         }

@@ -109,7 +109,7 @@ impl Fixture {
     /// Sends a notification to server 2, which has a connection.
     fn notify(&mut self, state: PeerState) {
         let vote = ox_zab::Vote { leader: ServerId(1), zxid: ox_proto::Zxid(0), epoch: 0 };
-        let note = Notification { state, vote, round: 1, has_version: true };
+        let note = VoteNotification { state, vote, round: 1, has_version: true };
         let mut dialer = dialer();
         self.elections.notify(ServerId(2), &note, &mut dialer, &mut Vec::new());
         assert!(!dialer.is_dialing(Target::Election(ServerId(2))));

@@ -85,7 +85,8 @@ fn k093_snapshot_is_sent_in_chunks_and_delays_no_other_link() {
         at += PROGRESS;
         learner.links.on_time(at, &mut learner.events);
         leader.links.on_time(at, &mut leader.events);
-        let received = |event: &PeerEvent| matches!(event, PeerEvent::Progress(link, Moved::Came) if *link == far_bulk);
+        let received =
+            |event: &PeerEvent| matches!(event, PeerEvent::Progress(link, Traffic::Received) if *link == far_bulk);
         reports += learner.events.drain(..).filter(received).count();
     }
     // Twenty megabytes in total.
@@ -101,7 +102,7 @@ fn only_bytes_that_had_to_wait_are_a_sign_of_life() {
     let (mut leader, mut learner, [link, _], _) = linked();
     let has_sent = |leader: &mut Side, at| {
         leader.links.on_time(at, &mut leader.events);
-        leader.events.drain(..).any(|event| matches!(event, PeerEvent::Progress(_, Moved::Went)))
+        leader.events.drain(..).any(|event| matches!(event, PeerEvent::Progress(_, Traffic::Sent)))
     };
     let mut at = Instant::now();
     for _ in 0..5 {
@@ -139,7 +140,7 @@ fn link_with_much_unsent_stays_and_reports_what_is_sent() {
     let (record, mut handed) = (vec![7; 100_000], first.flow_bytes);
     leader.links.send(link, first);
     for counter in 1..=600 {
-        let txn = ox_zab::Txn { zxid: Zxid(counter), record: record.clone().into() };
+        let txn = ox_zab::EncodedTxn { zxid: Zxid(counter), record: record.clone().into() };
         let packets = Packets::from(&Message::Proposal(txn));
         handed += packets.flow_bytes;
         leader.links.send(link, packets);
@@ -187,7 +188,7 @@ fn leader_is_not_silent_while_its_learner_does_not_read() {
     });
     assert!(!learner.links.read_leader(&mut learner.events), "there is nothing to read");
 
-    let txn = ox_zab::Txn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
+    let txn = ox_zab::EncodedTxn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
     for _ in 0..20 {
         leader.links.send(link, Packets::from(&Message::Proposal(txn.clone())));
     }

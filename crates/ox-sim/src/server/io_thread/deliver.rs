@@ -33,7 +33,7 @@ impl IoThread {
                 }
                 PartKind::Event(_) => keeps_up = connection.put_event(bytes, env.plan.unsent_events_bytes),
                 PartKind::Replies(count) => {
-                    connection.core.on_answers(*count, bytes.len());
+                    connection.core.on_replies(*count, bytes.len());
                     keeps_up = connection.output.len() <= UNSENT_BYTES_MAX;
                     connection.output.extend_from_slice(bytes);
                 }

@@ -5,7 +5,7 @@ use crate::env::Env;
 use crate::server::connection::Connection;
 use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_replica::{Room, Service, Submission, Verdict};
+use ox_replica::{Admission, FrameOutcome, Service, Submission};
 
 /// Bytes of answers written under one hold of the state.
 const ANSWERED_AT_ONCE_BYTES: usize = 64 << 10;
@@ -65,7 +65,7 @@ impl IoThread {
                 break Served::More;
             }
             let room = serving.totals.room(self.submission.load());
-            env.marks.one_each += u64::from(room == Room::OneEach && !connection.core.may_take(room));
+            env.marks.one_each += u64::from(room == Admission::OnePerConnection && !connection.core.may_take(room));
             if !connection.core.may_take(room) || env.plan.unsent_pause_bytes < connection.output.len() {
                 break Served::Done;
             }
@@ -73,9 +73,9 @@ impl IoThread {
                 Ok(Some((payload, behind))) => {
                     let before = connection.output.len();
                     match serve_frame(env, connection, serving, room, waited_ms, &mut self.submission, payload) {
-                        Verdict::Continue => (),
-                        Verdict::Wait(_) => break Served::Stalled,
-                        Verdict::Close => {
+                        FrameOutcome::Continue => (),
+                        FrameOutcome::Wait(_) => break Served::Stalled,
+                        FrameOutcome::Close => {
                             connection.closing = true;
                             connection.output.truncate(before);
                         }
@@ -99,11 +99,11 @@ fn serve_frame(
     env: &mut Env,
     connection: &mut Connection,
     serving: &Serving<'_>,
-    room: Room,
+    room: Admission,
     waited_ms: i64,
     submission: &mut Submission,
     payload: &[u8],
-) -> Verdict {
+) -> FrameOutcome {
     let in_flight = connection.core.in_flight();
     let admit = |newcomer| match &mut *serving.throttle.borrow_mut() {
         Some(throttle) => throttle.admit(serving.now, newcomer, 1.0),
@@ -113,7 +113,7 @@ fn serve_frame(
         now: serving.now,
         state: serving.state,
         settings: serving.settings,
-        room,
+        admission: room,
         small_replies_only: false,
         waited_ms,
         admit: &admit,
