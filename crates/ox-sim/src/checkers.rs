@@ -2,7 +2,7 @@
 
 pub(crate) mod acked_is_durable;
 pub(crate) mod apply_order;
-pub(crate) mod claims;
+pub(crate) mod sent_is_durable;
 pub(crate) mod configs;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
@@ -13,10 +13,10 @@ pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
 pub(crate) mod outage;
-pub(crate) mod promptness;
+pub(crate) mod timeliness;
 pub(crate) mod quorums;
 pub(crate) mod restorable;
-pub(crate) mod unheard;
+pub(crate) mod no_false_expiry;
 pub(crate) mod watch_residue;
 
 use crate::env::Env;

@@ -1,6 +1,6 @@
 //! A client: connects, sends what comes to its mind, keeps its session alive, and writes down all it sees.
 
-mod mood;
+mod op_mix;
 mod requests;
 mod watches;
 mod wire;
@@ -8,7 +8,7 @@ mod wire;
 use crate::env::Env;
 use crate::event::Event;
 use crate::link::{Link, LinkId, Way};
-use mood::Mood;
+use op_mix::Mood;
 use ox_history::{Create, Op, RecordedConnection, Time};
 use ox_proto::connect::ConnectRequest;
 use ox_proto::password::session_password;

@@ -1,12 +1,12 @@
 //! What everybody in the world uses: the clock, the dice, the plan of what happens next, the record of what did.
 
-use crate::checkers::promptness::Looks;
+use crate::checkers::timeliness::Looks;
 use crate::checkers::quorums::Agreed;
-use crate::dice::Dice;
+use crate::rng::Dice;
 use crate::engine::Hands;
 use crate::event::{Event, Who};
 use crate::link::{Link, LinkId, Way};
-use crate::marks::Marks;
+use crate::coverage::Marks;
 use crate::net::Net;
 use crate::outcome::{Failure, Kind};
 use crate::plan::Plan;

@@ -4,7 +4,7 @@
 
 pub(crate) mod copies;
 mod damage;
-mod joiner;
+mod empty_joiner;
 mod one_way;
 
 use crate::checkers::elections;
@@ -12,7 +12,7 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
 use crate::plan::{MeanMs, Plan};
 use crate::server::member::PeerInput;
-use crate::server::plug::SlowRead;
+use crate::server::wire_end::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
@@ -182,7 +182,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         Fault::Mend => mend(world),
         Fault::Depose => depose(world),
         Fault::OneWay => one_way::strike(world),
-        Fault::EmptyJoiner => joiner::strike(world),
+        Fault::EmptyJoiner => empty_joiner::strike(world),
         Fault::Wire => break_wire(world),
         Fault::SlowWay => slow_way(world, server),
         Fault::Flood => flood(world, who),

@@ -15,16 +15,16 @@
 
 mod checkers;
 mod client;
-mod dice;
+mod rng;
 mod disk;
 mod engine;
 mod env;
 mod event;
 mod faults;
-mod finish;
+mod quiesce;
 mod jobs;
 mod link;
-mod marks;
+mod coverage;
 mod net;
 mod outcome;
 mod plan;
@@ -34,7 +34,7 @@ mod trace;
 mod world;
 
 pub use engine::running_seed;
-pub use marks::Marks;
+pub use coverage::Marks;
 pub use outcome::{Failure, Kind, Outcome};
 pub use plan::{MeanMs, Plan, Storm};
 
@@ -64,7 +64,7 @@ pub fn run_told(seed: u64, plan: &Plan, told: Told) -> Outcome {
     engine::set_seed(seed);
     let world: SharedWorld = Arc::new(Mutex::new(World::new(seed, plan.clone(), told == Told::Everything)));
     pump(&world, Time(active_us));
-    finish::finish(&world);
+    quiesce::finish(&world);
     engine::dismiss(&world);
     let world = world.lock();
     let env = &world.env;

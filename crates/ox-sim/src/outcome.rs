@@ -1,6 +1,6 @@
 //! How a run ended.
 
-use crate::marks::Marks;
+use crate::coverage::Marks;
 use std::fmt;
 
 macro_rules! kinds {

@@ -3,11 +3,11 @@
 //! Every fault is enabled or not, and every knob drawn anew, for each seed: rare combinations occur, and a fault
 //! that would drown all others is absent from many runs.
 
-mod storm;
+mod fault_profile;
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 use ox_store::names::Compression;
-pub use storm::Storm;
+pub use fault_profile::Storm;
 
 /// How often a kind of fault strikes, on average; 0 never.
 pub type MeanMs = i64;

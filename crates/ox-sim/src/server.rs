@@ -4,16 +4,16 @@ pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-pub(crate) mod journal;
+pub(crate) mod reference_log;
 pub(crate) mod log;
 pub(crate) mod member;
-pub(crate) mod plug;
+pub(crate) mod wire_end;
 pub(crate) mod process;
 mod replica_thread;
-mod totals;
+mod server_load;
 mod unidentified;
 
-pub(crate) use journal::{Journal, Track};
+pub(crate) use reference_log::{Journal, Track};
 pub(crate) use log::Report;
 
 use crate::event::Job;

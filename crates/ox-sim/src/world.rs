@@ -1,6 +1,6 @@
 //! Servers, clients, and what lies between them.
 
-use crate::checkers::{promptness, quorums};
+use crate::checkers::{timeliness, quorums};
 use crate::client::Client;
 use crate::env::Env;
 use crate::event::{End, Event, Job, Who};
@@ -58,7 +58,7 @@ impl World {
         }
         if world.env.plan.is_ensemble() {
             world.env.plan_in(0, Event::Mesh);
-            promptness::plan_next(&mut world.env);
+            timeliness::plan_next(&mut world.env);
         }
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
@@ -155,7 +155,7 @@ impl World {
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
             Event::End(who, end) => self.end(who, end),
             Event::Fault(fault) => faults::strike(self, fault),
-            Event::Look => promptness::look(self),
+            Event::Look => timeliness::look(self),
             Event::Heal => faults::heal(self),
             Event::Dialed(wire) => self.on_dialed(wire),
             Event::Wired(wire, side) => self.on_wired(wire, side),

@@ -34,7 +34,7 @@ fn is_prompt(plan: &Plan) -> bool {
 /// A leader has been established.
 pub(crate) fn check(env: &Env, who: Who) -> Result<(), Finding> {
     let is_first = env.leaders.len() <= 1;
-    let healing = super::promptness::healing_us(&env.plan);
+    let healing = super::timeliness::healing_us(&env.plan);
     let is_excused = env.looks.excused_until.is_some_and(|until| env.now.0 <= until.0 + healing);
     if is_first || is_excused || !is_prompt(&env.plan) {
         return Ok(());

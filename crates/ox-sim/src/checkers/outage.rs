@@ -1,7 +1,7 @@
 //! While servers are deaf or mute, and a quorum is connected without them, writes pause for two `syncLimit` and what an
 //! election takes, no longer (P65, P69).
 
-use super::{Finding, promptness};
+use super::{Finding, timeliness};
 use crate::env::Env;
 use crate::outcome::Kind;
 use crate::plan::Plan;
@@ -15,7 +15,7 @@ use ox_zab::{Peer, PeerState, Quorums};
 /// takes some twenty messages.
 fn bound_us(plan: &Plan) -> i64 {
     let sync_us = i64::from(plan.tick_ms) * plan.sync_ticks * 1000;
-    2 * sync_us + 2_000_000 + 20 * plan.net_delay_us + 10 * plan.sync_us + promptness::slack_us(plan)
+    2 * sync_us + 2_000_000 + 20 * plan.net_delay_us + 10 * plan.sync_us + timeliness::slack_us(plan)
 }
 
 pub(super) fn judge(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {

@@ -1,8 +1,8 @@
 //! What comes to a client's mind: every operation, mostly on a few paths that others use too.
 
 use super::Client;
-use super::mood::{Mood, Wish};
-use crate::dice::Dice;
+use super::op_mix::{Mood, Wish};
+use crate::rng::Dice;
 use crate::env::Env;
 use crate::server::config::member;
 use ox_history::{Create, Op, ReconfigOp};

@@ -1,6 +1,6 @@
 //! What a client believes to watch, so that it can ask for it again on its next connection.
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 use ox_history::Op;
 use ox_proto::{ErrorCode, Zxid};
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ mod serve;
 
 use super::connection::Connection;
 use super::process::Process;
-use super::totals::Totals;
+use super::server_load::Totals;
 use crate::env::Env;
 use crate::event::{Event, Who};
 use crate::link::{LinkId, Way};

@@ -1,18 +1,18 @@
 //! A member's part of the replica thread: what its peers say comes in, effects go out.
 
 use super::log::Work;
-use super::plug::{Plug, SlowRead};
+use super::wire_end::{Plug, SlowRead};
 use super::process::Process;
 use super::unidentified::Connections;
 use super::{Report, Track};
 use crate::checkers::quorums::Agreed;
-use crate::checkers::{Finding, claims, configs, elections, leaders};
+use crate::checkers::{Finding, sent_is_durable, configs, elections, leaders};
 use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::faults::Fault;
 use crate::net::WireId;
 use crate::server::config::ConfigChange;
-use crate::server::journal::Change;
+use crate::server::reference_log::Change;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
@@ -304,7 +304,7 @@ impl Process {
                 return;
             }
             for effect in effects {
-                if let Err(finding) = claims::check(self, env, track, who, &effect) {
+                if let Err(finding) = sent_is_durable::check(self, env, track, who, &effect) {
                     return finding.report(env);
                 }
                 self.perform(env, track, who, effect);

@@ -15,7 +15,7 @@ use crate::env::Env;
 use crate::event::{Event, Job, Who};
 use crate::plan::Plan;
 use crate::server::WALL_START_MS;
-use crate::server::totals::Totals;
+use crate::server::server_load::Totals;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;

@@ -4,7 +4,7 @@ use super::log::Work;
 use super::member::{Member, PeerInput};
 use super::process::Process;
 use super::{Report, Track};
-use crate::checkers::{self, unheard};
+use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, Who};
 use ox_history::Time;
@@ -131,7 +131,7 @@ impl Process {
         env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
         let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
         if !env.plan.is_ensemble()
-            && let Err(finding) = unheard::check(self, env, &expired)
+            && let Err(finding) = no_false_expiry::check(self, env, &expired)
         {
             finding.report(env);
         }

@@ -4,7 +4,7 @@ mod determinism;
 mod ensembles;
 mod faults;
 mod regressions;
-mod weather;
+mod random_seeds;
 
 use ox_sim::{Outcome, Plan, run};
 

@@ -1,10 +1,10 @@
 //! `ox-sim SEED` replays one run step by step; `ox-sim --seeds N` runs many and says how fast.
 
-mod many;
+mod batch;
 mod panics;
 
 use clap::{Parser, ValueEnum};
-use many::Batch;
+use batch::Batch;
 use ox_sim::{Marks, Outcome, Plan, Storm, Told, run_told};
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! What a client likes to do. Others like other things, so that rare combinations meet.
 
-use crate::dice::Dice;
+use crate::rng::Dice;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
 use crate::engine::{SharedWorld, pump};
 use crate::env::Env;
 use crate::event::{End, Who};
-use crate::marks::Marks;
+use crate::coverage::Marks;
 use crate::outcome::Kind;
 use crate::server::dump::dump;
 use crate::server::process::Process;
