@@ -1,20 +1,20 @@
-//! Reach marks: how often an interesting situation occurred. A simulation that never gets there proves nothing.
+//! Coverage counters: how often interesting situations occurred. A simulation that never reaches them proves nothing.
 
-macro_rules! marks {
+macro_rules! coverage {
     ($($name:ident, $text:literal;)*) => {
-        /// Counts of situations.
+        /// Counters of situations; `each` describes them.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct Marks {
+        pub struct Coverage {
             $(#[doc = $text] pub $name: u64),*
         }
 
-        impl Marks {
-            /// Adds up.
+        impl Coverage {
+            /// Adds all counters of another simulation.
             pub fn add(&mut self, other: &Self) {
                 $(self.$name += other.$name;)*
             }
 
-            /// Every mark with its text and count.
+            /// Every counter with its description.
             pub fn each(&self) -> Vec<(&'static str, u64)> {
                 vec![$(($text, self.$name)),*]
             }
@@ -22,12 +22,12 @@ macro_rules! marks {
     };
 }
 
-marks! {
+coverage! {
     requests, "requests sent";
-    answers, "answers received";
+    replies, "answers received";
     events, "events received";
     hidden_events, "events kept from clients that may not read the node";
-    given_up, "connections given up because too many events waited for them";
+    aborted, "connections given up because too many events waited for them";
     sessions, "sessions opened";
     resumed, "sessions resumed on another connection";
     taken_over, "sessions taken to a new connection while the old one lived";
@@ -56,8 +56,8 @@ marks! {
     full_disks, "disks that ran full";
     refused_writes, "requests refused because the disk was nearly full, or too much was on its way";
     stalled, "requests that waited until the server had room";
-    one_each, "connections that had to wait because the server held enough";
-    unanswered_but_done, "writes without an answer that took effect";
+    one_per_connection, "connections that had to wait because the server held enough";
+    applied_without_reply, "writes without an answer that took effect";
     group_commits, "syncs that covered several batches";
     waiting_reads, "reads that waited behind writes of their connection";
     slow_reader_pauses, "connections held back because the client did not read";
@@ -66,7 +66,7 @@ marks! {
     freezes, "processes that stood still";
     slow_reads, "members that read their links slowly";
     full_wires, "packets that waited for the receiver to read";
-    continued, "histories continued from the on-disk log";
+    continued_diffs, "histories continued from the on-disk log";
     pauses_noticed, "pauses that a server noticed";
     multis, "multis done";
     multis_refused, "multis refused as a whole";
@@ -81,15 +81,15 @@ marks! {
     installs, "histories replaced";
     partitions, "ways between servers that were cut";
     quarantines, "starts in quarantine";
-    wiped, "starts with nothing";
+    empty_starts, "starts with nothing";
     damages, "files of a member that were damaged";
     copies, "directories that were copied while their server ran, and used";
     copies_refused, "copies of standalone servers that have to be made again";
     hung_disks, "disks that hung";
-    stored_histories, "histories sent from the stored log";
-    stalled_leaders, "leaders that gave up because their disk hung";
-    gave_way, "leaders that gave up because their disk was nearly full";
-    used_up_epochs, "leaders that gave up because their epoch had no more numbers";
+    log_diffs, "histories sent from the stored log";
+    disk_stall_step_downs, "leaders that gave up because their disk hung";
+    disk_low_step_downs, "leaders that gave up because their disk was nearly full";
+    rollover_step_downs, "leaders that gave up because their epoch had no more numbers";
     floods, "floods of quorum ports with silent connections";
     flooded_out, "learners whose connection such a flood closed";
     wires_cut, "connections between servers that broke";
@@ -98,15 +98,15 @@ marks! {
     read_only_sessions, "sessions at a server without a leader";
     read_only_refusals, "requests refused for want of a leader";
     parked, "handshakes that waited for a leader and got a reply";
-    unagreed, "connections that were shown what was never agreed on, by a server without a leader";
+    uncommitted_reads, "connections that were shown what was never agreed on, by a server without a leader";
     configs, "configurations put in force";
     config_files, "files of configurations written";
     changes, "changes of the ensemble asked for";
-    observed_followers, "observers that came to a follower";
+    observer_master_links, "observers that came to a follower";
     deposed, "leaders that were cut off and did not hear of it";
     one_way, "servers that were deaf or mute";
     empty_joiners, "voters of a proposed configuration that lost everything";
-    looks, "moments at which servers were asked when they had heard of each other";
+    timeliness_checks, "moments at which servers were asked when they had heard of each other";
     moved, "sessions that moved to another server";
     probes, "writes that succeeded after everything had healed";
 }

@@ -1,19 +1,19 @@
-//! How a run ended.
+//! The outcome of a simulation.
 
-use crate::coverage::Marks;
+use crate::coverage::Coverage;
 use std::fmt;
 
 macro_rules! kinds {
     ($($name:ident = $code:literal, $text:literal;)*) => {
-        /// What a run can fail of. The number is the exit code of the program.
+        /// Why a simulation can fail. The number is the exit code of the program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Kind {
+        pub enum FailureKind {
             $(#[doc = $text] $name = $code),*
         }
 
-        impl Kind {
-            /// In words.
+        impl FailureKind {
+            /// The description of the failure.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -34,10 +34,10 @@ kinds! {
     NotRestorable = 19, "the disk did not hold a complete history at some moment";
     LogDiffers = 20, "the log on disk is not what was written to it";
     Panic = 21, "an invariant broke in the code";
-    Unheard = 23, "a session ended because the server did not listen to its client";
+    FalseExpiry = 23, "a session ended because the server did not listen to its client";
     TwoLeaders = 24, "two servers were established as leaders of one epoch";
     LeaderIncomplete = 25, "a leader lacked what had been agreed on";
-    ClaimNotDurable = 26, "a server claimed what its disk had not reported";
+    SentNotDurable = 26, "a server claimed what its disk had not reported";
     Forked = 27, "two servers have different histories";
     Unequal = 28, "two servers with the same history have different states";
     Link = 29, "servers did not understand each other";
@@ -46,14 +46,11 @@ kinds! {
     NotDeterministic = 22, "the same seed gave another run";
 }
 
-/// Why a run failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind of thing.
-    pub kind: Kind,
-    /// When, in microseconds of virtual time.
+    pub kind: FailureKind,
+    /// Microseconds of virtual time.
     pub at_us: i64,
-    /// What exactly.
     pub detail: String,
 }
 
@@ -64,19 +61,16 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The end of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The seed.
     pub seed: u64,
-    /// What went wrong, if anything.
+    /// `None` if all checks passed.
     pub failure: Option<Failure>,
-    /// A hash over everything that happened.
+    /// A hash over the whole trace.
     pub trace_hash: u64,
-    /// Steps taken.
     pub steps: u64,
     /// Virtual time that passed, in microseconds.
     pub virtual_us: i64,
-    /// Interesting situations that occurred.
-    pub marks: Marks,
+    /// How often each situation occurred.
+    pub coverage: Coverage,
 }

@@ -448,7 +448,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-sim/src/server/replica_thread.rs",
         guard: "events are handed over while the state is held",
         breaks: "a client reads a change before it hears of it",
-        with: "            self.post(env, who); // while the state is held\n",
+        with: "            self.post(env, pid); // while the state is locked\n",
         without: "",
     },
     Guard {
@@ -456,7 +456,7 @@ pub(super) const GUARDS: &[Guard] = &[
         guard: "events are delivered before anything is read",
         breaks: "a client reads a change before it hears of it",
         with: "        self.deliver(env);\n        let mut budget",
-        without: "        if env.dice.chance(900) {\n            self.deliver(env);\n        }\n        let mut budget",
+        without: "        if env.rng.chance(900) {\n            self.deliver(env);\n        }\n        let mut budget",
     },
     Guard {
         file: "crates/ox-zab/src/learner.rs",

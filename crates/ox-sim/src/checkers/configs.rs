@@ -1,28 +1,28 @@
-//! A version is one configuration (K102, K104), and what is in force in the end is the same everywhere.
+//! A version identifies one configuration (K102, K104), and all servers end with the same committed configuration.
 
 use super::Finding;
 use crate::env::Env;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::server::Server;
 use ox_proto::ensemble::Ensemble;
 use std::sync::Arc;
 
-/// A configuration is in force somewhere.
+/// Called when a server puts a configuration into use.
 pub(crate) fn check(env: &mut Env, ensemble: &Arc<Ensemble>) -> Result<(), Finding> {
     let known = env.configs.entry(ensemble.version()).or_insert_with(|| Arc::clone(ensemble));
     if known == ensemble {
         return Ok(());
     }
-    Err(Finding::new(Kind::Forked, format!("two configurations of one version: {known} and {ensemble}")))
+    Err(Finding::new(FailureKind::Forked, format!("two configurations of one version: {known} and {ensemble}")))
 }
 
-/// All servers are at rest.
+/// Called when all servers are idle.
 pub(crate) fn check_rest(servers: &[Server]) -> Result<(), Finding> {
     let mut first = None;
     for (number, process) in servers.iter().enumerate().filter_map(|(at, server)| Some((at, server.process.as_ref()?)))
     {
         let Some(in_force) = &process.member.ensemble else { return Ok(()) };
-        let fail = |what: String| Err(Finding::new(Kind::Unequal, format!("server {number}: {what}")));
+        let fail = |what: String| Err(Finding::new(FailureKind::Unequal, format!("server {number}: {what}")));
         if process.replica.as_peer().is_some_and(|peer| peer.configs().pending().is_some()) {
             return fail("something is proposed still".to_owned());
         }

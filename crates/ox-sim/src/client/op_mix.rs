@@ -1,10 +1,10 @@
-//! What a client likes to do. Others like other things, so that rare combinations meet.
+//! Per-client operation mix.
 
-use crate::rng::Dice;
+use crate::rng::Rng;
 
-/// What a request is about.
+/// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(super) enum OpKind {
     Write,
     Multi,
     SetAcl,
@@ -16,33 +16,33 @@ pub(super) enum Wish {
     Close,
 }
 
-const WISHES: [Wish; 9] = [
-    Wish::Write,
-    Wish::Multi,
-    Wish::SetAcl,
-    Wish::Read,
-    Wish::Watch,
-    Wish::Authenticate,
-    Wish::Quota,
-    Wish::Odd,
-    Wish::Close,
+const OP_KINDS: [OpKind; 9] = [
+    OpKind::Write,
+    OpKind::Multi,
+    OpKind::SetAcl,
+    OpKind::Read,
+    OpKind::Watch,
+    OpKind::Authenticate,
+    OpKind::Quota,
+    OpKind::Odd,
+    OpKind::Close,
 ];
 
-/// How likely each wish is, and how a wish is carried out.
+/// How often a client sends each kind of request, and with which options.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Mood {
-    weights: [u64; WISHES.len()],
-    /// Reads that watch, in a thousand.
+pub(super) struct OpMix {
+    weights: [u64; OP_KINDS.len()],
+    /// Reads that set a watch, in a thousand.
     pub(super) watch_per_mille: u32,
     /// Creates of ephemeral nodes, in a thousand.
     pub(super) ephemeral_per_mille: u32,
     /// Creates of containers and TTL nodes, in a thousand.
     pub(super) special_per_mille: u32,
-    /// Lists that not everybody may read, in a thousand.
+    /// ACLs that do not allow everyone to read, in a thousand.
     pub(super) private_per_mille: u32,
 }
 
-const MIXED: Mood = Mood {
+const MIXED: OpMix = OpMix {
     weights: [390, 80, 20, 330, 110, 20, 5, 20, 7],
     watch_per_mille: 500,
     ephemeral_per_mille: 350,
@@ -50,33 +50,33 @@ const MIXED: Mood = Mood {
     private_per_mille: 100,
 };
 
-const MOODS: &[Mood] = &[
+const OP_MIXES: &[OpMix] = &[
     MIXED,
-    // Writes, and hardly looks.
-    Mood { weights: [600, 200, 20, 100, 20, 5, 0, 5, 5], special_per_mille: 400, ..MIXED },
-    // Watches, and looks at everything it is told of.
-    Mood { weights: [60, 20, 5, 500, 350, 20, 0, 5, 5], watch_per_mille: 900, ..MIXED },
-    // Owns nodes, and goes.
-    Mood { weights: [600, 50, 10, 200, 50, 5, 0, 5, 40], ephemeral_per_mille: 850, special_per_mille: 50, ..MIXED },
-    // Fills containers and empties them.
-    Mood { weights: [700, 100, 5, 120, 40, 5, 0, 0, 2], special_per_mille: 600, ephemeral_per_mille: 100, ..MIXED },
-    // Has secrets.
-    Mood { weights: [350, 60, 150, 250, 80, 100, 5, 5, 5], private_per_mille: 600, ..MIXED },
+    // Mostly writes.
+    OpMix { weights: [600, 200, 20, 100, 20, 5, 0, 5, 5], special_per_mille: 400, ..MIXED },
+    // Many watches, and reads after events.
+    OpMix { weights: [60, 20, 5, 500, 350, 20, 0, 5, 5], watch_per_mille: 900, ..MIXED },
+    // Ephemeral nodes and short sessions.
+    OpMix { weights: [600, 50, 10, 200, 50, 5, 0, 5, 40], ephemeral_per_mille: 850, special_per_mille: 50, ..MIXED },
+    // Containers that become empty.
+    OpMix { weights: [700, 100, 5, 120, 40, 5, 0, 0, 2], special_per_mille: 600, ephemeral_per_mille: 100, ..MIXED },
+    // Restrictive ACLs.
+    OpMix { weights: [350, 60, 150, 250, 80, 100, 5, 5, 5], private_per_mille: 600, ..MIXED },
 ];
 
-impl Mood {
-    pub(super) fn draw(dice: &mut Dice) -> Self {
-        *dice.pick(MOODS)
+impl OpMix {
+    pub(super) fn draw(rng: &mut Rng) -> Self {
+        *rng.pick(OP_MIXES)
     }
 
-    pub(super) fn wish(&self, dice: &mut Dice) -> Wish {
-        let mut rest = dice.below(self.weights.iter().sum());
-        for (wish, weight) in WISHES.into_iter().zip(self.weights) {
+    pub(super) fn draw_kind(&self, rng: &mut Rng) -> OpKind {
+        let mut rest = rng.below(self.weights.iter().sum());
+        for (kind, weight) in OP_KINDS.into_iter().zip(self.weights) {
             match rest.checked_sub(weight) {
                 Some(less) => rest = less,
-                None => return wish,
+                None => return kind,
             }
         }
-        Wish::Read
+        OpKind::Read
     }
 }

@@ -1,4 +1,4 @@
-//! A server's state in the form that histories are checked with.
+//! Dumps a server's state in the form that `ox-history` checks.
 
 use ox_history::{Dump, DumpNode};
 use ox_proto::Acl;

@@ -1,10 +1,11 @@
-//! What an observer has seen servers write: the truth that recoveries, final logs and other servers are compared with.
+//! The reference log: every transaction that any server has given to its disk. Recoveries, final logs and the logs of
+//! other servers are compared with it.
 //!
-//! A record is known by its zxid, and so is the whole history up to it: each record names the one before it, and no
-//! server may log it behind another one (P4, P12).
+//! A zxid identifies a record and with it the whole history before: each record names its predecessor, and no server
+//! may log the record after a different one (P4, P12).
 
 use crate::checkers::Finding;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use ox_history::{LogEntry, Time};
 use ox_proto::Zxid;
 use ox_proto::log_frame::{Framed, OVERHEAD_BYTES, read_log_frame};
@@ -12,20 +13,20 @@ use ox_proto::txn::Record;
 use ox_replica::LogBatch;
 use std::collections::{BTreeMap, VecDeque};
 
-/// A transaction that was handed to a disk.
+/// A transaction that a server has given to its disk.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) record: Vec<u8>,
     pub(crate) logged: LogEntry,
-    /// The one before it.
+    /// The zxid of the preceding record.
     before: Zxid,
-    /// Digest of the tree behind it, as its maker computed it.
+    /// Digest of the tree after this transaction, as its proposer computed it.
     digest: Option<i64>,
-    /// Somebody may have seen it.
+    /// A client may have seen its effects.
     is_shown: bool,
 }
 
-/// What is being done to a member's history. Until that is reported, a crash finds what was there or what will be.
+/// A change of a member's log that is in progress. A crash leaves either the old log or the new one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Change {
     #[default]
@@ -34,37 +35,37 @@ pub(crate) enum Change {
     Install(Zxid),
 }
 
-/// How far one server has come.
+/// What a server's disk must contain, as known from the server's writes and fsyncs.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Track {
-    /// The last record handed to its disk, and not lost since.
+pub(crate) struct ExpectedDisk {
+    /// The last record given to the disk and not lost since.
     pub(crate) last: Zxid,
-    /// Everything up to here was synced, as far as the log says.
+    /// The last record whose fsync has completed.
     pub(crate) synced: Zxid,
     pub(crate) change: Change,
-    /// Of a member: the epochs that its disk has reported.
+    /// Members only: the epochs whose storage has completed.
     pub(crate) epochs: ox_store::Epochs,
-    /// Of a member: the epochs that its disk has been given.
+    /// Members only: the epochs given to the disk, which may not be stored yet.
     pub(crate) epochs_begun: ox_store::Epochs,
 }
 
-/// Everything that was handed to disks.
+/// All transactions of all servers.
 #[derive(Debug, Default)]
-pub(crate) struct Journal {
+pub(crate) struct ReferenceLog {
     entries: BTreeMap<Zxid, Entry>,
-    /// Everything up to here may have been seen by somebody.
+    /// Clients may have seen everything up to this zxid.
     pub(crate) shown: Zxid,
 }
 
-/// What a recovery lost or kept of what nobody had been told.
+/// How a recovery treated transactions that no client could have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Recovered {
     pub(crate) lost: bool,
     pub(crate) kept_unacked: bool,
 }
 
-impl Journal {
-    /// What has been shown, in order.
+impl ReferenceLog {
+    /// All transactions that clients may have seen, in order.
     pub(crate) fn shown(&self) -> impl Iterator<Item = &Entry> {
         self.entries.values().filter(|entry| entry.is_shown)
     }
@@ -73,11 +74,11 @@ impl Journal {
         self.entries.get(&zxid)
     }
 
-    /// Notes a batch on its way to the disk. `proposed` says when its records were made: each moment with the last
-    /// of them.
-    pub(crate) fn hand_over(
+    /// Records a batch that a server gives to its disk. `proposed` holds proposal times, each with the last zxid
+    /// proposed by then.
+    pub(crate) fn record_batch(
         &mut self,
-        track: &mut Track,
+        expected: &mut ExpectedDisk,
         batch: &LogBatch,
         proposed: &mut VecDeque<(Zxid, Time)>,
     ) -> Result<(), Finding> {
@@ -86,8 +87,11 @@ impl Journal {
             let record = Record::decode(bytes).expect("own records decode");
             let zxid = record.header.zxid;
             rest = &rest[bytes.len() + OVERHEAD_BYTES..];
-            if !zxid.follows(track.last) {
-                return Err(Finding::new(Kind::ApplyOrder, format!("{zxid} is logged behind {}", track.last)));
+            if !zxid.follows(expected.last) {
+                return Err(Finding::new(
+                    FailureKind::ApplyOrder,
+                    format!("{zxid} is logged behind {}", expected.last),
+                ));
             }
             while proposed.front().is_some_and(|(last, _)| *last < zxid) {
                 proposed.pop_front();
@@ -96,22 +100,22 @@ impl Journal {
             let entry = self.entries.entry(zxid).or_insert_with(|| Entry {
                 record: bytes.to_vec(),
                 logged: LogEntry::of(&record, at),
-                before: track.last,
+                before: expected.last,
                 digest: record.digest.map(|digest| digest.tree_digest),
                 is_shown: false,
             });
-            if entry.record != bytes || entry.before != track.last {
-                let detail = format!("{zxid} is logged twice, behind {} and behind {}", entry.before, track.last);
-                return Err(Finding::new(Kind::Forked, detail));
+            if entry.record != bytes || entry.before != expected.last {
+                let detail = format!("{zxid} is logged twice, behind {} and behind {}", entry.before, expected.last);
+                return Err(Finding::new(FailureKind::Forked, detail));
             }
-            track.last = zxid;
+            expected.last = zxid;
         }
         assert!(rest.is_empty(), "a batch is nothing but frames");
         Ok(())
     }
 
-    /// The end of the history up to `last` when everything behind `limit` is taken away.
-    pub(crate) fn cut(&self, last: Zxid, limit: Zxid) -> Zxid {
+    /// The end of the history up to `last` after a truncation to `limit`.
+    pub(crate) fn truncated_end(&self, last: Zxid, limit: Zxid) -> Zxid {
         let mut end = last;
         while limit < end {
             end = self.entries.get(&end).map_or(Zxid::ZERO, |entry| entry.before);
@@ -121,17 +125,17 @@ impl Journal {
 
     /// Whether the history that ends at `last` contains `zxid`.
     pub(crate) fn contains(&self, last: Zxid, zxid: Zxid) -> bool {
-        self.cut(last, zxid) == zxid
+        self.truncated_end(last, zxid) == zxid
     }
 
-    /// The transaction so many before `last`.
+    /// The transaction `count` places before `last`.
     pub(crate) fn before(&self, last: Zxid, count: usize) -> Zxid {
         let step = |zxid: Zxid| self.entries.get(&zxid).map_or(Zxid::ZERO, |entry| entry.before);
         (0..count).fold(last, |zxid, _| step(zxid))
     }
 
-    /// A state that ends at `last` is shown to whoever asks: all that was shown before it must be part of one history
-    /// with it (P4, P5, P8, P11).
+    /// Clients may see the state at `last` from now on. It must extend the history that they could see before (P4, P5,
+    /// P8, P11).
     pub(crate) fn show(&mut self, last: Zxid, now: Time) -> Result<(), Finding> {
         let mut new = Vec::new();
         let mut end = last;
@@ -142,11 +146,11 @@ impl Journal {
         if new.is_empty() {
             let is_known = last <= self.shown && (self.entries.contains_key(&last) || last.counter() == 0);
             let detail = || format!("{last} is shown, which nobody has made; {} was shown", self.shown);
-            return if is_known { Ok(()) } else { Err(Finding::new(Kind::Forked, detail())) };
+            return if is_known { Ok(()) } else { Err(Finding::new(FailureKind::Forked, detail())) };
         }
         if end != self.shown {
             let detail = format!("{last} is shown, whose history leaves at {end} what was shown up to {}", self.shown);
-            return Err(Finding::new(Kind::Forked, detail));
+            return Err(Finding::new(FailureKind::Forked, detail));
         }
         for zxid in new {
             if let Some(entry) = self.entries.get_mut(&zxid) {
@@ -157,70 +161,75 @@ impl Journal {
         Ok(())
     }
 
-    /// A standalone server came to this state: it must contain all that was shown to anybody (P54, P55), and nothing
-    /// else than what was written (P56). What it does not contain is gone for ever.
+    /// Checks the recovered state of a standalone server: it contains everything that clients could see (P54, P55) and
+    /// nothing that was not written (P56). Records after `last` are removed from the reference log.
     pub(crate) fn recover(
         &mut self,
-        track: &mut Track,
+        expected: &mut ExpectedDisk,
         last: Zxid,
         digest: i64,
         now: Time,
     ) -> Result<Recovered, Finding> {
-        self.judge(track, last, digest)?;
+        self.judge(expected, last, digest)?;
         let kept_unacked = self.shown < last;
         self.show(last, now)?;
         let lost = !self.entries.split_off(&Zxid(last.0 + 1)).is_empty();
-        // It is served now, and must never go again.
-        (track.last, track.synced) = (last, last);
+        // Clients see the recovered state now, so all of it counts as durable.
+        (expected.last, expected.synced) = (last, last);
         Ok(Recovered { lost, kept_unacked })
     }
 
-    /// Whether a state with this end would be a right one for a standalone server.
-    pub(crate) fn judge(&self, track: &Track, last: Zxid, digest: i64) -> Result<(), Finding> {
+    /// Checks whether a standalone server may recover to this state.
+    pub(crate) fn judge(&self, expected: &ExpectedDisk, last: Zxid, digest: i64) -> Result<(), Finding> {
         if last < self.shown {
             let detail = format!("{} was shown to clients, a start came to {last}", self.shown);
-            return Err(Finding::new(Kind::AckedNotDurable, detail));
+            return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
-        if track.last < last {
-            let detail = format!("a start came to {last}, but {} is the last that was written", track.last);
-            return Err(Finding::new(Kind::LogDiffers, detail));
+        if expected.last < last {
+            let detail = format!("a start came to {last}, but {} is the last that was written", expected.last);
+            return Err(Finding::new(FailureKind::LogDiffers, detail));
         }
         self.judge_digest(last, digest)
     }
 
-    /// Whether a copy of a standalone server came to a right state: it may end anywhere from what had been shown when the
-    /// copying began to what was written when it ended.
+    /// Checks the state of a standalone server's copy. It may end anywhere between what clients could see when copying
+    /// began and what had been written when it ended.
     pub(crate) fn judge_copy(&self, (least, most): (Zxid, Zxid), last: Zxid, digest: i64) -> Result<(), Finding> {
         if last < least || most < last {
             let detail = format!("a copy ends at {last}, and should between {least} and {most}");
-            return Err(Finding::new(Kind::AckedNotDurable, detail));
+            return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
         self.judge_digest(last, digest)
     }
 
-    /// A member came to this state: it must contain all that its disk has reported, unless it was told to cut or replace
-    /// it, and nothing else (P11, P13, P55, P56).
-    pub(crate) fn recover_member(&self, track: &mut Track, last: Zxid, digest: i64) -> Result<Recovered, Finding> {
-        self.judge_member(track, last, digest)?;
-        let recovered = Recovered { lost: last < track.last, kept_unacked: track.synced < last };
-        (track.last, track.synced, track.change) = (last, last, Change::None);
+    /// Checks the recovered state of a member: it contains everything that its disk has reported, unless a truncation
+    /// or installation was in progress, and nothing that was not written (P11, P13, P55, P56).
+    pub(crate) fn recover_member(
+        &self,
+        expected: &mut ExpectedDisk,
+        last: Zxid,
+        digest: i64,
+    ) -> Result<Recovered, Finding> {
+        self.judge_member(expected, last, digest)?;
+        let recovered = Recovered { lost: last < expected.last, kept_unacked: expected.synced < last };
+        (expected.last, expected.synced, expected.change) = (last, last, Change::None);
         Ok(recovered)
     }
 
-    /// Whether a state with this end would be a right one for a member.
-    pub(crate) fn judge_member(&self, track: &Track, last: Zxid, digest: i64) -> Result<(), Finding> {
-        let least = match track.change {
+    /// Checks whether a member may recover to this state.
+    pub(crate) fn judge_member(&self, expected: &ExpectedDisk, last: Zxid, digest: i64) -> Result<(), Finding> {
+        let least = match expected.change {
             Change::Install(zxid) if zxid == last => return self.judge_digest(last, digest),
-            Change::Truncate(zxid) => track.synced.min(self.cut(track.last, zxid)),
-            _ => track.synced,
+            Change::Truncate(zxid) => expected.synced.min(self.truncated_end(expected.last, zxid)),
+            _ => expected.synced,
         };
         if last < least {
             let detail = format!("the disk has reported {least}, a start came to {last}");
-            return Err(Finding::new(Kind::AckedNotDurable, detail));
+            return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
-        if track.last < last || !self.contains(track.last, last) {
-            let detail = format!("a start came to {last}, which is not in the history up to {}", track.last);
-            return Err(Finding::new(Kind::LogDiffers, detail));
+        if expected.last < last || !self.contains(expected.last, last) {
+            let detail = format!("a start came to {last}, which is not in the history up to {}", expected.last);
+            return Err(Finding::new(FailureKind::LogDiffers, detail));
         }
         self.judge_digest(last, digest)
     }
@@ -228,7 +237,7 @@ impl Journal {
     fn judge_digest(&self, last: Zxid, digest: i64) -> Result<(), Finding> {
         let expected = self.entries.get(&last).and_then(|entry| entry.digest);
         if expected.is_some_and(|expected| expected != digest) {
-            return Err(Finding::new(Kind::Digest, format!("a start came to another state at {last}")));
+            return Err(Finding::new(FailureKind::Digest, format!("a start came to another state at {last}")));
         }
         Ok(())
     }

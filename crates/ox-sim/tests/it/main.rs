@@ -3,8 +3,8 @@
 mod determinism;
 mod ensembles;
 mod faults;
-mod regressions;
 mod random_seeds;
+mod regressions;
 
 use ox_sim::{Outcome, Plan, run};
 

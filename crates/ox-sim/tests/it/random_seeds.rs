@@ -2,7 +2,7 @@
 
 use crate::survives;
 use clap::ValueEnum;
-use ox_sim::{Marks, Plan, Storm, run};
+use ox_sim::{Coverage, FaultProfile, Plan, run};
 
 /// Have tests of their own among those of ensembles, or occur in the storm `ways` (floods); the last two are excuses, which
 /// need not be met.
@@ -17,12 +17,12 @@ const RARE: [&str; 6] = [
 
 #[test]
 fn a_few_hundred_seeds_in_any_weather() {
-    let mut marks = Marks::default();
+    let mut coverage = Coverage::default();
     for seed in 0..150 {
-        marks.add(&survives(seed, &Plan::of(seed)).marks);
+        coverage.add(&survives(seed, &Plan::of(seed)).coverage);
     }
     // A simulation that never gets there proves nothing.
-    for (text, count) in marks.each() {
+    for (text, count) in coverage.each() {
         assert!(0 < count || RARE.contains(&text), "never reached: {text}");
     }
 }
@@ -30,10 +30,10 @@ fn a_few_hundred_seeds_in_any_weather() {
 /// More of them: `cargo xtask sim --storm NAME`.
 #[test]
 fn some_seeds_in_every_storm() {
-    for storm in Storm::value_variants() {
+    for profile in FaultProfile::value_variants() {
         for seed in 0..6 {
-            let outcome = run(seed, &Plan::in_storm(seed, *storm));
-            assert!(outcome.failure.is_none(), "seed {seed} in {storm:?}: {:?}", outcome.failure);
+            let outcome = run(seed, &Plan::with_profile(seed, *profile));
+            assert!(outcome.failure.is_none(), "seed {seed} in {profile:?}: {:?}", outcome.failure);
         }
     }
 }
@@ -42,7 +42,7 @@ fn some_seeds_in_every_storm() {
 fn calm_weather() {
     for seed in 0..20 {
         let outcome = survives(seed, &Plan::calm());
-        assert!(100 < outcome.marks.answers, "seed {seed}: {} answers", outcome.marks.answers);
-        assert_eq!(outcome.marks.expired, 0, "seed {seed}: nobody went away");
+        assert!(100 < outcome.coverage.replies, "seed {seed}: {} answers", outcome.coverage.replies);
+        assert_eq!(outcome.coverage.expired, 0, "seed {seed}: nobody went away");
     }
 }

@@ -4,7 +4,7 @@
 //! by the unit test that goes with the fix, and the seed stays as one more run.
 
 use crate::survives;
-use ox_sim::{Plan, Storm};
+use ox_sim::{FaultProfile, Plan};
 
 /// The checker did not know whose a session was whose handshake was never answered and whose first writes the server
 /// had turned away.
@@ -212,7 +212,7 @@ fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
 /// did not step down.
 #[test]
 fn seed_3100067_deaf_leader_with_a_learner_that_has_not_begun_steps_down() {
-    survives(3_100_067, &Plan::in_storm(3_100_067, Storm::Ways));
+    survives(3_100_067, &Plan::with_profile(3_100_067, FaultProfile::Ways));
 }
 
 /// Of four voters one heard only one other. That one did not leave it out of the next round as the other two did, so that no
