@@ -161,7 +161,7 @@ impl Client {
         let waits = !wire.pending.is_empty();
         let patience_us = if env.plan.patient_clients { timeout_us * 5 } else { timeout_us * 2 / 3 };
         if waits && patience_us < env.now.0 - wire.last_heard.0 {
-            env.note(format_args!("client {}: no answer", self.number));
+            env.note(format_args!("client {}: no reply", self.number));
             return self.close_wire(env, Side::Main);
         }
         let silent = env.now.0 - wire.last_sent.0;
@@ -214,7 +214,7 @@ impl Client {
 
     /// Moves the session to a new connection while the old one stays open.
     fn take_over(&mut self, env: &mut Env) {
-        env.note(format_args!("client {}: takes its session elsewhere", self.number));
+        env.note(format_args!("client {}: moves its session to a new connection", self.number));
         env.coverage.taken_over += 1;
         self.superseded = self.wire.take();
         self.watches.disconnected();
@@ -235,7 +235,7 @@ impl Client {
         let Some(wire) = &mut self.wire else { return };
         let kinds: [&[u8]; 3] = [b"GET / HTTP/1.1\r\n", &[0xff; 5], &[0, 0, 0, 3, 1, 2, 3]];
         let garbage = *env.rng.pick(&kinds);
-        env.note(format_args!("client {}: garbage", self.number));
+        env.note(format_args!("client {}: sends malformed bytes", self.number));
         env.send(wire.link, Direction::ToServer, garbage);
     }
 
@@ -288,7 +288,7 @@ impl Client {
     /// Closes a connection, orderly or by a reset.
     fn close_wire(&mut self, env: &mut Env, side: Side) {
         let Some(wire) = self.side(side).take() else { return };
-        env.note(format_args!("client {}: hangs up", self.number));
+        env.note(format_args!("client {}: closes its connection", self.number));
         if env.rng.chance(500) {
             env.close(wire.link, Direction::ToServer);
         } else {
@@ -310,7 +310,7 @@ impl Client {
 
     /// Stops reading and writing for a while.
     pub(crate) fn pause(&mut self, env: &mut Env, ms: i64) {
-        env.note(format_args!("client {}: sleeps for {ms} ms", self.number));
+        env.note(format_args!("client {}: pauses for {ms} ms", self.number));
         self.paused_until = Time(env.now.0 + ms * 1000);
     }
 

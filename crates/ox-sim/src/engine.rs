@@ -27,7 +27,7 @@ pub(crate) type WeakWorld = Weak<Mutex<World>>;
 enum Baton {
     /// The awaited event has occurred.
     Resume,
-    /// Execute this job.
+    /// A job is to be executed.
     Run(Job),
     /// The simulation has ended.
     Exit,
@@ -138,7 +138,7 @@ fn run_events(world: &SharedWorld, ticket: Option<Ticket>) {
             }
             return resume_waiter(world, locked, main, ticket);
         }
-        let (at, event) = locked.env.queue.pop().expect("somebody waits for something");
+        let (at, event) = locked.env.queue.pop().expect("a thread waits for an event");
         locked.env.now = at.max(locked.env.now);
         if let Some(later) = locked.waits(event) {
             locked.env.queue.schedule(later, event);

@@ -2,7 +2,7 @@
 
 use crate::checkers::quorums::Decision;
 use crate::checkers::timeliness::TimelinessState;
-use crate::coverage::Coverage;
+use crate::coverage::CoverageCounts;
 use crate::engine::Workers;
 use crate::event::{Event, ProcessId};
 use crate::link::{Direction, Link, LinkId};
@@ -42,7 +42,7 @@ pub(crate) struct Env {
     pub(crate) leaders: BTreeMap<i64, ProcessId>,
     pub(crate) history: History,
     pub(crate) trace: Trace,
-    pub(crate) coverage: Coverage,
+    pub(crate) coverage: CoverageCounts,
     pub(crate) failure: Option<Failure>,
     /// All faults have ended.
     pub(crate) is_healed: bool,
@@ -67,7 +67,7 @@ impl Env {
             leaders: BTreeMap::new(),
             history: History::default(),
             trace: Trace::new(is_verbose),
-            coverage: Coverage::default(),
+            coverage: CoverageCounts::default(),
             failure: None,
             is_healed: false,
             slow_net: (1, Time(0)),

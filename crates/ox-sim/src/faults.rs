@@ -41,7 +41,7 @@ pub(crate) enum Fault {
     /// Paths between servers are cut.
     Partition,
     /// All cut paths are open again.
-    Mend,
+    Reopen,
     /// The leader is cut off, and receives old messages for a while.
     Depose,
     /// A server is deaf or mute.
@@ -51,7 +51,7 @@ pub(crate) enum Fault {
     /// A wire between servers breaks.
     Wire,
     /// A path between servers is slow for a while.
-    SlowWay,
+    SlowPath,
     /// An attacker opens silent connections to a quorum port.
     Flood,
     /// A disk completes no call for a while.
@@ -61,14 +61,14 @@ pub(crate) enum Fault {
     /// A data directory is copied while its server runs, and the copy is used.
     Copy,
     /// The next files of a copy are read.
-    CopyOn,
+    ContinueCopy,
     SlowNet,
     Clock,
     Stall,
     Freeze,
     /// A member reads its wires slowly for a while.
     SlowRead,
-    Nap,
+    PauseClient,
     Abandon,
 }
 
@@ -88,7 +88,7 @@ impl Fault {
         Self::Depose,
         Self::OneWay,
         Self::Wire,
-        Self::SlowWay,
+        Self::SlowPath,
         Self::Flood,
         Self::Hang,
         Self::Damage,
@@ -98,7 +98,7 @@ impl Fault {
         Self::Stall,
         Self::Freeze,
         Self::SlowRead,
-        Self::Nap,
+        Self::PauseClient,
         Self::Abandon,
     ];
 
@@ -112,12 +112,12 @@ impl Fault {
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
-            Self::NotFull | Self::Mend | Self::EmptyJoiner | Self::CopyOn => 0,
+            Self::NotFull | Self::Reopen | Self::EmptyJoiner | Self::ContinueCopy => 0,
             Self::Partition => plan.partition_ms,
             Self::Depose => plan.depose_ms,
             Self::OneWay => plan.one_way_ms,
             Self::Wire => plan.wire_ms,
-            Self::SlowWay => plan.slow_path_ms,
+            Self::SlowPath => plan.slow_path_ms,
             Self::Flood => plan.flood_ms,
             Self::Hang => plan.hang_ms,
             Self::Damage => plan.damage_ms,
@@ -130,7 +130,7 @@ impl Fault {
             Self::Stall => plan.stall_ms,
             Self::Freeze => plan.freeze_ms,
             Self::SlowRead => plan.slow_read_ms,
-            Self::Nap => plan.client_pause_ms,
+            Self::PauseClient => plan.client_pause_ms,
             Self::Abandon => plan.abandon_ms,
         }
     }
@@ -148,8 +148,8 @@ pub(crate) fn schedule_next(env: &mut Env, fault: Fault) {
 pub(crate) fn strike(world: &mut World, fault: Fault) {
     match fault {
         Fault::NotFull => return empty_disks(world),
-        Fault::Mend => return reopen_paths(world),
-        Fault::CopyOn => return copies::go_on(world),
+        Fault::Reopen => return reopen_paths(world),
+        Fault::ContinueCopy => return copies::go_on(world),
         _ => (),
     }
     if world.env.is_healed {
@@ -174,17 +174,17 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         }
         Fault::LostSync => arm(world, server, DiskFault::LostSync),
         Fault::Full => fill_disk(world, server),
-        Fault::NotFull | Fault::CopyOn => (),
+        Fault::NotFull | Fault::ContinueCopy => (),
         Fault::SlowDisk => world.servers[server].slow_disk = slowdown(&mut world.env, 200),
         Fault::Stop => world.env.schedule_in(0, Event::Job(Job::Stop(pid))),
         Fault::Cut => cut_link(world),
         Fault::Partition => partition(world),
-        Fault::Mend => reopen_paths(world),
+        Fault::Reopen => reopen_paths(world),
         Fault::Depose => depose(world),
         Fault::OneWay => one_way::strike(world),
         Fault::EmptyJoiner => empty_joiner::strike(world),
         Fault::Wire => break_wire(world),
-        Fault::SlowWay => slow_path(world, server),
+        Fault::SlowPath => slow_path(world, server),
         Fault::Flood => flood(world, pid),
         Fault::Hang => hang_disk(world, server),
         Fault::Damage => damage::strike(world),
@@ -200,7 +200,7 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         }
         Fault::Freeze => freeze(world, pid),
         Fault::SlowRead => read_slowly(world, pid),
-        Fault::Nap => {
+        Fault::PauseClient => {
             let client = world.env.rng.index(world.clients.len());
             let longest = world.env.plan.timeouts_ms.1 * 2;
             let ms = world.env.rng.skewed(longest);
@@ -241,12 +241,12 @@ fn partition(world: &mut World) {
     for from in 0..servers {
         for to in (0..servers).filter(|to| from != *to && is_cut(from, *to)) {
             env.coverage.partitions += 1;
-            env.note(format_args!("nothing gets from {from} to {to}"));
+            env.note(format_args!("path from {from} to {to} is cut"));
             env.set_path(from, to, false);
         }
     }
     let ms = env.rng.skewed(8_000) + 50;
-    env.schedule_in(ms * 1000, Event::Fault(Fault::Mend));
+    env.schedule_in(ms * 1000, Event::Fault(Fault::Reopen));
 }
 
 /// Cuts all paths from the leader and slows those to it, so that it relies on old replies for longer than the others
@@ -257,12 +257,12 @@ fn depose(world: &mut World) {
     let (late_ms, ms) = (world.env.rng.between(sync_ms / 2, sync_ms * 2), world.env.rng.between(sync_ms, sync_ms * 4));
     let (now, servers) = (world.env.now, world.servers.len());
     world.env.coverage.deposed += 1;
-    world.env.note(format_args!("leader {leader} is cut off for {ms} ms, and hears others {late_ms} ms late"));
+    world.env.note(format_args!("leader {leader} is cut off for {ms} ms, and receives {late_ms} ms late"));
     for other in (0..servers).filter(|other| *other != leader) {
         world.env.net.slow.insert((other, leader), (late_ms * 1000, Time(now.0 + (ms + late_ms) * 1000)));
         world.env.set_path(leader, other, false);
     }
-    world.env.schedule_in((ms + late_ms) * 1000, Event::Fault(Fault::Mend));
+    world.env.schedule_in((ms + late_ms) * 1000, Event::Fault(Fault::Reopen));
 }
 
 fn leader(world: &World) -> Option<usize> {

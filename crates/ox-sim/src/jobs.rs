@@ -91,7 +91,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
         }
         let (disk, calls, now_ms) = (server.disk.clone(), server.disk.calls(), server.wall_ms(world.env.now));
         let seed = world.env.rng.next();
-        world.env.note(format_args!("server {number} run {} starts", pid.boot));
+        world.env.note(format_args!("server {number} process {} starts", pid.boot));
         let plan = &world.env.plan;
         let member = plan.is_ensemble().then(|| member_options(plan, number));
         (pid, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls, plan.is_dynamic())
@@ -144,7 +144,7 @@ impl World {
         env.coverage.recoveries += 1;
         env.coverage.torn_tails += u64::from(report.dropped.is_some());
         env.note(format_args!(
-            "server {} run {} serves at {}: {} replayed, digest {:x}",
+            "server {} process {} serves at {}: {} replayed, digest {:x}",
             pid.server, pid.boot, report.last_zxid, report.replayed, report.digest
         ));
         if report.digest_mismatches != 0 || report.conflicts != 0 || report.removed_ephemerals != 0 {
@@ -160,7 +160,7 @@ impl World {
                 return env.fail(kind, format!("{detail} (written up to {before}); {report:?}"));
             }
         }
-        let name = format!("server {} run {} after its start", pid.server, pid.boot);
+        let name = format!("server {} process {} after its start", pid.server, pid.boot);
         env.history.dumps.push(dump(state, name));
         env.history.starts.push(env.now);
         let process = Process::standalone(env, pid, opened, server.wall_ahead_ms);
@@ -178,7 +178,7 @@ impl World {
                 let (state, report) = (&loaded.state, &loaded.report);
                 let last = state.last_zxid();
                 env.coverage.torn_tails += u64::from(report.dropped.is_some());
-                env.note(format_args!("server {} run {} has {last}, {epochs:?}", pid.server, pid.boot));
+                env.note(format_args!("server {} process {} has {last}, {epochs:?}", pid.server, pid.boot));
                 let is_monotonic = expected.epochs.accepted <= epochs.accepted
                     && expected.epochs.current <= epochs.current
                     && epochs.current <= epochs.accepted;
@@ -199,11 +199,11 @@ impl World {
                         return env.fail(kind, format!("server {}: {detail}; {report:?}", pid.server));
                     }
                 }
-                let name = format!("server {} run {} after its start", pid.server, pid.boot);
+                let name = format!("server {} process {} after its start", pid.server, pid.boot);
                 env.history.dumps.push(dump(state, name));
             }
             Standing::Empty => {
-                env.note(format_args!("server {} has nothing", pid.server));
+                env.note(format_args!("server {} is empty", pid.server));
                 env.coverage.empty_starts += 1;
                 if !server.was_damaged {
                     return env.fail(FailureKind::Recovery, format!("server {} is empty", pid.server));
@@ -212,7 +212,7 @@ impl World {
                 server.was_lost = true;
             }
             Standing::Quarantined(quarantine) => {
-                env.note(format_args!("server {} is in quarantine: {}", pid.server, quarantine.reason));
+                env.note(format_args!("server {} is quarantined: {}", pid.server, quarantine.reason));
                 env.coverage.quarantines += 1;
                 if server.armed_calls.is_empty() && !server.was_full && !server.was_damaged {
                     return env.fail(FailureKind::Recovery, format!("server {}: {}", pid.server, quarantine.reason));
@@ -308,7 +308,7 @@ fn do_job(
     job: DiskJob,
     frozen: Option<&FrozenView>,
 ) -> Result<(), Error> {
-    let Log::Member(log) = log else { unreachable!("only members have jobs") };
+    let Log::Member(log) = log else { unreachable!("only members have disk jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
         DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.found()?.state))),
@@ -333,8 +333,8 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) 
             log.set_current(number(epoch))?;
             log.end_quarantine()?;
         }
-        DiskJob::Install(_) => _ = log.install(frozen.expect("a state was staged"))?,
-        DiskJob::Truncate(_) | DiskJob::Found => unreachable!("they leave a state"),
+        DiskJob::Install(_) => _ = log.install(frozen.expect("a snapshot was staged"))?,
+        DiskJob::Truncate(_) | DiskJob::Found => unreachable!("these jobs leave a state"),
     }
     Ok(job.done())
 }
@@ -357,10 +357,10 @@ fn write_group(world: &SharedWorld, pid: ProcessId, log: &mut Log, first: Arc<Lo
     let is_first = log.current_file() != file;
     cut_before_sync(&mut world.lock(), pid, is_first && 1 < records);
     let synced = log.sync()?.last;
-    assert_eq!(synced, last, "all that was appended is synced");
+    assert_eq!(synced, last, "the fsync covers all appended records");
     let mut world = world.lock();
     let Some(Alive { process, expected, env }) = world.alive(pid) else { return Ok(()) };
-    env.note(format_args!("log: synced to {last}"));
+    env.note(format_args!("log: fsynced up to {last}"));
     env.coverage.group_commits += u64::from(1 < batches);
     env.coverage.rolled_logs += u64::from(is_first);
     expected.synced = expected.synced.max(last);

@@ -34,7 +34,7 @@ mod server;
 mod trace;
 mod world;
 
-pub use coverage::Coverage;
+pub use coverage::CoverageCounts;
 pub use engine::running_seed;
 pub use outcome::{Failure, FailureKind, Outcome};
 pub use plan::{FaultProfile, MeanMs, Plan};

@@ -3,7 +3,7 @@
 use ox_history::Time;
 use std::collections::VecDeque;
 
-/// Index into `Env::links`.
+/// The index of a link in `Env::links`.
 pub(crate) type LinkId = usize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// A notification with the sender's committed configuration, if reconfiguration is enabled.
 pub(crate) type AnnouncedNotification = (Notification, Option<Arc<Ensemble>>);
 
-/// Index into `Net::wires`.
+/// The index of a wire in `Net::wires`.
 pub(crate) type WireId = usize;
 /// 0 is the side that dialled, 1 the side that accepted.
 pub(crate) type Side = usize;

@@ -1,6 +1,6 @@
 //! The outcome of a simulation.
 
-use crate::coverage::Coverage;
+use crate::coverage::CoverageCounts;
 use std::fmt;
 
 macro_rules! kinds {
@@ -22,28 +22,28 @@ macro_rules! kinds {
 }
 
 kinds! {
-    History = 10, "clients saw something impossible";
-    AckedNotDurable = 11, "something was shown that the disk did not hold";
-    ApplyOrder = 12, "transactions were not applied one after the other, once each";
-    Ephemerals = 13, "ephemeral nodes and sessions do not fit";
-    Digest = 14, "the digest is not that of the tree";
-    WatchResidue = 15, "watches of nobody are left";
-    AckAfterDiskError = 16, "the log went on after an error";
-    Liveness = 17, "requests were not answered although everything works";
-    Recovery = 18, "a server could not start again";
-    NotRestorable = 19, "the disk did not hold a complete history at some moment";
-    LogDiffers = 20, "the log on disk is not what was written to it";
-    Panic = 21, "an invariant broke in the code";
-    FalseExpiry = 23, "a session ended because the server did not listen to its client";
+    History = 10, "the history of the clients is not consistent";
+    AckedNotDurable = 11, "clients saw a transaction that was not durable";
+    ApplyOrder = 12, "transactions were not applied once each and in order";
+    Ephemerals = 13, "ephemeral nodes and sessions do not match";
+    Digest = 14, "the digest does not match the tree";
+    WatchResidue = 15, "watches without a connection are left";
+    AckAfterDiskError = 16, "the log accepted data after an error";
+    Liveness = 17, "requests got no reply although all faults had ended";
+    Recovery = 18, "a server did not recover";
+    NotRestorable = 19, "the disk did not contain a complete history";
+    LogDiffers = 20, "the log on disk differs from what was written";
+    Panic = 21, "a panic in the code";
+    FalseExpiry = 23, "a session expired although its client had sent a message";
     TwoLeaders = 24, "two servers were established as leaders of one epoch";
-    LeaderIncomplete = 25, "a leader lacked what had been agreed on";
-    SentNotDurable = 26, "a server claimed what its disk had not reported";
+    LeaderIncomplete = 25, "a leader lacked committed transactions";
+    SentNotDurable = 26, "a server sent state that its disk had not reported";
     Forked = 27, "two servers have different histories";
     Unequal = 28, "two servers with the same history have different states";
-    Link = 29, "servers did not understand each other";
-    NoQuorum = 30, "something counts as agreed on that a quorum does not hold";
-    Late = 31, "something took longer than it may";
-    NotDeterministic = 22, "the same seed gave another run";
+    Link = 29, "a server received a malformed or unexpected packet";
+    NoQuorum = 30, "a decision is not stored by a quorum";
+    Late = 31, "a time limit was exceeded";
+    NotDeterministic = 22, "two runs of one seed had different traces";
 }
 
 #[derive(Clone, Debug)]
@@ -72,5 +72,5 @@ pub struct Outcome {
     /// Virtual time that passed, in microseconds.
     pub virtual_us: i64,
     /// How often each situation occurred.
-    pub coverage: Coverage,
+    pub coverage: CoverageCounts,
 }

@@ -1,7 +1,7 @@
 //! The end of a simulation: faults stop, the servers must become idle, and the final checks run.
 
 use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
-use crate::coverage::Coverage;
+use crate::coverage::CoverageCounts;
 use crate::engine::{SharedWorld, run_until};
 use crate::env::Env;
 use crate::event::{End, ProcessId};
@@ -81,7 +81,7 @@ fn sweep(world: &SharedWorld) -> bool {
                 return world.env.failure.is_none();
             }
             if deadline < world.env.now.0 {
-                world.env.fail(FailureKind::Liveness, format!("nobody removes {left:?}"));
+                world.env.fail(FailureKind::Liveness, format!("no server deletes the expired nodes {left:?}"));
                 return false;
             }
         }
@@ -100,7 +100,7 @@ fn judge(world: &mut World) {
     env.history.ended = env.now;
     for (number, server) in servers.iter().enumerate() {
         let Some(process) = &server.process else { continue };
-        env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
+        env.history.dumps.push(dump(&process.state, format!("idle server {number}")));
         let checked = watch_residue::check(process).and_then(|()| {
             // Damaged files that are not needed any more remain.
             let seen = (&env.reference_log, &server.expected);
@@ -144,7 +144,7 @@ fn restart(world: &SharedWorld) {
     if let (Some(at_rest), Some(again)) = (at_rest, again)
         && let Some(difference) = difference(&at_rest, &again)
     {
-        world.env.fail(FailureKind::Recovery, format!("the state after the last start is another one: {difference}"));
+        world.env.fail(FailureKind::Recovery, format!("the last start recovered a different state: {difference}"));
     }
 }
 
@@ -175,7 +175,7 @@ fn check_history(world: &mut World) {
         Ok(summary) => {
             env.coverage.applied_without_reply += summary.effective_without_reply as u64;
             count(&mut env.coverage, &env.history);
-            env.note(format_args!("history of {} requests is good", summary.requests));
+            env.note(format_args!("history of {} requests is consistent", summary.requests));
         }
         Err(violation) => env.fail(FailureKind::History, violation.to_string()),
     }
@@ -200,7 +200,7 @@ fn forget_uncommitted_reads(env: &mut Env) {
 }
 
 /// Counts the situations that the history contains.
-fn count(coverage: &mut Coverage, history: &History) {
+fn count(coverage: &mut CoverageCounts, history: &History) {
     for entry in &history.log {
         match &entry.txn {
             LoggedTxn::CloseSession { paths } => {

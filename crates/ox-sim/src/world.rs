@@ -319,10 +319,10 @@ impl World {
             End::PowerCut => {
                 let keep = draw_keep(&mut self.env, server.disk.unsynced_pieces());
                 server.disk.power_on(keep);
-                self.env.note(format_args!("server {} comes back with {keep:?} of what was unsynced", pid.server));
+                self.env.note(format_args!("server {} keeps {keep:?} of the unsynced data", pid.server));
             }
         }
-        self.env.note(format_args!("server {} run {} ended: {end:?}", pid.server, pid.boot));
+        self.env.note(format_args!("server {} process {} ended: {end:?}", pid.server, pid.boot));
         for link in 0..self.env.links.len() {
             if self.env.links[link].server == pid.server && self.env.links[link].boot == pid.boot {
                 self.env.links[link].place = None;

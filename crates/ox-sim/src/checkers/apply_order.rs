@@ -20,10 +20,10 @@ pub(crate) fn check(
         return fail(format!("{applied} transactions led from {before} to {after}"));
     }
     if 0 < applied && reference_log.get(after).is_none() {
-        return fail(format!("{after} is applied, but was never handed to the disk"));
+        return fail(format!("{after} is applied, but was never given to the disk"));
     }
     if process.replica.digest_mismatches() != 0 {
-        return fail(format!("by {after} the tree was not what a transaction had been made for"));
+        return fail(format!("a transaction up to {after} met an unexpected tree"));
     }
     Ok(())
 }

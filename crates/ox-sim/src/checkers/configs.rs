@@ -21,17 +21,17 @@ pub(crate) fn check_rest(servers: &[Server]) -> Result<(), Finding> {
     let mut first = None;
     for (number, process) in servers.iter().enumerate().filter_map(|(at, server)| Some((at, server.process.as_ref()?)))
     {
-        let Some(in_force) = &process.member.ensemble else { return Ok(()) };
+        let Some(active) = &process.member.ensemble else { return Ok(()) };
         let fail = |what: String| Err(Finding::new(FailureKind::Unequal, format!("server {number}: {what}")));
         if process.replica.as_peer().is_some_and(|peer| peer.configs().pending().is_some()) {
-            return fail("something is proposed still".to_owned());
+            return fail("a configuration is still proposed".to_owned());
         }
-        if process.state.config() != Some(in_force.to_string().as_bytes()) {
+        if process.state.config() != Some(active.to_string().as_bytes()) {
             let shown = process.state.config().map(String::from_utf8_lossy);
-            return fail(format!("{in_force} is in force, clients see {shown:?}"));
+            return fail(format!("{active} is active, clients see {shown:?}"));
         }
-        if first.get_or_insert(in_force) != &in_force {
-            return fail(format!("{in_force} is in force, {} elsewhere", first.unwrap_or(in_force)));
+        if first.get_or_insert(active) != &active {
+            return fail(format!("{active} is active, {} on other servers", first.unwrap_or(active)));
         }
     }
     Ok(())

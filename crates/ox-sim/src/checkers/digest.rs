@@ -26,5 +26,8 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
         return Ok(());
     }
     let (at, kept) = (state.last_zxid(), state.digest());
-    Err(Finding::new(FailureKind::Digest, format!("at {at} the digest is kept as {kept:x}, the tree has {sum:x}")))
+    Err(Finding::new(
+        FailureKind::Digest,
+        format!("at {at} the incremental digest is {kept:x}, that of the tree {sum:x}"),
+    ))
 }

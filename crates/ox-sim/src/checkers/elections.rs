@@ -16,7 +16,7 @@ const FAULT_US_MAX: i64 = 20_000_000;
 pub(crate) fn on_fault(env: &mut Env, fault: Fault) {
     let is_short = env.plan.freeze_per_cent != 0;
     let is_mild = match fault {
-        Fault::SlowRead | Fault::Nap | Fault::Abandon | Fault::Cut | Fault::Clock => true,
+        Fault::SlowRead | Fault::PauseClient | Fault::Abandon | Fault::Cut | Fault::Clock => true,
         Fault::Freeze => is_short,
         _ => false,
     };
@@ -41,6 +41,6 @@ pub(crate) fn check(env: &Env, pid: ProcessId) -> Result<(), Finding> {
     }
     Err(Finding::new(
         FailureKind::Late,
-        format!("server {} was elected, and nothing had happened to the leader", pid.server),
+        format!("server {} was elected without a fault of the previous leader", pid.server),
     ))
 }

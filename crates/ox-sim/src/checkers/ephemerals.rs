@@ -28,7 +28,7 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
     if listed != owned {
         return Err(Finding::new(
             FailureKind::Ephemerals,
-            format!("at {at} nodes say {owned:?}, lists say {listed:?}"),
+            format!("at {at} nodes name the owners {owned:?}, sessions list {listed:?}"),
         ));
     }
     match owned.keys().find(|session| !state.has_session(**session)) {
@@ -36,7 +36,7 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
             let nodes = &owned[session];
             Err(Finding::new(
                 FailureKind::Ephemerals,
-                format!("at {at} session {session} is gone, its nodes are not: {nodes:?}"),
+                format!("at {at} session {session} is closed, but its nodes exist: {nodes:?}"),
             ))
         }
         None => Ok(()),

@@ -20,7 +20,7 @@ pub(crate) fn check(env: &mut Env, expected: &ExpectedDisk, pid: ProcessId, epoc
     }
     if expected.synced < expected.last {
         let detail =
-            format!("the leader of epoch {epoch} begins with {}, its disk has {}", expected.last, expected.synced);
+            format!("the leader of epoch {epoch} starts at {}, its disk has {}", expected.last, expected.synced);
         return Err(Finding::new(FailureKind::SentNotDurable, detail));
     }
     Ok(())

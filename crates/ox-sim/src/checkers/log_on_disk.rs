@@ -39,13 +39,13 @@ pub(crate) fn check(
             }
             last = Some(zxid);
             if reference_log.get(zxid).is_none_or(|entry| entry.record != frame.record) {
-                return fail(format!("{zxid} is another one in {}", log.path.display()));
+                return fail(format!("{zxid} differs in {}", log.path.display()));
             }
         }
     }
     let newest = listing.snapshots.iter().map(|snapshot| snapshot.last).max().filter(|_| plan.is_ensemble());
     if last.is_some_and(|last| last.max(newest.unwrap_or(last)) < expected.synced) {
-        return fail(format!("the logs end at {last:?}, {} was synced", expected.synced));
+        return fail(format!("the logs end at {last:?}, fsynced up to {}", expected.synced));
     }
     Ok(())
 }

@@ -33,7 +33,7 @@ pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) 
         let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
         if Time(since) < arrived && arrived < Time(latest) {
             let room = connection.core.may_take(Room::Plenty);
-            let detail = format!("session {session} has said something at {arrived:?} (it would be read: {room})");
+            let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {room})");
             return Err(Finding::new(FailureKind::FalseExpiry, detail));
         }
     }

@@ -39,7 +39,7 @@ fn judge(env: &Env, servers: &[Server], decision: &Decision) -> Result<(), Findi
             if is_reached(servers, quorum, has) {
                 return Ok(());
             }
-            let detail = format!("server {} leads epoch {epoch}, which is not that of a quorum", pid.server);
+            let detail = format!("server {} leads epoch {epoch}, but no quorum has stored it", pid.server);
             Err(Finding::new(FailureKind::NoQuorum, detail))
         }
         Decision::Visible(zxid, quorum) => {
@@ -52,7 +52,7 @@ fn judge(env: &Env, servers: &[Server], decision: &Decision) -> Result<(), Findi
             if is_reached(servers, quorum, has) {
                 return Ok(());
             }
-            Err(Finding::new(FailureKind::NoQuorum, format!("{zxid} is shown, and not held by a quorum")))
+            Err(Finding::new(FailureKind::NoQuorum, format!("{zxid} is visible, but no quorum has stored it")))
         }
     }
 }

@@ -36,14 +36,14 @@ pub(crate) fn check(
                 let (least, most, found) = (expected.epochs, expected.epochs_begun, opened.log.epochs());
                 let is_within = least.accepted <= found.accepted && found.accepted <= most.accepted.max(least.accepted);
                 if !is_within || found.current < least.current {
-                    return fail(format!("epochs are {found:?}, not from {least:?} to {most:?}"));
+                    return fail(format!("epochs are {found:?}, not between {least:?} and {most:?}"));
                 }
                 let state = &loaded.state;
                 reference_log
                     .judge_member(expected, state.last_zxid(), state.digest())
                     .or_else(|finding| fail(finding.detail))
             }
-            Standing::Empty => fail("nothing is there".to_owned()),
+            Standing::Empty => fail("the data directory is empty".to_owned()),
             Standing::Quarantined(quarantine) => fail(quarantine.reason),
         },
         Err(error) => fail(error.to_string()),

@@ -21,7 +21,7 @@ pub(crate) fn check(
     let current = Epoch(i64::from(expected.epochs.current));
     let accepted = Epoch(i64::from(expected.epochs.accepted));
     let fail = |what: String| {
-        let detail = format!("server {} claims {what}; its disk has reported {expected:?}", pid.server);
+        let detail = format!("server {} sends {what}; its disk has reported {expected:?}", pid.server);
         Err(Finding::new(FailureKind::SentNotDurable, detail))
     };
     let is_end = |zxid: Zxid| {
@@ -52,8 +52,8 @@ pub(crate) fn check(
         Effect::Send(link, message @ Message::AckEpoch { current: None, .. }) if has_history && !is_promised(*link) => {
             fail(format!("{message:?}"))
         }
-        Effect::Disk(DiskJob::AcceptedEpoch(epoch)) if *epoch < accepted => fail(format!("a promise of {epoch}")),
-        Effect::Disk(DiskJob::CurrentEpoch(epoch)) if *epoch < current => fail(format!("the history of {epoch}")),
+        Effect::Disk(DiskJob::AcceptedEpoch(epoch)) if *epoch < accepted => fail(format!("accepted epoch {epoch}")),
+        Effect::Disk(DiskJob::CurrentEpoch(epoch)) if *epoch < current => fail(format!("current epoch {epoch}")),
         Effect::Send(_, Message::LeaderInfo(epoch)) if *epoch != accepted => fail(format!("epoch {epoch}")),
         Effect::Send(_, Message::NewLeader { epoch, .. }) if *epoch != current => fail(format!("epoch {epoch}")),
         Effect::Send(_, Message::Ack(zxid)) if zxid.counter() == 0 => {

@@ -79,7 +79,7 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
         let [one, other] = env.net.wires[usize::try_from(wire).unwrap_or(0)].ends.map(|pid| pid.server);
         let leader = if one == me { other } else { one };
         if is_late(heard(leader)) {
-            return fail(format!("has heard of {leader} at {:?}", heard(leader)));
+            return fail(format!("last received from {leader} at {:?}", heard(leader)));
         }
     }
     if let Some(leader) = peer.leader().filter(|leader| leader.is_established()) {
@@ -87,7 +87,7 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
         let stuck = server.stuck.filter(|(zxid, _)| *zxid == synced && synced < last);
         let (_, since) = *server.stuck.insert(stuck.unwrap_or((synced, env.now)));
         if synced < last && is_late(since) {
-            return fail(format!("its disk has reported nothing since {since:?}"));
+            return fail(format!("its disk has completed nothing since {since:?}"));
         }
     } else {
         server.stuck = None;
@@ -107,7 +107,7 @@ fn judge_leader(
         return Ok(());
     }
     let heard: Vec<(usize, Time)> = (0..env.plan.servers()).map(|other| (other, heard(other))).collect();
-    Err(Finding::new(FailureKind::Late, format!("server {me} leads, but has heard of others at {heard:?}")))
+    Err(Finding::new(FailureKind::Late, format!("server {me} leads, but last received from others at {heard:?}")))
 }
 
 /// How long a healed ensemble may take until all servers serve: the slowest attempt in progress times out, an election
@@ -138,7 +138,10 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
         env.timeliness.healed = Some(since);
         if healing_us(&env.plan) < env.now.0 - since.0 {
             let states: Vec<_> = processes().map(|process| process.replica.peer_state()).collect();
-            return Err(Finding::new(FailureKind::Late, format!("healed at {since:?}, and not all serve: {states:?}")));
+            return Err(Finding::new(
+                FailureKind::Late,
+                format!("faults ended at {since:?}, but not all servers serve: {states:?}"),
+            ));
         }
         return Ok(());
     }
@@ -157,7 +160,8 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
             server.process.as_ref().is_some_and(is_behind)
         });
         if let Some(behind) = behind {
-            let detail = format!("{zxid} was applied by the leader at {at:?}, and server {behind} has not got it yet");
+            let detail =
+                format!("{zxid} was applied by the leader at {at:?}, but server {behind} has not applied it yet");
             return Err(Finding::new(FailureKind::Late, detail));
         }
     }

@@ -12,7 +12,10 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
     let all_told = process.inbox.submissions.is_empty() && process.has_reported_all_closes();
     let watches = process.state.watches().lock();
     if live.is_empty() && all_told && !watches.is_empty() {
-        return Err(Finding::new(FailureKind::WatchResidue, format!("{} watches of nobody", watches.total())));
+        return Err(Finding::new(
+            FailureKind::WatchResidue,
+            format!("{} watches without a connection", watches.total()),
+        ));
     }
     if !all_told {
         return Ok(());
@@ -20,7 +23,7 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
     let mut residue = None;
     watches.scan_data_watches(0, usize::MAX, |path, watchers| {
         for dead in watchers.filter(|conn| !live.contains(conn)).take(1) {
-            residue = Some(format!("{dead:?} still watches {path}"));
+            residue = Some(format!("closed connection {dead:?} watches {path}"));
         }
     });
     residue.map_or(Ok(()), |text| Err(Finding::new(FailureKind::WatchResidue, text)))

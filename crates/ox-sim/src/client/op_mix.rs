@@ -1,4 +1,4 @@
-//! Per-client operation mix.
+//! Per-client operation mix: how often a client sends each kind of request.
 
 use crate::rng::Rng;
 

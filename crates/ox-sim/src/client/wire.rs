@@ -121,11 +121,11 @@ impl Client {
         let record = wire.record;
         let mut from = Reader::new(payload);
         let Ok(header) = from.get::<ReplyHeader>() else {
-            return env.fail(FailureKind::History, "a frame without a header");
+            return env.fail(FailureKind::History, "a frame is too short for its header");
         };
         let received = if header.xid == xid::NOTIFICATION {
             let Ok(event) = WatcherEvent::get(&mut from) else {
-                return env.fail(FailureKind::History, "an event that cannot be decoded");
+                return env.fail(FailureKind::History, "a malformed event");
             };
             self.on_event(env, side, header.zxid, &event);
             ReceivedFrame::Event { at: env.now, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
@@ -185,7 +185,7 @@ impl Client {
 
     fn on_handshake(&mut self, env: &mut Env, side: Side, payload: &[u8]) {
         let Ok(answer) = ConnectResponse::decode(payload) else {
-            return env.fail(FailureKind::History, "an answer to a handshake that is none");
+            return env.fail(FailureKind::History, "a malformed reply to a handshake");
         };
         let (client, at) = (self.number, env.now);
         let Some(wire) = self.side(side) else { return };
@@ -204,7 +204,7 @@ impl Client {
         record.granted = Some(HandshakeReply::Session { at, session: id, timeout_ms });
         record.is_read_only = answer.read_only == Some(true);
         if record.is_read_only && !wire.asks_read_only {
-            return env.fail(FailureKind::History, "who wants to write was let in by a server without a leader");
+            return env.fail(FailureKind::History, "a server without a leader accepted a client that is not read-only");
         }
         env.coverage.read_only_sessions += u64::from(record.is_read_only);
         wire.is_up = true;

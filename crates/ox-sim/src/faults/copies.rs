@@ -61,7 +61,7 @@ pub(super) fn begin(world: &mut World) {
 
 fn go_on_later(world: &mut World) {
     let pause_us = world.env.rng.skewed(100_000);
-    world.env.schedule_in(pause_us, Event::Fault(Fault::CopyOn));
+    world.env.schedule_in(pause_us, Event::Fault(Fault::ContinueCopy));
 }
 
 pub(super) fn go_on(world: &mut World) {
@@ -100,7 +100,7 @@ fn replace(world: &mut World, copying: &Copying) {
     let pid = ProcessId { server: number, boot: world.servers[number].boot };
     world.end(pid, end);
     world.env.coverage.copies += 1;
-    world.env.note(format_args!("the files of {number} are a copy now"));
+    world.env.note(format_args!("the files of {number} are replaced by a copy"));
     let server = &mut world.servers[number];
     server.was_damaged = true;
     put(&server.disk, &copying.taken);

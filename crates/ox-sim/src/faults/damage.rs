@@ -61,7 +61,7 @@ pub(super) fn strike(world: &mut World) {
     // With all other files the record of session ids is lost: only the clock keeps the ids distinct.
     let has_clock = !env.plan.resets_clock && env.plan.clock_ms == 0;
     if kind < 2 && has_clock {
-        env.note(format_args!("everything of {number} is lost"));
+        env.note(format_args!("all files of {number} are lost"));
         server.disk.files().iter().for_each(|path| server.disk.lose(path));
         // A process that continues with deleted files would leave new files that look complete.
         let pid = ProcessId { server: number, boot: server.boot };

@@ -44,7 +44,7 @@ pub(super) fn strike(world: &mut World) {
     let has_clock = !world.env.plan.resets_clock && world.env.plan.clock_ms == 0;
     let is_whole = world.servers.iter().all(|server| server.process.is_some());
     let Some(joiner) = victim(world).filter(|_| has_clock && is_whole) else { return };
-    world.env.note(format_args!("everything of {joiner} is lost, and all servers restart"));
+    world.env.note(format_args!("all files of {joiner} are lost, and all servers restart"));
     world.env.coverage.empty_joiners += 1;
     let server = &mut world.servers[joiner];
     server.was_damaged = true;

@@ -23,5 +23,5 @@ pub(super) fn strike(world: &mut World) {
             _ => env.set_path(other, victim, false),
         }
     }
-    env.schedule_in(ms * 1000, Event::Fault(Fault::Mend));
+    env.schedule_in(ms * 1000, Event::Fault(Fault::Reopen));
 }

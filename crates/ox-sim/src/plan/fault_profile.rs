@@ -18,11 +18,13 @@ pub enum FaultProfile {
     /// Epochs have room for few transactions only.
     Epochs,
     /// The ensemble is reconfigured continually.
-    Changes,
+    #[value(name = "changes")]
+    Reconfig,
     /// Power cuts; disks that lie, fail, hang and fill up.
     Disks,
     /// Paths between servers are cut, slow, or open in one direction only.
-    Ways,
+    #[value(name = "ways")]
+    Network,
     /// Servers, mostly leaders, are deaf or mute, and no other fault occurs.
     OneWay,
     /// Links have small buffers, members pause and read slowly, and writes are large. No fault that may end a
@@ -60,7 +62,7 @@ impl Plan {
                 plan.epoch_txns = pick(&[5, 6, 8, 11, 15, 20, 25]);
                 (plan.kill_ms, plan.power_ms, plan.lost_sync_ms) = (900, 1_500, 1_500);
             }
-            FaultProfile::Changes => {
+            FaultProfile::Reconfig => {
                 (plan.damage_ms, plan.copy_ms, plan.change_per_mille) = (0, 0, 150);
                 plan.observers = plan.observers.max(1);
                 (plan.kill_ms, plan.partition_ms) = (900, 1_000);
@@ -71,7 +73,7 @@ impl Plan {
                 (plan.lost_sync_ms, plan.disk_error_ms) = (1_000, 1_000);
                 (plan.hang_ms, plan.full_ms) = (1_500, 2_000);
             }
-            FaultProfile::Ways => {
+            FaultProfile::Network => {
                 (plan.partition_ms, plan.depose_ms, plan.wire_ms) = (500, 700, 500);
                 (plan.slow_path_ms, plan.stop_ms, plan.one_way_ms) = (800, 1_500, 2_500);
                 plan.flood_ms = if seed.is_multiple_of(2) { 100 } else { 0 };

@@ -77,7 +77,7 @@ impl ConfigChange {
 
 /// The committed and the proposed configuration in the files.
 pub(crate) fn read(disk: &dyn Disk) -> Result<(Ensemble, Option<Ensemble>), String> {
-    let lines = text(disk, FILE)?.ok_or("there is no configuration file")?;
+    let lines = text(disk, FILE)?.ok_or("the configuration file is missing")?;
     let named = properties::parse_text(&lines).map_err(|error| format!("{error:?}"))?;
     let named = named.into_iter().find(|pair| pair.key == "dynamicConfigFile").map(|pair| pair.value.to_string());
     let ensemble = match named {

@@ -102,7 +102,7 @@ impl Process {
     pub(super) fn take_report(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, report: Report) {
         let now = self.now(env);
         let Report { done, left } = report;
-        env.note(format_args!("replica: the disk has done {done:?}"));
+        env.note(format_args!("replica: disk job completed: {done:?}"));
         if let Some(left) = left {
             self.state = *left;
             self.show_config(env);
@@ -125,14 +125,14 @@ impl Process {
         self.expire_unidentified(env, pid);
         match input {
             PeerInput::Notification(from, note, config) => {
-                env.note(format_args!("peer {}: {from} says {note:?}", pid.server));
+                env.note(format_args!("peer {}: {from} sends {note:?}", pid.server));
                 if let Some(config) = config {
                     self.replica.on_config(now, server_id(from), config);
                 }
                 self.replica.on_notification(now, server_id(from), note);
             }
             PeerInput::Election(peer, link) => {
-                env.note(format_args!("peer {}: {peer} is {link:?}", pid.server));
+                env.note(format_args!("peer {}: election connection to {peer} is {link:?}", pid.server));
                 self.replica.on_election_link(now, server_id(peer), link);
             }
             PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
@@ -151,7 +151,12 @@ impl Process {
             PeerInput::Flood(count, origin) => self.flood(env, pid, count, origin),
             PeerInput::Readable(wire) => self.read_wire(env, expected, pid, wire),
             PeerInput::LogSearched(link, below, found) => {
-                env.note(format_args!("peer {}: looked for what {} lacks: {}", pid.server, link.0, found.is_some()));
+                env.note(format_args!(
+                    "peer {}: searched a log diff for {}: found {}",
+                    pid.server,
+                    link.0,
+                    found.is_some()
+                ));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
                 self.replica.on_looked_up(now, link, below);
@@ -249,7 +254,7 @@ impl Process {
                     let (receiver, _) = wire_end.loading.take().expect("it was fed");
                     match receiver.finish(zxid) {
                         Ok(received) => {
-                            env.note(format_args!("peer {}: has received a state at {zxid}", pid.server));
+                            env.note(format_args!("peer {}: has received a snapshot at {zxid}", pid.server));
                             env.coverage.snapshots_received += 1;
                             self.replica.on_loaded(now, received.state);
                         }
@@ -283,7 +288,7 @@ impl Process {
                             self.member.leader_epochs.insert(link(id), epoch);
                         }
                         if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
-                            env.note(format_args!("peer {}: gets {}", pid.server, short(&message)));
+                            env.note(format_args!("peer {}: receives {}", pid.server, short(&message)));
                         }
                         self.replica.on_message(now, link(id), message);
                         if is_first {
@@ -322,7 +327,7 @@ impl Process {
     fn perform(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, effect: Effect) {
         match effect {
             Effect::Notify(to, note) => {
-                env.note(format_args!("peer {}: tells {to} {note:?}", pid.server));
+                env.note(format_args!("peer {}: notifies {to} of {note:?}", pid.server));
                 env.notify(pid.server, number(to), (note, self.member.ensemble.clone()));
             }
             Effect::Dial(leader) => {
@@ -332,13 +337,13 @@ impl Process {
             }
             Effect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
-                    env.note(format_args!("peer {}: says {} on {}", pid.server, short(&message), link.0));
+                    env.note(format_args!("peer {}: sends {} on {}", pid.server, short(&message), link.0));
                 }
                 self.send_message(env, pid, wire(link), &message);
             }
             Effect::SendSnapshot(link) => {
                 let sender = SnapshotSender::new(self.state.freeze());
-                env.note(format_args!("peer {}: sends its state at {}", pid.server, sender.last_zxid()));
+                env.note(format_args!("peer {}: sends a snapshot at {}", pid.server, sender.last_zxid()));
                 let mut bytes = Vec::new();
                 Message::Snap(sender.last_zxid()).put(&mut bytes);
                 for bytes in std::iter::once(bytes).chain(sender) {
@@ -357,19 +362,23 @@ impl Process {
             Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
             Effect::Leave(reason) => {
                 self.member.is_listening = false;
-                env.note(format_args!("peer {}: leaves: {reason:?}", pid.server));
+                env.note(format_args!("peer {}: leaves its role: {reason:?}", pid.server));
                 env.coverage.roles_left += 1;
                 env.coverage.disk_stall_step_downs += u64::from(reason == Reason::DiskStalled);
                 env.coverage.rollover_step_downs += u64::from(reason == Reason::EpochUsedUp);
                 env.coverage.disk_low_step_downs += u64::from(reason == Reason::NoRoom);
             }
             Effect::Looking => {
-                env.note(format_args!("peer {}: looks for a leader", pid.server));
+                env.note(format_args!("peer {}: is LOOKING", pid.server));
                 self.member.is_listening = false;
             }
             Effect::Seen(ensemble) => self.on_config_proposed(env, pid, ensemble),
             Effect::Activate(ensemble, leader) => {
-                env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", pid.server, ensemble.version()));
+                env.note(format_args!(
+                    "peer {}: configuration {:x} is active, {leader:?} leads",
+                    pid.server,
+                    ensemble.version()
+                ));
                 env.coverage.configs += 1;
                 self.activate(env, pid, ensemble);
             }
@@ -380,14 +389,14 @@ impl Process {
             | Effect::UpToDate(_)
             | Effect::FromLearner(..)
             | Effect::FromLeader(_)
-            | Effect::Synced(_) => unreachable!("the replica does that"),
+            | Effect::Synced(_) => unreachable!("the replica executes this effect"),
         }
     }
 
     /// Writes that a configuration is proposed or withdrawn. A joining voter may lose its disk now.
     fn on_config_proposed(&mut self, env: &mut Env, pid: ProcessId, ensemble: Arc<Ensemble>) {
-        let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
-        let is_newer = in_force < ensemble.version();
+        let active = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
+        let is_newer = active < ensemble.version();
         let leads = self.replica.peer_state() == Some(PeerState::Leading);
         if is_newer && leads && env.rng.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
             let delay = env.rng.between(0, 20_000);
@@ -433,7 +442,7 @@ impl Process {
         env.note(format_args!("peer {}: {job:?}", pid.server));
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
-            self.state = self.replica.take_staged().expect("a state was staged");
+            self.state = self.replica.take_staged().expect("a snapshot was staged");
             self.show_config(env);
             frozen = Some(self.state.freeze());
         }

@@ -84,14 +84,11 @@ impl ReferenceLog {
     ) -> Result<(), Finding> {
         let mut rest = &batch.bytes[..];
         while let Framed::Record(bytes) = read_log_frame(rest) {
-            let record = Record::decode(bytes).expect("own records decode");
+            let record = Record::decode(bytes).expect("records of our servers decode");
             let zxid = record.header.zxid;
             rest = &rest[bytes.len() + OVERHEAD_BYTES..];
             if !zxid.follows(expected.last) {
-                return Err(Finding::new(
-                    FailureKind::ApplyOrder,
-                    format!("{zxid} is logged behind {}", expected.last),
-                ));
+                return Err(Finding::new(FailureKind::ApplyOrder, format!("{zxid} is logged after {}", expected.last)));
             }
             while proposed.front().is_some_and(|(last, _)| *last < zxid) {
                 proposed.pop_front();
@@ -105,12 +102,12 @@ impl ReferenceLog {
                 is_shown: false,
             });
             if entry.record != bytes || entry.before != expected.last {
-                let detail = format!("{zxid} is logged twice, behind {} and behind {}", entry.before, expected.last);
+                let detail = format!("{zxid} is logged twice, after {} and after {}", entry.before, expected.last);
                 return Err(Finding::new(FailureKind::Forked, detail));
             }
             expected.last = zxid;
         }
-        assert!(rest.is_empty(), "a batch is nothing but frames");
+        assert!(rest.is_empty(), "a batch consists of frames");
         Ok(())
     }
 
@@ -145,11 +142,15 @@ impl ReferenceLog {
         }
         if new.is_empty() {
             let is_known = last <= self.shown && (self.entries.contains_key(&last) || last.counter() == 0);
-            let detail = || format!("{last} is shown, which nobody has made; {} was shown", self.shown);
+            let detail =
+                || format!("{last} is visible but no server has proposed it; {} was visible before", self.shown);
             return if is_known { Ok(()) } else { Err(Finding::new(FailureKind::Forked, detail())) };
         }
         if end != self.shown {
-            let detail = format!("{last} is shown, whose history leaves at {end} what was shown up to {}", self.shown);
+            let detail = format!(
+                "{last} is visible, but its history diverges at {end} from what was visible up to {}",
+                self.shown
+            );
             return Err(Finding::new(FailureKind::Forked, detail));
         }
         for zxid in new {
@@ -182,11 +183,11 @@ impl ReferenceLog {
     /// Checks whether a standalone server may recover to this state.
     pub(crate) fn judge(&self, expected: &ExpectedDisk, last: Zxid, digest: i64) -> Result<(), Finding> {
         if last < self.shown {
-            let detail = format!("{} was shown to clients, a start came to {last}", self.shown);
+            let detail = format!("{} was visible to clients, a start recovered {last}", self.shown);
             return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
         if expected.last < last {
-            let detail = format!("a start came to {last}, but {} is the last that was written", expected.last);
+            let detail = format!("a start recovered {last}, but the last written record is {}", expected.last);
             return Err(Finding::new(FailureKind::LogDiffers, detail));
         }
         self.judge_digest(last, digest)
@@ -196,7 +197,7 @@ impl ReferenceLog {
     /// began and what had been written when it ended.
     pub(crate) fn judge_copy(&self, (least, most): (Zxid, Zxid), last: Zxid, digest: i64) -> Result<(), Finding> {
         if last < least || most < last {
-            let detail = format!("a copy ends at {last}, and should between {least} and {most}");
+            let detail = format!("a copy ends at {last}, not between {least} and {most}");
             return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
         self.judge_digest(last, digest)
@@ -224,11 +225,11 @@ impl ReferenceLog {
             _ => expected.synced,
         };
         if last < least {
-            let detail = format!("the disk has reported {least}, a start came to {last}");
+            let detail = format!("the disk has reported {least}, a start recovered {last}");
             return Err(Finding::new(FailureKind::AckedNotDurable, detail));
         }
         if expected.last < last || !self.contains(expected.last, last) {
-            let detail = format!("a start came to {last}, which is not in the history up to {}", expected.last);
+            let detail = format!("a start recovered {last}, which is not in the history up to {}", expected.last);
             return Err(Finding::new(FailureKind::LogDiffers, detail));
         }
         self.judge_digest(last, digest)
@@ -237,7 +238,7 @@ impl ReferenceLog {
     fn judge_digest(&self, last: Zxid, digest: i64) -> Result<(), Finding> {
         let expected = self.entries.get(&last).and_then(|entry| entry.digest);
         if expected.is_some_and(|expected| expected != digest) {
-            return Err(Finding::new(FailureKind::Digest, format!("a start came to another state at {last}")));
+            return Err(Finding::new(FailureKind::Digest, format!("a start recovered a different state at {last}")));
         }
         Ok(())
     }

@@ -74,7 +74,7 @@ impl Process {
     fn take_input(&mut self, env: &mut Env, pid: ProcessId) -> bool {
         let now = self.now(env);
         if let Some(late_ms) = self.replica.on_turn(now, std::mem::take(&mut self.patience_ms), || 0) {
-            env.note(format_args!("replica: late by {late_ms} ms"));
+            env.note(format_args!("replica: paused for {late_ms} ms"));
             env.coverage.pauses_noticed += 1;
         }
         let is_due = self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms);
@@ -127,7 +127,7 @@ impl Process {
         let sessions = self.replica.session_count();
         self.replica.on_time(now, &self.state);
         self.proposed.push_back((self.replica.last_proposed(), env.now));
-        env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+        env.note(format_args!("replica: timer, {sessions} sessions, proposed {}", self.replica.last_proposed()));
         let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
         if !env.plan.is_ensemble()
             && let Err(finding) = no_false_expiry::check(self, env, &expired)

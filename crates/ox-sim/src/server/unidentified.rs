@@ -66,7 +66,7 @@ impl Process {
 
     fn close_unidentified(&mut self, env: &mut Env, pid: ProcessId, closed: Option<Caller>) {
         if let Some(Caller::Learner(wire)) = closed {
-            env.note(format_args!("peer {}: closes {wire}, which has not identified itself", pid.server));
+            env.note(format_args!("peer {}: closes unidentified connection {wire}", pid.server));
             self.close_wire(env, pid, wire);
         }
     }

@@ -94,7 +94,7 @@ impl Process {
 
     pub(super) fn send_log_diff(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         let Some(found) = self.member.found.remove(&link) else { return }; // the link is closed
-        env.note(format_args!("peer {}: sends what is stored on {}", pid.server, link.0));
+        env.note(format_args!("peer {}: sends the log diff on {}", pid.server, link.0));
         env.coverage.log_diffs += 1;
         self.push_out(env, pid, wire(link), Outgoing::LogDiff { history: Some(found), is_scheduled: false });
     }

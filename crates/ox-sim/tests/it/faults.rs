@@ -1,45 +1,45 @@
-//! One kind of fault at a time, often: each must be survived by itself, and must really strike.
+//! A standalone server with one kind of fault at a time, often: it must survive, and the fault must occur.
 
 use crate::survives;
-use ox_sim::{Coverage, Plan};
+use ox_sim::{CoverageCounts, Plan};
 
-fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&Coverage) -> u64) {
-    let mut coverage = Coverage::default();
+fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&CoverageCounts) -> u64) {
+    let mut coverage = CoverageCounts::default();
     for seed in 0..8 {
         let mut plan = Plan::calm();
         faulty(&mut plan);
         coverage.add(&survives(seed, &plan).coverage);
     }
-    assert!(0 < struck(&coverage), "the fault never struck: {coverage:?}");
+    assert!(0 < struck(&coverage), "the fault never occurred: {coverage:?}");
 }
 
 #[test]
-fn f1_the_process_is_killed() {
+fn f1_server_survives_kills() {
     check(|plan| plan.kill_ms = 800, |coverage| coverage.kills);
 }
 
 #[test]
-fn f2_the_process_stands_still() {
+fn f2_server_detects_freezes() {
     check(|plan| plan.freeze_ms = 1_500, |coverage| coverage.pauses_noticed);
 }
 
 #[test]
-fn f7_the_process_hardly_runs() {
+fn f7_server_survives_slow_threads() {
     check(|plan| (plan.stall_ms, plan.thread_delay_us) = (500, 1_000), |coverage| coverage.replies);
 }
 
 #[test]
-fn f9_power_goes() {
+fn f9_server_survives_power_cuts() {
     check(|plan| plan.power_ms = 800, |coverage| coverage.power_cuts);
 }
 
 #[test]
-fn f9_power_goes_between_two_disk_calls() {
+fn f9_server_survives_power_cuts_between_disk_calls() {
     check(|plan| plan.power_at_call_ms = 500, |coverage| coverage.power_cuts);
 }
 
 #[test]
-fn f9_power_goes_before_the_sync() {
+fn f9_server_survives_power_cuts_before_fsync() {
     let faulty = |plan: &mut Plan| {
         plan.power_before_sync_ms = 600;
         plan.burst = 20;
@@ -48,7 +48,7 @@ fn f9_power_goes_before_the_sync() {
 }
 
 #[test]
-fn f9_power_tears_the_first_batch_of_a_log() {
+fn f9_server_truncates_torn_first_batch_of_a_log() {
     let faulty = |plan: &mut Plan| {
         plan.power_before_sync_ms = 500;
         (plan.burst, plan.snap_count, plan.large_per_mille) = (20, 8, 500);
@@ -57,7 +57,7 @@ fn f9_power_tears_the_first_batch_of_a_log() {
 }
 
 #[test]
-fn copy_of_a_running_server_starts_or_has_to_be_made_again() {
+fn copy_of_running_server_starts_or_is_refused() {
     let faulty = |plan: &mut Plan| {
         (plan.copy_ms, plan.snap_count, plan.stop_ms) = (200, 6, 3_000);
         (plan.burst, plan.requests) = (10, 200);
@@ -66,7 +66,7 @@ fn copy_of_a_running_server_starts_or_has_to_be_made_again() {
 }
 
 #[test]
-fn f10_a_sync_fails_and_loses_its_data() {
+fn f10_server_survives_fsyncs_that_fail_and_lose_data() {
     check(
         |plan| plan.lost_sync_ms = 500,
         |coverage| coverage.log_errors + coverage.start_errors + coverage.snapshot_errors,
@@ -74,7 +74,7 @@ fn f10_a_sync_fails_and_loses_its_data() {
 }
 
 #[test]
-fn f12_a_disk_call_fails() {
+fn f12_server_survives_failed_disk_calls() {
     check(
         |plan| plan.disk_error_ms = 500,
         |coverage| coverage.log_errors + coverage.start_errors + coverage.snapshot_errors,
@@ -82,32 +82,32 @@ fn f12_a_disk_call_fails() {
 }
 
 #[test]
-fn f13_the_disk_is_full() {
+fn f13_server_with_full_disk_refuses_writes() {
     check(|plan| plan.full_ms = 800, |coverage| coverage.refused_writes);
 }
 
 #[test]
-fn f18_the_disk_is_slow() {
+fn f18_server_with_slow_disk_commits_in_groups() {
     check(|plan| plan.slow_disk_ms = 800, |coverage| coverage.group_commits);
 }
 
 #[test]
-fn f27_the_network_is_slow() {
+fn f27_server_survives_slow_network() {
     check(|plan| (plan.slow_net_ms, plan.net_delay_us) = (800, 50_000), |coverage| coverage.replies);
 }
 
 #[test]
-fn f28_connections_break_in_the_middle_of_a_frame() {
+fn f28_sessions_survive_connections_that_break_within_a_frame() {
     check(|plan| plan.cut_ms = 100, |coverage| coverage.resumed);
 }
 
 #[test]
-fn f34_the_wall_clock_jumps() {
+fn f34_server_survives_jumps_of_the_wall_clock() {
     check(|plan| plan.clock_ms = 300, |coverage| coverage.clock_jumps);
 }
 
 #[test]
-fn f37_a_client_sleeps() {
+fn f37_paused_client_is_slowed_down_as_slow_reader() {
     let faulty = |plan: &mut Plan| {
         plan.client_pause_ms = 500;
         plan.window_bytes = 64;
@@ -117,7 +117,7 @@ fn f37_a_client_sleeps() {
 }
 
 #[test]
-fn f37_clients_send_more_than_the_server_takes() {
+fn f37_overloaded_server_limits_admission() {
     let faulty = |plan: &mut Plan| {
         (plan.outstanding_max, plan.burst, plan.think_us) = (1, 30, 5_000);
         plan.throttle_max = Some(4);
@@ -128,17 +128,17 @@ fn f37_clients_send_more_than_the_server_takes() {
 }
 
 #[test]
-fn f38_connections_are_let_in_one_by_one() {
+fn f38_sessions_survive_connection_throttling() {
     check(|plan| (plan.connection_tokens, plan.cut_ms) = (1, 100), |coverage| coverage.resumed);
 }
 
 #[test]
-fn sessions_move_while_the_old_connection_lives() {
+fn sessions_move_while_the_old_connection_is_open() {
     check(|plan| plan.take_over_per_mille = 200, |coverage| coverage.taken_over);
 }
 
 #[test]
-fn sessions_are_abandoned() {
+fn abandoned_sessions_expire() {
     check(|plan| plan.abandon_ms = 1_000, |coverage| coverage.expired);
 }
 

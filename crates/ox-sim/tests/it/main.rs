@@ -1,4 +1,4 @@
-//! Short simulations: a few hundred seeds in any weather, single faults by themselves, and seeds that failed once.
+//! Short simulations: random seeds, single kinds of faults, and seeds that failed before.
 
 mod determinism;
 mod ensembles;
@@ -8,7 +8,7 @@ mod regressions;
 
 use ox_sim::{Outcome, Plan, run};
 
-/// Runs one seed and says how to replay it if it fails.
+/// Runs one seed; a failure prints the command that replays it.
 #[track_caller]
 pub(crate) fn survives(seed: u64, plan: &Plan) -> Outcome {
     let outcome = run(seed, plan);

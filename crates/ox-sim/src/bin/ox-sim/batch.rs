@@ -1,7 +1,7 @@
 //! Runs many seeds in parallel: prints throughput, coverage and failures.
 
 use crate::{Overrides, panics, plan, print_coverage, replay};
-use ox_sim::{Coverage, Failure, FailureKind, run};
+use ox_sim::{CoverageCounts, Failure, FailureKind, run};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ struct BatchResult {
     done: u64,
     steps: u64,
     virtual_us: i64,
-    coverage: Coverage,
+    coverage: CoverageCounts,
     failed: BTreeMap<u64, Failure>,
 }
 

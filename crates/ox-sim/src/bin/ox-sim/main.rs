@@ -5,11 +5,11 @@ mod panics;
 
 use batch::Batch;
 use clap::{Parser, ValueEnum};
-use ox_sim::{Coverage, FaultProfile, Outcome, Plan, Verbosity, run_with};
+use ox_sim::{CoverageCounts, FaultProfile, Outcome, Plan, Verbosity, run_with};
 use std::process::ExitCode;
 
 #[derive(Parser)]
-#[command(name = "ox-sim", about = "Simulates servers under faults; a run is a function of its seed")]
+#[command(name = "ox-sim", about = "Simulates servers under faults; a simulation is a function of its seed")]
 struct Cli {
     /// Replay this seed and print every step.
     #[arg(conflicts_with = "seeds")]
@@ -35,7 +35,7 @@ struct Cli {
     /// Fault profile: ensembles in which one kind of fault is frequent.
     #[arg(long = "storm")]
     profile: Option<FaultProfile>,
-    /// Run without faults.
+    /// Run without any faults.
     #[arg(long, conflicts_with = "profile")]
     calm: bool,
     /// Stop at the first failure.
@@ -118,7 +118,7 @@ fn single(seed: u64, cli: &Cli) -> ExitCode {
     }
 }
 
-fn print_coverage(coverage: &Coverage) {
+fn print_coverage(coverage: &CoverageCounts) {
     for (text, count) in coverage.each() {
         println!("{count:>10}  {text}");
     }
