@@ -147,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_keeps_a_prefix_and_ends() {
+    fn cut_keeps_a_prefix_and_ends() {
         let mut pipe = Pipe::default();
         assert!(pipe.send(b"abc") && pipe.send(b"def"));
         assert!(pipe.cut(4));

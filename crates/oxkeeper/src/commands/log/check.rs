@@ -1,6 +1,6 @@
-//! `oxkeeper log check`: whether logs are whole, and whether a server would start with a directory.
+//! `oxkeeper log check`: whether logs are complete, and whether a server would start with a directory.
 
-use super::words;
+use super::describe;
 use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
@@ -14,7 +14,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Ends with 0 if all is well, 1 if something is damaged (a torn end, too), 2 if something cannot be read.
@@ -26,12 +25,12 @@ pub(crate) struct Args {
     /// Where the snapshots are (dataDir), if not in the same directory
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
-    /// One JSON object per log, and one per directory, instead
+    /// Print one JSON object per log and per directory
     #[arg(long)]
     json: bool,
 }
 
-/// Checks them all, also behind one that cannot be read.
+/// Checks all paths, even after one that cannot be read.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let mut total = Total::default();
@@ -90,13 +89,13 @@ fn file(path: &Path, json: bool, total: &mut Total, out: &mut dyn Write) -> Resu
 
 fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     let (path, verdict) = (check.path.display(), check.verdict());
-    writeln!(out, "{path}: {}", words::verdict(verdict))?;
+    writeln!(out, "{path}: {}", describe::verdict(verdict))?;
     if let Some(zxids) = check.zxids() {
         let times =
             check.times_ms.map(|(first, last)| format!(", {} to {}", utc(first), utc(last))).unwrap_or_default();
-        writeln!(out, "  {}, {}{times}", count(check.records(), "good record"), words::range(zxids))?;
+        writeln!(out, "  {}, {}{times}", count(check.records(), "good record"), describe::range(zxids))?;
     }
-    if let Some(text) = words::header(check) {
+    if let Some(text) = describe::header(check) {
         writeln!(out, "  {text}")?;
     }
     if let (Some(named), Some((first, _))) = (check.named, check.zxids())
@@ -105,11 +104,11 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  named {named}, but it begins with {first}")?;
     }
     for fault in check.faults() {
-        let missing = words::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
-        writeln!(out, "  {}: {}{missing}", words::place(&fault.bytes), words::what(fault))?;
+        let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
+        writeln!(out, "  {}: {}{missing}", describe::place(&fault.bytes), describe::what(fault))?;
     }
     if let Some(fault) = check.faults().next() {
-        writeln!(out, "  {}", words::consequence(fault))?;
+        writeln!(out, "  {}", describe::consequence(fault))?;
     }
     if check.gave_up {
         writeln!(out, "  there is more, which was not looked at")?;
@@ -170,7 +169,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     Ok(worst.max(if is_good { GOOD } else { BAD }))
 }
 
-/// Whether a server would start, and with what.
+/// Prints whether a server would start, and at which zxid.
 pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -> Result<()> {
     let who = if outlook.is_member { "an ensemble member" } else { "a server" };
     match &outlook.history {
@@ -235,13 +234,12 @@ fn in_json(check: &LogCheck) -> Value {
         "length": check.length,
         "padding": check.padding,
         "synced": check.synced,
-        "header": words::header(check),
+        "header": describe::header(check),
         "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
         "gaveUp": check.gave_up,
     })
 }
 
-/// A fault for scripts.
 pub(super) fn fault_json(fault: &Fault) -> Value {
     let kind = match fault.kind {
         FaultKind::Bytes { .. } => "bytes",
@@ -254,7 +252,7 @@ pub(super) fn fault_json(fault: &Fault) -> Value {
         "to": fault.bytes.end,
         "after": fault.after.map(|zxid| zxid.to_string()),
         "before": fault.before.map(|zxid| zxid.to_string()),
-        "what": words::what(fault),
+        "what": describe::what(fault),
     })
 }
 

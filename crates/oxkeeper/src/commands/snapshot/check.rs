@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot check`: whether snapshots can be used, and what is in them.
+//! `oxkeeper snapshot check`: whether snapshots can be used, and what they contain.
 
 use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
@@ -14,19 +14,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Ends with 0 if all snapshots are good, 1 if one is damaged, 2 if one cannot be read.")]
 pub(crate) struct Args {
     /// Snapshots, or directories with some (dataDir, or the version-2 in it)
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// One JSON object per snapshot instead
+    /// Print one JSON object per snapshot
     #[arg(long)]
     json: bool,
 }
 
-/// Checks them all, also behind one that cannot be read.
+/// Checks all paths, even after one that cannot be read.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let mut worst = GOOD;

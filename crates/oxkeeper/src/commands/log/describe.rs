@@ -1,4 +1,4 @@
-//! What is wrong with a log, in words.
+//! Describes the faults of a log in English.
 
 use ox_proto::Zxid;
 use ox_store::Verdict;
@@ -6,17 +6,17 @@ use ox_store::log_reader::LogHeader;
 use ox_store::tools::log::{Fault, FaultKind, LogCheck, LogVerdict};
 use std::ops::Range;
 
-/// `bytes 16 to 345`, the second one excluded.
+/// As `bytes 16 to 345`, with an exclusive end.
 pub(super) fn place(bytes: &Range<u64>) -> String {
     if bytes.is_empty() { format!("byte {}", bytes.start) } else { format!("bytes {} to {}", bytes.start, bytes.end) }
 }
 
-/// `0xe to 0x19`.
+/// As `0xe to 0x19`, with an inclusive end.
 pub(super) fn range((first, last): (Zxid, Zxid)) -> String {
     if first == last { first.to_string() } else { format!("{first} to {last}") }
 }
 
-/// What is wrong with the header.
+/// The fault of the file header, if any.
 pub(super) fn header(check: &LogCheck) -> Option<String> {
     match check.header {
         LogHeader::Log { version: 2, .. } => None,
@@ -29,7 +29,7 @@ pub(super) fn header(check: &LogCheck) -> Option<String> {
     }
 }
 
-/// What is wrong at some place.
+/// The kind of fault.
 pub(super) fn what(fault: &Fault) -> String {
     match &fault.kind {
         FaultKind::Bytes { verdict: Verdict::Torn, .. } => {
@@ -46,7 +46,7 @@ pub(super) fn what(fault: &Fault) -> String {
     }
 }
 
-/// Which transactions it hides.
+/// The transactions that are missing because of a fault.
 pub(super) fn missing(fault: &Fault) -> Option<String> {
     let after = fault.after?;
     let Some(before) = fault.before else { return Some(format!("behind {after}")) };
@@ -60,7 +60,7 @@ pub(super) fn missing(fault: &Fault) -> Option<String> {
     Some(format!("{} {} missing", range(hidden), if hidden.0 == hidden.1 { "is" } else { "are" }))
 }
 
-/// What follows from it.
+/// How a server reacts to a fault.
 pub(super) fn consequence(fault: &Fault) -> String {
     match &fault.kind {
         FaultKind::Bytes { verdict: Verdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
@@ -77,7 +77,6 @@ pub(super) fn consequence(fault: &Fault) -> String {
     }
 }
 
-/// A verdict for people.
 pub(super) fn verdict(verdict: LogVerdict) -> &'static str {
     match verdict {
         LogVerdict::Clean => "clean",
