@@ -146,7 +146,7 @@ fn write_lines(waiting: &Receiver<Said>, lost: &AtomicU64) {
                 let _ = stderr.write_all(&text); // there is no other place to report the failure
                 let lost = lost.swap(0, Ordering::Relaxed);
                 if lost != 0 {
-                    let _ = writeln!(stderr, "{lost} lines of the log are lost: nobody read them in time");
+                    let _ = writeln!(stderr, "{lost} lines of the log are lost: their reader was too slow");
                 }
             }
             Said::Everything(done) => _ = done.try_send(()),

@@ -207,7 +207,7 @@ fn leader_reports_metrics_of_its_learners() {
     };
     ensemble.wait_until(|| of_servers(leader) == expected, "not all servers are told of");
     for at in (0..4).filter(|at| *at != leader) {
-        assert_eq!(of_servers(at), BTreeSet::new(), "server {} leads nobody", at + 1);
+        assert_eq!(of_servers(at), BTreeSet::new(), "server {} has no learners", at + 1);
         let packets = ensemble.metric(leader, &format!("cnt_{}_learner_handler_qp_size", at + 1)).unwrap();
         assert!(1 < packets.parse::<u64>().unwrap(), "{packets}");
     }

@@ -204,7 +204,7 @@ impl Run {
         }
         let writes = self.scene.writes.load(Ordering::Relaxed);
         while self.scene.writes.load(Ordering::Relaxed) < writes + 20 {
-            assert!(Instant::now() < until, "nobody can write");
+            assert!(Instant::now() < until, "no write succeeds");
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -29,7 +29,7 @@ fn write(client: &mut ReconnectingClient, number: usize) {
     loop {
         match client.ask(|packet, xid| packet.create(xid, &path, &data, 0)).err {
             0 | -110 => return,
-            -127 => assert!(Instant::now() < until, "{path} is refused for ever"),
+            -127 => assert!(Instant::now() < until, "{path} is refused forever"),
             err => panic!("{path}: {err}"),
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -57,7 +57,7 @@ fn p63_leader_with_full_disk_steps_down() {
     let first = ensemble.leader_but(&[]);
     write(&mut ensemble.client(), 0);
     let filler = disks[first].fill_up();
-    ensemble.processes[first].as_mut().unwrap().wait_for("the own disk is nearly full, and others can lead");
+    ensemble.processes[first].as_mut().unwrap().wait_for("disk is nearly full, and others can lead");
     let second = ensemble.leader_but(&[first]);
     wait_until_serving(&ensemble, first);
     assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));

@@ -151,7 +151,7 @@ impl Ensemble {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        panic!("nobody leads");
+        panic!("no member leads");
     }
 
     /// The mode in the reply to `srvr`; `None` if the member does not serve.
@@ -246,7 +246,7 @@ impl ReconnectingClient {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        panic!("nobody takes the session {}", self.session());
+        panic!("no server accepts the session {}", self.session());
     }
 
     fn try_connect(&mut self) -> Option<()> {

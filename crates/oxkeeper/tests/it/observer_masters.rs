@@ -36,7 +36,7 @@ fn observer_connects_to_any_follower() {
     ensemble.kill(first);
     let until = Instant::now() + Duration::from_secs(60);
     while master(&ensemble, observer).is_none_or(|master| master == first) {
-        assert!(Instant::now() < until, "nobody takes it");
+        assert!(Instant::now() < until, "no follower accepts the observer");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_ne!(master(&ensemble, observer), Some(leader));

@@ -213,7 +213,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
         }
         meetings.come.fetch_add(1, Ordering::SeqCst);
         let entered = crew.enter().await.unwrap();
-        assert_eq!(meetings.come.load(Ordering::SeqCst), meeting * WORKERS, "nobody begins before all have come");
+        assert_eq!(meetings.come.load(Ordering::SeqCst), meeting * WORKERS, "no worker begins before all have entered");
         if worker == 0 {
             meetings.is_over.store(!progress.goes_on(), Ordering::SeqCst);
             gate.open().await.unwrap();
@@ -221,7 +221,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
         gate.wait().await.unwrap();
         meetings.done.fetch_add(1, Ordering::SeqCst);
         entered.leave().await.unwrap();
-        assert!(meeting * WORKERS <= meetings.done.load(Ordering::SeqCst), "nobody goes before all are done");
+        assert!(meeting * WORKERS <= meetings.done.load(Ordering::SeqCst), "no worker leaves before all are done");
         progress.step();
         if meetings.is_over.load(Ordering::SeqCst) {
             return;
@@ -370,7 +370,7 @@ fn closed_gate_is_closed_for_clients_of_stale_servers() {
     runtime.block_on(gate.close()).unwrap();
     let waiting = runtime.spawn(async move { Barrier::new(&comer, "/gate").wait().await.unwrap() });
     ensemble.wait_until(|| ensemble.mode(behind).is_none(), "a server that hears nothing gives up");
-    assert!(!waiting.is_finished(), "nobody comes through a closed gate");
+    assert!(!waiting.is_finished(), "a closed gate lets no client through");
     network.heal();
     runtime.block_on(soon(async {
         gate.open().await.unwrap();

@@ -79,8 +79,8 @@ fn k083_k092_k096_malformed_input_on_peer_ports_is_harmless() {
 fn k086_k088_unreachable_servers_delay_no_election() {
     let home = tempfile::tempdir().unwrap();
     let began = Instant::now();
-    let nobody = "server.8=no-such-host.invalid:2888:3888\nserver.9=192.0.2.1:2888:3888";
-    let ensemble = Ensemble::start(home.path(), 3, 0, nobody);
+    let unreachable = "server.8=no-such-host.invalid:2888:3888\nserver.9=192.0.2.1:2888:3888";
+    let ensemble = Ensemble::start(home.path(), 3, 0, unreachable);
     ensemble.client().create("/served", 0);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
@@ -125,7 +125,7 @@ fn p68_flood_of_notifications_is_harmless() {
     }
     let grown = process.peak_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more than {before}");
-    assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "nobody was disturbed");
+    assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "the leader is still the same");
 }
 
 /// Servers in no configuration may ask for the leader, however many have done so before.
@@ -136,16 +136,16 @@ fn unknown_servers_do_not_exclude_later_ones() {
     let address = addresses(home.path())[1];
     let mut crowd = Vec::new();
     for server in 100..300 {
-        let mut newcomer = unknown_server(address, server);
-        newcomer.set_read_timeout(Some(PATIENCE)).unwrap();
-        newcomer.write_all(&looking()).unwrap();
+        let mut later_server = unknown_server(address, server);
+        later_server.set_read_timeout(Some(PATIENCE)).unwrap();
+        later_server.write_all(&looking()).unwrap();
         let (mut input, mut desk) = (Vec::new(), [0; 4096]);
         while notification::split(&input).unwrap().is_none() {
-            let count = newcomer.read(&mut desk).unwrap();
+            let count = later_server.read(&mut desk).unwrap();
             assert!(0 < count, "{server} was turned away");
             input.extend_from_slice(&desk[..count]);
         }
-        crowd.push(newcomer);
+        crowd.push(later_server);
     }
     ensemble.client().create("/served", 0);
 }
@@ -200,7 +200,7 @@ fn server_listens_on_all_its_addresses() {
     for (at, port) in elections.into_iter().enumerate() {
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect((format!("127.0.0.{}", at + 1), port)).is_err() {
-            assert!(Instant::now() < until, "nobody listens at address {at}");
+            assert!(Instant::now() < until, "no server listens at address {at}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }

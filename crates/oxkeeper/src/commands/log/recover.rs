@@ -212,7 +212,7 @@ fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Res
 /// Asks for confirmation on a terminal.
 fn is_wanted(target: &Path) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("nobody can be asked whether to write {}\nhint: --yes writes it without asking", target.display());
+        bail!("no terminal to ask whether to write {}\nhint: --yes writes it without asking", target.display());
     }
     write!(io::stderr(), "Write {}? [y/N] ", target.display())?;
     io::stderr().flush()?;

@@ -125,7 +125,7 @@ fn size(data: Option<&[u8]>) -> String {
 fn changes(change: &Change<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     if change.is_another {
-        texts.push("created anew".to_owned());
+        texts.push("created again".to_owned());
     }
     if let Some((left, right)) = change.data {
         let same_size = left.map(<[u8]>::len) == right.map(<[u8]>::len);

@@ -35,7 +35,7 @@ pub(crate) fn history(home: &Path, last: Zxid) -> Vec<LogEntry> {
     }
     history.reverse();
     let first = history.first().map(|first| first.zxid);
-    assert_eq!(first, Some(Zxid::new(1, 1)), "nobody has the beginning of the history");
+    assert_eq!(first, Some(Zxid::new(1, 1)), "no log contains the beginning of the history");
     history
 }
 

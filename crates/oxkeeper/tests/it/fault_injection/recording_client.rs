@@ -129,7 +129,7 @@ impl RecordingClient {
     fn until(&mut self, step: impl Fn(&mut Self) -> Option<()>) {
         let until = Instant::now() + Duration::from_secs(60);
         while step(self).is_none() {
-            assert!(Instant::now() < until, "client {}: nobody serves", self.number);
+            assert!(Instant::now() < until, "client {}: no server serves", self.number);
             std::thread::sleep(Duration::from_millis(20));
         }
     }
