@@ -137,16 +137,16 @@ fn given(item: &ExplainedSetting) -> String {
 fn consequence(effect: &SettingEffect) -> Option<String> {
     Some(match effect {
         SettingEffect::Honoured | SettingEffect::Ineffective | SettingEffect::Unknown => return None, // the remark has the reason
-        SettingEffect::NothingToSet => "Accepted; there is nothing to set here.".to_owned(),
+        SettingEffect::NothingToSet => "Accepted; Oxkeeper needs no such setting.".to_owned(),
         SettingEffect::EnsembleOnly => {
-            "Accepted; it means something in an ensemble only, and this is a single server.".to_owned()
+            "Accepted; it applies to ensembles only, and this is a standalone server.".to_owned()
         }
         SettingEffect::JavaOnly => "For a Java virtual machine only.".to_owned(),
         SettingEffect::ClientOnly => "Clients read this, servers do not.".to_owned(),
-        SettingEffect::NotBuilt(feature) => format!("{feature} is not built yet; the server starts without."),
+        SettingEffect::NotBuilt(feature) => format!("{feature} is not implemented yet; the server starts without it."),
         SettingEffect::Overridden(place) => {
             let place = place.to_string();
-            format!("Has no effect, because another one counts: {}", place.trim_end_matches([':', ' ']))
+            format!("Has no effect, overridden by: {}", place.trim_end_matches([':', ' ']))
         }
         SettingEffect::Wrong(cause) => cause.to_string(),
     })
@@ -208,16 +208,16 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
     facts.push((
         "words",
         match &config.four_letter_whitelist {
-            FourLetterWhitelist::All => "every four-letter word is answered".to_owned(),
+            FourLetterWhitelist::All => "all four-letter commands are enabled".to_owned(),
             FourLetterWhitelist::Only(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                format!("four-letter words answered: {}", words.join(", "))
+                format!("four-letter commands enabled: {}", words.join(", "))
             }
         },
     ));
     let purge = match config.autopurge.interval_ms {
-        None => "never: old snapshots and logs stay until something removes them".to_owned(),
-        Some(ms) => format!("every {} h, {} snapshots stay", ms / 3_600_000, config.autopurge.snap_retain_count),
+        None => "never: old snapshots and logs are kept".to_owned(),
+        Some(ms) => format!("every {} h, {} snapshots are kept", ms / 3_600_000, config.autopurge.snap_retain_count),
     };
     facts.push(("purge", purge));
     facts

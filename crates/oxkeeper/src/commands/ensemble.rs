@@ -55,15 +55,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
             if status.signal().is_none() {
                 servers.end()?;
-                bail!("server {} has ended by itself ({status}), so all have\n{}", at + 1, last_words(&homes[at]));
+                bail!("server {} has failed ({status}); all servers are stopped\n{}", at + 1, last_words(&homes[at]));
             }
-            writeln!(std::io::stdout(), "server {} was ended by {status}; it starts again in a while", at + 1)?;
+            writeln!(std::io::stdout(), "server {} was ended by {status}; it restarts in a while", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
         }
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
-                writeln!(std::io::stdout(), "server {} has been started again", at + 1)?;
+                writeln!(std::io::stdout(), "server {} has been restarted", at + 1)?;
             }
         }
         std::thread::sleep(PAUSE);
@@ -163,7 +163,7 @@ impl Servers {
         }
         let until = Instant::now() + END_PATIENCE;
         while self.0.iter_mut().any(|server| matches!(server.try_wait(), Ok(None))) {
-            ensure!(Instant::now() < until, "a server does not end");
+            ensure!(Instant::now() < until, "a server does not stop");
             std::thread::sleep(PAUSE);
         }
         Ok(())

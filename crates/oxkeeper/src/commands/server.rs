@@ -117,7 +117,7 @@ fn end_with_parent() {
     if std::env::var_os(ENDS_WITH_PARENT).is_some()
         && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
     {
-        tracing::warn!(%error, "cannot arrange to end with the program that has started this one");
+        tracing::warn!(%error, "cannot arrange to end with the parent process");
     }
 }
 

@@ -287,7 +287,7 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     assert!(Command::new("kill").arg("-KILL").arg(servers[0].to_string()).status().unwrap().success());
     assert!(lines.any(|line| line.contains("was ended by signal")));
     client.create("/meanwhile", 0);
-    assert!(lines.any(|line| line.contains("has been started again")));
+    assert!(lines.any(|line| line.contains("has been restarted")));
     client.create("/after", 0);
     assert_eq!(client.children("/").len(), 4);
     let servers = children_of(child.id());

@@ -84,7 +84,7 @@ fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     // More than its reserve.
     (0..20).for_each(|number| write(&mut client, number));
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
     write(&mut client, 20);
     std::fs::remove_file(filler).unwrap();
@@ -104,7 +104,7 @@ fn p63_member_that_waits_for_space_can_be_stopped() {
     let mut client = ensemble.client();
     (0..20).for_each(|number| write(&mut client, number));
     let mut process = ensemble.processes[full].take().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     process.signal("TERM");
     let ended = process.end();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
@@ -125,7 +125,7 @@ fn p63_snapshot_that_does_not_fit_is_installed_when_there_is_space() {
     let before = std::fs::read_dir(&files).unwrap().count();
     ensemble.launch(full);
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     let after = std::fs::read_dir(&files).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");
     std::fs::remove_file(filler).unwrap();

@@ -129,7 +129,7 @@ fn every_line_is_explained() {
         &told,
         &[
             "  overridden    2  tickTime=2000\n",
-            "another one counts: zoo.cfg:8",
+            "overridden by: zoo.cfg:8",
             "  ok            3  dataDir=./data\n",
             "  unknown       5  clientport=2182\n",
             "did you mean clientPort?",
@@ -144,7 +144,7 @@ fn every_line_is_explained() {
             "-Dzookeeper.tickTme=1\n",
             "  role       a standalone server\n",
             "  clients    port 2181 on every interface\n",
-            "four-letter words answered: ruok, srvr, stat\n",
+            "four-letter commands enabled: ruok, srvr, stat\n",
             "(new: it will be created)",
             "The server would start.\n",
         ],

@@ -31,17 +31,21 @@ fn directory_gets_one_verdict() {
         (
             "e-corrupt/undamaged",
             0,
-            "a server would start with it\n  from snapshot.d and 12 transactions behind it, up to 0x19",
+            "a server would start with it\n  from snapshot.d and 12 transactions after it, up to 0x19",
         ),
-        ("e-corrupt/torn-tail-cut", 1, "from snapshot.d and 11 transactions behind it, up to 0x18\n  it would cut "),
+        (
+            "e-corrupt/torn-tail-cut",
+            1,
+            "from snapshot.d and 11 transactions after it, up to 0x18\n  it would truncate ",
+        ),
         (
             "e-corrupt/missing-middle-log",
             1,
             "a server would not start with it\n  no complete history: transactions after 0x7",
         ),
-        ("e-corrupt/flip-data-covered", 1, "what is wrong with log.8 does not matter"),
-        ("e-corrupt/torn-then-next-log", 1, "what is wrong with log.1 does not matter"),
-        ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end and silently loses the rest.)"),
+        ("e-corrupt/flip-data-covered", 1, "the fault of log.8 does not matter"),
+        ("e-corrupt/torn-then-next-log", 1, "the fault of log.1 does not matter"),
+        ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end of the log and silently loses the rest.)"),
         ("e-corrupt/empty-last-log", 0, "clean, and empty"),
         ("g-ensemble/1", 0, "an ensemble member would start with it"),
     ] {
@@ -176,7 +180,7 @@ fn recovery_before_the_synced_position_advises_to_remove_it() {
     let told = run_command(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
     assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
     assert!(
-        told.out.contains("and without oxk.synced, which notes what is dropped: a server would start"),
+        told.out.contains("and without oxk.synced, which records a dropped position: a server would start"),
         "{}",
         told.out
     );

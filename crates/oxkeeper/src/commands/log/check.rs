@@ -111,7 +111,7 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  {}", describe::consequence(fault))?;
     }
     if check.gave_up {
-        writeln!(out, "  there is more, which was not looked at")?;
+        writeln!(out, "  further faults were not examined")?;
     }
     if verdict == LogVerdict::Damaged {
         writeln!(out, "  hint: oxkeeper log recover {path} shows what can be saved")?;
@@ -142,11 +142,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     }
     if listing.snapshots.is_empty() && args.snapshots.is_none() {
         if !args.json {
-            writeln!(
-                out,
-                "{}: no snapshots here, so whether a server would start cannot be told",
-                dirs.logs.display()
-            )?;
+            writeln!(out, "{}: no snapshots here, so it is unknown whether a server would start", dirs.logs.display())?;
             writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
         }
         return Ok(worst);
@@ -162,7 +158,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
             let cut = history.cut.as_ref().map(|(path, ..)| path);
             for path in bad.into_iter().filter(|path| Some(*path) != cut) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                writeln!(out, "  what is wrong with {name} does not matter: it is in a snapshot, or in the next log")?;
+                writeln!(out, "  the fault of {name} does not matter: a snapshot or the next log covers it")?;
             }
         }
     }
@@ -179,7 +175,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -
         }
         Err(error) => {
             let would = if outlook.is_member {
-                "would not use it, and wait until a leader sends its history"
+                "would not use it, and wait for a leader's snapshot"
             } else {
                 "would not start with it"
             };
@@ -191,7 +187,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &Outlook, out: &mut dyn Write) -
         }
     }
     if let Some(reason) = &outlook.quarantine {
-        writeln!(out, "  in quarantine since an earlier start, until a leader sends its history: {reason}")?;
+        writeln!(out, "  quarantined since an earlier start, until a leader sends a snapshot: {reason}")?;
     }
     Ok(())
 }
@@ -202,10 +198,10 @@ fn tell_history(history: &History, out: &mut dyn Write) -> Result<()> {
         None => "nothing".to_owned(),
     };
     let replayed = count(history.replayed, "transaction");
-    writeln!(out, "  from {from} and {replayed} behind it, up to {}", history.last)?;
+    writeln!(out, "  from {from} and {replayed} after it, up to {}", history.last)?;
     if let Some((path, offset, lost)) = &history.cut {
-        let lost = lost.map(|zxid| format!(", with whole records up to {zxid}")).unwrap_or_default();
-        writeln!(out, "  it would cut {} at byte {offset}{lost}", path.display())?;
+        let lost = lost.map(|zxid| format!(", with complete records up to {zxid}")).unwrap_or_default();
+        writeln!(out, "  it would truncate {} at byte {offset}{lost}", path.display())?;
     }
     for rejected in &history.rejected {
         writeln!(out, "  {} cannot be used: {}", rejected.path.display(), rejected.reason)?;
@@ -213,7 +209,7 @@ fn tell_history(history: &History, out: &mut dyn Write) -> Result<()> {
     if let (compared, mismatches @ 1..) = history.digests {
         writeln!(
             out,
-            "  {mismatches} of {compared} digests do not fit: the writer was wrong, or the files were changed"
+            "  {mismatches} of {compared} digests do not match: the writer was wrong, or the files were changed"
         )?;
     }
     for warning in &history.warnings {

@@ -32,14 +32,12 @@ pub(super) fn header(check: &LogCheck) -> Option<String> {
 /// The kind of fault.
 pub(super) fn what(fault: &Fault) -> String {
     match &fault.kind {
-        FaultKind::Bytes { verdict: Verdict::Torn, .. } => {
-            "an append that never finished and was never acknowledged".into()
-        }
+        FaultKind::Bytes { verdict: Verdict::Torn, .. } => "an incomplete append that was never acknowledged".into(),
         FaultKind::Bytes { verdict: Verdict::InDoubt, damage, .. } => {
-            format!("most likely an append that never finished: {damage}")
+            format!("most likely an incomplete append: {damage}")
         }
         FaultKind::Bytes { loose: Some((_, zxid)), .. } => {
-            format!("the record of {zxid} is whole, but its checksum does not fit")
+            format!("the record of {zxid} is complete, but its checksum is wrong")
         }
         FaultKind::Bytes { damage, .. } | FaultKind::Record(damage) => damage.to_string(),
         FaultKind::Gap => "transactions are missing".into(),
@@ -63,16 +61,16 @@ pub(super) fn missing(fault: &Fault) -> Option<String> {
 /// How a server reacts to a fault.
 pub(super) fn consequence(fault: &Fault) -> String {
     match &fault.kind {
-        FaultKind::Bytes { verdict: Verdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
+        FaultKind::Bytes { verdict: Verdict::Torn, .. } => "A start truncates it if this is the newest log.".into(),
         FaultKind::Bytes { verdict: Verdict::InDoubt, .. } => {
-            "A standalone server cuts it, if this is the newest log; an ensemble member waits for a leader.".into()
+            "A standalone server truncates it if this is the newest log; an ensemble member waits for a leader.".into()
         }
         FaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
-            "No start goes on here, unless a snapshot covers it. (Apache takes it for the end and silently loses the rest.)"
+            "No server starts with it unless a snapshot covers it. (Apache takes it for the end of the log and silently loses the rest.)"
                 .into()
         }
         FaultKind::Bytes { .. } | FaultKind::Record(_) | FaultKind::Gap => {
-            "No start goes on here, unless a snapshot covers it.".into()
+            "No server starts with it unless a snapshot covers it.".into()
         }
     }
 }
@@ -80,7 +78,7 @@ pub(super) fn consequence(fault: &Fault) -> String {
 pub(super) fn verdict(verdict: LogVerdict) -> &'static str {
     match verdict {
         LogVerdict::Clean => "clean",
-        LogVerdict::Empty => "clean, and empty: it never got a record",
+        LogVerdict::Empty => "clean and empty: it contains no record",
         LogVerdict::Torn => "torn at its end",
         LogVerdict::InDoubt => "torn at its end, most likely",
         LogVerdict::Damaged => "damaged",

@@ -63,7 +63,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let disk = Watched::new();
         if source::is_dir(&disk, &args.file) {
-            bail!("{0} is a directory\nhint: oxkeeper log check {0} tells which log is damaged", args.file.display());
+            bail!("{0} is a directory\nhint: oxkeeper log check {0} shows which log is damaged", args.file.display());
         }
         let mode = match args.mode {
             How::Cut => Mode::Cut,
@@ -161,13 +161,10 @@ fn tell(plan: &Plan, out: &mut dyn Write) -> Result<()> {
         (Some(records), lost) => writeln!(out, " Dropped: {records}, and {lost} damaged bytes.")?,
     }
     if plan.mode == Mode::Cut && plan.records(&Fate::Dropped).is_some() {
-        writeln!(out, "  --mode skip would keep the good records behind the damage, too: a history with holes")?;
+        writeln!(out, "  --mode skip would keep the good records after the damage too: a history with gaps")?;
         let is_loose = |fault: &Fault| matches!(fault.kind, FaultKind::Bytes { loose: Some(_), .. });
         if check.faults().any(is_loose) {
-            writeln!(
-                out,
-                "  --mode fix would keep records whose checksum does not fit, too: their content may be wrong"
-            )?;
+            writeln!(out, "  --mode fix would keep records with a wrong checksum too: their content may be wrong")?;
         }
     }
     Ok(())
@@ -182,7 +179,7 @@ fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Res
     }
     let dirs = source::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
     if list(disk, &dirs)?.snapshots.is_empty() {
-        writeln!(out, "Whether a server would start with it cannot be told without the snapshots.")?;
+        writeln!(out, "Without the snapshots it is unknown whether a server would start with it.")?;
         writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
         return Ok(SyncedNote::Kept);
     }
@@ -197,13 +194,13 @@ fn foresee(disk: &Watched, args: &Args, plan: &Plan, out: &mut dyn Write) -> Res
     disk.clear();
     let what = match note {
         SyncedNote::Kept => "With it in place".to_owned(),
-        SyncedNote::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
+        SyncedNote::Deleted => format!("With it in place, and without {MARKER_NAME}, which records a dropped position"),
     };
     tell_outlook(&what, &outlook, out)?;
     if outlook.is_member {
         writeln!(
             out,
-            "  hint: while most of its ensemble is well, a member needs no recovery: a leader sends all of it"
+            "  hint: while a quorum of its ensemble works, a member needs no recovery: the leader sends a snapshot"
         )?;
     }
     Ok(note)

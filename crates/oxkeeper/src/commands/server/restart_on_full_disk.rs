@@ -93,7 +93,7 @@ impl Wait {
             Ended::Full(why) => {
                 self.locked = 0;
                 tracing::error!("{why}");
-                tracing::error!("the disk is full: this server takes no part until there is space again");
+                tracing::error!("the disk is full: this member has stopped and restarts when there is space");
             }
         }
         // There is space, but the server needed more, or other programs use it at times.

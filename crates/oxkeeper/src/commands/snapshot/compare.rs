@@ -18,7 +18,7 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints every node that differs: - only left, + only right, ~ changed. Ends with 0 if there is none, 1 if there is, 2 if
-it cannot be told. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
+the result is unknown. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
 snapshot and the logs after it.
 With -b or -n: what Apache's zkSnapshotComparer prints, subtrees whose size differs by more than so many bytes or nodes;
 ends with 0.")]

@@ -58,8 +58,7 @@ fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs
     }
     path.metadata().with_context(|| format!("open {}", path.display()))?;
     let config = Config::load(&StartArgs::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
-    let config = config.with_context(|| {
-        format!("{} is not named like a snapshot, and no configuration of a server either", path.display())
-    })?;
+    let config = config
+        .with_context(|| format!("{} is neither named like a snapshot nor a configuration file", path.display()))?;
     Ok(source::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
 }
