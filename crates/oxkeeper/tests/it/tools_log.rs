@@ -46,7 +46,7 @@ fn directory_gets_one_verdict() {
         ("e-corrupt/flip-data-covered", 1, "the fault of log.8 does not matter"),
         ("e-corrupt/torn-then-next-log", 1, "the fault of log.1 does not matter"),
         ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end of the log and silently loses the rest.)"),
-        ("e-corrupt/empty-last-log", 0, "clean, and empty"),
+        ("e-corrupt/empty-last-log", 0, "clean and empty"),
         ("g-ensemble/1", 0, "an ensemble member would start with it"),
     ] {
         let directory = golden(set);
