@@ -472,7 +472,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-sim/src/server/replica_thread.rs",
         guard: "events are queued under the write lock of the state",
         breaks: "a client reads a change before it receives the event",
-        with: "            self.post(env, who); // while the state is held\n",
+        with: "            self.post(env, pid); // while the state is locked\n",
         without: "",
     },
     Guard {
@@ -480,7 +480,7 @@ pub(super) const GUARDS: &[Guard] = &[
         guard: "an I/O thread delivers events before it serves reads",
         breaks: "a client reads a change before it receives the event",
         with: "        self.deliver(env);\n        let mut budget",
-        without: "        if env.dice.chance(900) {\n            self.deliver(env);\n        }\n        let mut budget",
+        without: "        if env.rng.chance(900) {\n            self.deliver(env);\n        }\n        let mut budget",
     },
     // Election, synchronisation and broadcast.
     Guard {

@@ -1,37 +1,37 @@
-//! Ensembles to which everything happens while clients write: members are killed, stopped, cut off, wiped, run out of
-//! disk. What the clients saw is judged by the checker of histories, against the log that the members were left with.
+//! Ensembles under faults while clients write: members are killed, stopped, cut off, wiped, and run out of disk space.
+//! The history checker compares what the clients saw with the logs of the members.
 //!
-//! `OXKEEPER_SEED` chooses what happens, `OXKEEPER_SECONDS` for how long. Real processes do not repeat themselves
-//! exactly; the seed repeats the order of events.
+//! `OXKEEPER_SEED` selects the faults, `OXKEEPER_SECONDS` the duration. Real processes are not deterministic; the seed
+//! repeats the order of the faults.
 
-mod dice;
 mod logs;
-pub(crate) mod ways;
-mod witness;
+pub(crate) mod network;
+mod recording_client;
+mod rng;
 
 use crate::disk::SmallDisk;
 use crate::members::Ensemble;
-use dice::Dice;
+use network::{Network, PathState};
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
+use recording_client::{RecordingClient, Scene};
+use rng::Rng;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use ways::{Way, Ways};
-use witness::{Scene, Witness};
 
 const CLIENTS: usize = 4;
-/// For how long things happen in a short run.
+/// Duration of the faults in a short run.
 const SECONDS: u64 = 14;
-/// No election, no catching up takes longer.
+/// Longer than any election or synchronisation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Something that happens to members.
+/// A fault of one or more members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Blow {
+enum Fault {
     KillLeader,
     KillOne,
     KillAll,
@@ -47,34 +47,33 @@ enum Blow {
     FillDisk,
 }
 
-const BLOWS: [Blow; 12] = [
-    Blow::KillLeader,
-    Blow::KillOne,
-    Blow::KillAll,
-    Blow::StopLeader,
-    Blow::StopOne,
-    Blow::Terminate,
-    Blow::Wipe,
-    Blow::SilenceLeader,
-    Blow::CutOne,
-    Blow::OneWay,
-    Blow::Split,
-    Blow::Flap,
+const FAULTS: [Fault; 12] = [
+    Fault::KillLeader,
+    Fault::KillOne,
+    Fault::KillAll,
+    Fault::StopLeader,
+    Fault::StopOne,
+    Fault::Terminate,
+    Fault::Wipe,
+    Fault::SilenceLeader,
+    Fault::CutOne,
+    Fault::OneWay,
+    Fault::Split,
+    Fault::Flap,
 ];
 
 fn number(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// One run.
 struct Run {
     home: PathBuf,
-    /// The last one is an observer to which nothing happens: it writes the history down.
+    /// The last member is an observer without faults: its log contains the whole history.
     ensemble: Ensemble,
     voters: usize,
-    ways: Ways,
+    network: Network,
     scene: Arc<Scene>,
-    dice: Dice,
+    rng: Rng,
     disk: Option<SmallDisk>,
     begun: Instant,
     clients: Vec<JoinHandle<Vec<RecordedConnection>>>,
@@ -87,20 +86,21 @@ impl Run {
         if let Some(disk) = &disk {
             std::os::unix::fs::symlink(disk.path(), home.join(voters.to_string())).unwrap();
         }
-        let ways = Ways::new(voters + 1);
-        // Who has lost nothing gets no snapshot, so that the observer has the whole history at the end.
+        let network = Network::new(voters + 1);
+        // A member that has lost nothing gets no snapshot, so that the observer's log contains the whole history.
         let settings = "snapCount=3000\ncommitLogCount=50000\nmaxSessionTimeout=600000";
-        let ensemble = Ensemble::start_on(home, (voters, 1), settings, &[], |from, to, port| ways.lead(from, to, port));
+        let ensemble =
+            Ensemble::start_on(home, (voters, 1), settings, &[], |from, to, port| network.proxy_port(from, to, port));
         let scene = Scene::new(ensemble.addresses.clone());
-        let mut first = Witness::new(&scene, CLIENTS, seed);
+        let mut first = RecordingClient::new(&scene, CLIENTS, seed);
         first.prepare();
         let seen = first.close();
         let clients = (0..CLIENTS).map(|number| {
-            let witness = Witness::new(&scene, number, seed * 31 + number as u64 + 1);
-            std::thread::spawn(move || witness.run())
+            let client = RecordingClient::new(&scene, number, seed * 31 + number as u64 + 1);
+            std::thread::spawn(move || client.run())
         });
-        let (clients, dice, home) = (clients.collect(), Dice::new(seed), home.to_owned());
-        Self { home, ensemble, voters, ways, scene, dice, disk, begun: Instant::now(), clients, seen }
+        let (clients, rng, home) = (clients.collect(), Rng::new(seed), home.to_owned());
+        Self { home, ensemble, voters, network, scene, rng, disk, begun: Instant::now(), clients, seen }
     }
 
     fn say(&self, text: impl std::fmt::Display) {
@@ -108,7 +108,7 @@ impl Run {
     }
 
     fn pause(&mut self, least_ms: usize, most_ms: usize) {
-        let ms = least_ms + self.dice.below(most_ms - least_ms);
+        let ms = least_ms + self.rng.below(most_ms - least_ms);
         std::thread::sleep(Duration::from_millis(ms as u64));
     }
 
@@ -116,50 +116,50 @@ impl Run {
         (0..self.voters).filter(|at| *at != but).collect()
     }
 
-    fn happens(&mut self, blow: Blow) {
+    fn happens(&mut self, blow: Fault) {
         let leader = self.ensemble.leader_but(&[]);
-        let one = self.dice.below(self.voters);
+        let one = self.rng.below(self.voters);
         self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
         match blow {
-            Blow::KillLeader => self.restart(&[leader]),
-            Blow::KillOne => self.restart(&[one]),
-            Blow::KillAll => self.restart(&(0..self.voters).collect::<Vec<_>>()),
-            Blow::StopLeader => self.stop(leader),
-            Blow::StopOne => self.stop(one),
-            Blow::Terminate => {
+            Fault::KillLeader => self.restart(&[leader]),
+            Fault::KillOne => self.restart(&[one]),
+            Fault::KillAll => self.restart(&(0..self.voters).collect::<Vec<_>>()),
+            Fault::StopLeader => self.stop(leader),
+            Fault::StopOne => self.stop(one),
+            Fault::Terminate => {
                 let process = self.ensemble.processes[one].take().unwrap();
                 process.signal("TERM");
                 let ended = process.end();
                 assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
                 self.ensemble.launch(one);
             }
-            Blow::Wipe => {
+            Fault::Wipe => {
                 self.ensemble.kill(one);
                 let (data, at) = (self.home.join(format!("{}/data", one + 1)), self.begun.elapsed().as_millis());
                 std::fs::rename(data.join("version-2"), data.join(format!("wiped-{at}"))).unwrap();
                 self.pause(100, 1000);
                 self.ensemble.launch(one);
             }
-            Blow::SilenceLeader => self.part(&[leader], Way::Silent),
-            Blow::CutOne => self.part(&[one], Way::Cut),
-            Blow::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), Way::Silent),
-            Blow::OneWay => {
+            Fault::SilenceLeader => self.part(&[leader], PathState::Silent),
+            Fault::CutOne => self.part(&[one], PathState::Cut),
+            Fault::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), PathState::Silent),
+            Fault::OneWay => {
                 for other in self.others(one) {
-                    self.ways.set(one, other, Way::Silent);
+                    self.network.set(one, other, PathState::Silent);
                 }
                 self.pause(1000, 4000);
             }
-            Blow::Flap => {
+            Fault::Flap => {
                 for _ in 0..5 {
-                    self.ways.part(&[one], &self.others(one), Way::Cut);
+                    self.network.part(&[one], &self.others(one), PathState::Cut);
                     self.pause(20, 300);
-                    self.ways.heal();
+                    self.network.heal();
                     self.pause(20, 600);
                 }
             }
-            Blow::FillDisk => self.fill(),
+            Fault::FillDisk => self.fill(),
         }
-        self.ways.heal();
+        self.network.heal();
     }
 
     fn restart(&mut self, victims: &[usize]) {
@@ -175,14 +175,14 @@ impl Run {
         signal(self, "CONT");
     }
 
-    fn part(&mut self, some: &[usize], way: Way) {
+    fn part(&mut self, some: &[usize], way: PathState) {
         let others: Vec<usize> = (0..self.voters).filter(|at| !some.contains(at)).collect();
-        self.ways.part(some, &others, way);
+        self.network.part(some, &others, way);
         self.pause(500, 4000);
     }
 
-    /// The disk of the last voter, which likes to lead, has no room for a while; others lead meanwhile, and its process
-    /// stays whatever happens.
+    /// The disk of the last voter, which is often elected, is full for a while; another member leads, and its process
+    /// survives.
     fn fill(&mut self) {
         let Some(disk) = &self.disk else { return };
         let at = self.voters - 1;
@@ -204,12 +204,12 @@ impl Run {
         }
         let writes = self.scene.writes.load(Ordering::Relaxed);
         while self.scene.writes.load(Ordering::Relaxed) < writes + 20 {
-            assert!(Instant::now() < until, "nobody can write");
+            assert!(Instant::now() < until, "no write succeeds");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Ends a member, and keeps what it has said.
+    /// Ends a member and keeps its log lines.
     fn end(&mut self, at: usize, signal: &str) {
         if let Some(process) = self.ensemble.processes[at].take() {
             process.signal(signal);
@@ -218,7 +218,7 @@ impl Run {
         }
     }
 
-    /// Ends the load and judges what was seen.
+    /// Ends the load and checks the recorded history.
     fn judge(mut self) {
         self.scene.stop.store(true, Ordering::Relaxed);
         for client in std::mem::take(&mut self.clients) {
@@ -227,7 +227,7 @@ impl Run {
         let ended = self.scene.now();
         let tree = self.ensemble.check_equal();
         for at in 0..self.ensemble.addresses.len() {
-            let mntr = self.ensemble.word(at, "mntr");
+            let mntr = self.ensemble.four_letter(at, "mntr");
             assert!(mntr.contains("zk_digest_mismatches_count\t0\n"), "{} finds wrong digests\n{mntr}", at + 1);
         }
         for at in 0..self.ensemble.addresses.len() {
@@ -258,7 +258,7 @@ impl Run {
             ox_history::ReceivedFrame::Event { .. } => None,
         });
         let last = last.max().unwrap_or(Zxid::ZERO);
-        let log = logs::history(&self.home, last); // what follows is from looking at the trees
+        let log = logs::history(&self.home, last); // later transactions come from reading the trees
         let sessions: BTreeSet<SessionId> = connections.iter().filter_map(RecordedConnection::session).collect();
         let asked: BTreeSet<SessionId> = connections
             .iter()
@@ -275,7 +275,7 @@ impl Run {
     }
 }
 
-/// A run that fails leaves everything behind; so does any run if `OXKEEPER_KEEP` is set.
+/// A failed run keeps its files; so does any run with `OXKEEPER_KEEP`.
 impl Drop for Run {
     fn drop(&mut self) {
         if !std::thread::panicking() && std::env::var_os("OXKEEPER_KEEP").is_none() {
@@ -283,24 +283,24 @@ impl Drop for Run {
         }
         self.scene.stop.store(true, Ordering::Relaxed);
         (0..self.ensemble.addresses.len()).for_each(|at| self.end(at, "KILL"));
-        let Ok(kept) = tempfile::Builder::new().prefix("oxkeeper-hostile-").tempdir() else { return };
+        let Ok(kept) = tempfile::Builder::new().prefix("oxkeeper-fault-injection-").tempdir() else { return };
         let kept = kept.keep();
         let copied = std::process::Command::new("cp").arg("-rL").arg(&self.home).arg(&kept).status();
         println!("files kept in {} ({copied:?})", kept.display());
     }
 }
 
-fn check(voters: usize, seed: u64, blows: &[Blow], disk: Option<SmallDisk>) {
+fn check(voters: usize, seed: u64, blows: &[Fault], disk: Option<SmallDisk>) {
     let (seed, seconds) = (number("OXKEEPER_SEED", seed), number("OXKEEPER_SECONDS", SECONDS));
     let home = tempfile::tempdir().unwrap();
     let mut run = Run::start(home.path(), voters, seed, disk);
-    // Each once, in any order, before any comes again.
+    // Each fault once in random order, before any is repeated.
     let mut left = Vec::new();
     while run.begun.elapsed() < Duration::from_secs(seconds) {
         if left.is_empty() {
             left = blows.to_vec();
         }
-        let at = run.dice.below(left.len());
+        let at = run.rng.below(left.len());
         run.happens(left.swap_remove(at));
         run.recover();
     }
@@ -308,17 +308,17 @@ fn check(voters: usize, seed: u64, blows: &[Blow], disk: Option<SmallDisk>) {
 }
 
 #[test]
-fn three_servers_survive() {
-    check(3, 1, &BLOWS, None);
+fn three_servers_survive_faults() {
+    check(3, 1, &FAULTS, None);
 }
 
 #[test]
-fn five_servers_survive() {
-    check(5, 2, &BLOWS, None);
+fn five_servers_survive_faults() {
+    check(5, 2, &FAULTS, None);
 }
 
 #[test]
-fn k52_a_member_whose_disk_is_full_loses_nothing() {
+fn k52_member_with_full_disk_loses_nothing() {
     let Some(disk) = SmallDisk::mount(100) else { return };
-    check(3, 3, &[Blow::FillDisk, Blow::FillDisk, Blow::FillDisk, Blow::KillLeader], Some(disk));
+    check(3, 3, &[Fault::FillDisk, Fault::FillDisk, Fault::FillDisk, Fault::KillLeader], Some(disk));
 }

@@ -1,4 +1,4 @@
-//! The network between members: every way from one to another can be cut, or fall silent in one direction.
+//! The network between members: every path from one to another can be cut, or be silent in one direction.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -6,50 +6,50 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// What becomes of bytes from one member to another.
+/// What happens to bytes from one member to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum PathState {
     Open = 0,
-    /// They wait, as they do when packets are lost; nobody is told.
+    /// Bytes are held back, as by packet loss; no end sees an error.
     Silent = 1,
-    /// Connections break, and none comes up.
+    /// Connections break, and new ones fail.
     Cut = 2,
 }
 
-/// Between two looks at a way that is not open.
+/// Interval of the check whether a path is open again.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// Longer than a test takes.
+/// Longer than any test takes.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// All ways; a proxy stands in each.
+/// All paths, each with its proxy.
 #[derive(Clone)]
-pub(crate) struct Ways {
+pub(crate) struct Network {
     members: usize,
-    ways: Arc<Vec<AtomicU8>>,
-    /// How often the connections of that time were stalled.
+    paths: Arc<Vec<AtomicU8>>,
+    /// How often all existing connections were stalled.
     stalls: Arc<AtomicUsize>,
 }
 
-impl Ways {
+impl Network {
     pub(crate) fn new(members: usize) -> Self {
-        let ways = (0..members * members).map(|_| AtomicU8::new(Way::Open as u8)).collect();
-        Self { members, ways: Arc::new(ways), stalls: Arc::default() }
+        let paths = (0..members * members).map(|_| AtomicU8::new(PathState::Open as u8)).collect();
+        Self { members, paths: Arc::new(paths), stalls: Arc::default() }
     }
 
-    fn way(&self, from: usize, to: usize) -> Way {
-        match self.ways[from * self.members + to].load(Ordering::Relaxed) {
-            0 => Way::Open,
-            1 => Way::Silent,
-            _ => Way::Cut,
+    fn way(&self, from: usize, to: usize) -> PathState {
+        match self.paths[from * self.members + to].load(Ordering::Relaxed) {
+            0 => PathState::Open,
+            1 => PathState::Silent,
+            _ => PathState::Cut,
         }
     }
 
-    pub(crate) fn set(&self, from: usize, to: usize, way: Way) {
-        self.ways[from * self.members + to].store(way as u8, Ordering::Relaxed);
+    pub(crate) fn set(&self, from: usize, to: usize, way: PathState) {
+        self.paths[from * self.members + to].store(way as u8, Ordering::Relaxed);
     }
 
-    /// Both directions between everybody in one group and everybody in the other.
-    pub(crate) fn part(&self, one: &[usize], other: &[usize], way: Way) {
+    /// Sets both directions between all members of one group and all of the other.
+    pub(crate) fn part(&self, one: &[usize], other: &[usize], way: PathState) {
         for (a, b) in one.iter().flat_map(|a| other.iter().map(move |b| (*a, *b))) {
             self.set(a, b, way);
             self.set(b, a, way);
@@ -57,36 +57,36 @@ impl Ways {
     }
 
     pub(crate) fn heal(&self) {
-        self.ways.iter().for_each(|way| way.store(Way::Open as u8, Ordering::Relaxed));
+        self.paths.iter().for_each(|way| way.store(PathState::Open as u8, Ordering::Relaxed));
     }
 
-    /// Nothing gets through the connections that exist now, and no end is seen. New ones work: a network that is back, while the
-    /// system waits before it repeats what was lost.
+    /// Stalls all existing connections without an error. New ones work: the network has recovered, but TCP waits
+    /// before it retransmits.
     pub(crate) fn stall(&self) {
         self.stalls.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A port at which `from` finds what `to` has at another.
-    pub(crate) fn lead(&self, from: usize, to: usize, port: u16) -> u16 {
+    /// A proxy port at which `from` reaches a port of `to`.
+    pub(crate) fn proxy_port(&self, from: usize, to: usize, port: u16) -> u16 {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let entry = listener.local_addr().unwrap().port();
-        let ways = self.clone();
+        let network = self.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let ways = ways.clone();
-                std::thread::spawn(move || ways.carry(&stream, from, to, (Ipv4Addr::LOCALHOST, port).into()));
+                let network = network.clone();
+                std::thread::spawn(move || network.carry(&stream, from, to, (Ipv4Addr::LOCALHOST, port).into()));
             }
         });
         entry
     }
 
-    /// Waits until the way is open; false if it is cut.
+    /// Waits until the path is open; false if it is cut.
     fn wait(&self, from: usize, to: usize) -> bool {
         loop {
             match self.way(from, to) {
-                Way::Open => return true,
-                Way::Silent => std::thread::sleep(LOOK_AGAIN),
-                Way::Cut => return false,
+                PathState::Open => return true,
+                PathState::Silent => std::thread::sleep(LOOK_AGAIN),
+                PathState::Cut => return false,
             }
         }
     }
@@ -107,7 +107,7 @@ impl Ways {
         Some(())
     }
 
-    /// Passes bytes on in one direction until the connection ends or is cut.
+    /// Forwards bytes in one direction until the connection ends or is cut.
     fn pump(&self, mut source: &TcpStream, mut target: &TcpStream, from: usize, to: usize) {
         let mut buffer = vec![0; 64 << 10];
         let stalls = self.stalls.load(Ordering::Relaxed);
@@ -116,7 +116,7 @@ impl Ways {
                 std::thread::sleep(PATIENCE); // both sockets stay open until the test ends
             }
         };
-        while self.way(from, to) != Way::Cut {
+        while self.way(from, to) != PathState::Cut {
             let count = match source.read(&mut buffer) {
                 Err(error) if matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut) => {
                     wait_if_stalled();
@@ -124,7 +124,7 @@ impl Ways {
                 }
                 Ok(count) if 0 < count => count,
                 _ => {
-                    self.wait(from, to); // nobody learns that it has ended while nothing arrives
+                    self.wait(from, to); // the end of the stream is held back too
                     break;
                 }
             };

@@ -1,4 +1,4 @@
-//! What the members were left with on their disks.
+//! The logs on the disks of the members.
 
 use ox_history::LogEntry;
 use ox_proto::Zxid;
@@ -8,8 +8,8 @@ use ox_store::log_reader::LogReader;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The one history up to a transaction, put together from all that is stored below a directory: what one member has
-/// thrown away for a snapshot, another may have kept.
+/// The history up to a transaction, merged from all logs below a directory: what one member has replaced by a
+/// snapshot, another may have kept.
 pub(crate) fn history(home: &Path, last: Zxid) -> Vec<LogEntry> {
     let (mut all, mut before) = (BTreeMap::new(), BTreeMap::new());
     for files in lines_of_logs(home).values() {
@@ -27,7 +27,7 @@ pub(crate) fn history(home: &Path, last: Zxid) -> Vec<LogEntry> {
             }
         }
     }
-    // What nobody agreed on is never before anything.
+    // An uncommitted transaction precedes no other one.
     let (mut history, mut next) = (Vec::new(), Some(last));
     while let Some(zxid) = next {
         history.extend(all.remove(&zxid));
@@ -35,11 +35,11 @@ pub(crate) fn history(home: &Path, last: Zxid) -> Vec<LogEntry> {
     }
     history.reverse();
     let first = history.first().map(|first| first.zxid);
-    assert_eq!(first, Some(Zxid::new(1, 1)), "nobody has the beginning of the history");
+    assert_eq!(first, Some(Zxid::new(1, 1)), "no log contains the beginning of the history");
     history
 }
 
-/// Log files that belong together, by their first transactions.
+/// Log files of one directory, by their first zxids.
 fn lines_of_logs(home: &Path) -> BTreeMap<(PathBuf, String), BTreeMap<i64, PathBuf>> {
     let (mut lines, mut directories) = (BTreeMap::new(), vec![home.to_owned()]);
     while let Some(directory) = directories.pop() {

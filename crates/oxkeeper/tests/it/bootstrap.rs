@@ -1,10 +1,10 @@
-//! Ensembles that begin with what is left of another one: somebody has to say that nothing better is.
+//! Bootstrapping an ensemble from the backup of one server: an operator has to confirm that no better data exists.
 
 use crate::members::Ensemble;
 use std::fs;
 use std::path::Path;
 
-/// Leaves what a backup of snapshots and logs holds.
+/// Deletes everything that a backup of snapshots and logs would not contain.
 fn keep_backup(data: &Path) {
     for entry in fs::read_dir(data.join("version-2")).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
@@ -15,7 +15,7 @@ fn keep_backup(data: &Path) {
 }
 
 #[test]
-fn a_backup_of_one_server_becomes_an_ensemble() {
+fn ensemble_bootstraps_from_the_backup_of_one_server() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
     let mut client = ensemble.client();
@@ -25,14 +25,14 @@ fn a_backup_of_one_server_becomes_an_ensemble() {
     let data: Vec<_> = (0..3).map(|at| ensemble.directory(at).join("data")).collect();
     keep_backup(&data[0]);
     data[1..].iter().for_each(|data| fs::remove_dir_all(data.join("version-2")).unwrap());
-    // By itself it does not vote, and remembers that.
+    // Without confirmation it does not vote, and records that.
     ensemble.launch(0);
     ensemble.processes[0].as_mut().unwrap().wait_for("acceptedEpoch and currentEpoch are missing");
     ensemble.kill(0);
     let config = ensemble.directory(0).join("zoo.cfg");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("{text}oxkeeper.recovery.onDamage=accept\n")).unwrap();
-    // One other makes a quorum with it. Two could begin without it.
+    // With one other member it is a quorum. Two empty members could bootstrap without it.
     fs::write(data[1].join("initialize"), "").unwrap();
     (0..2).for_each(|at| ensemble.launch(at));
     (0..2).for_each(|at| ensemble.wait_until_serving(at));

@@ -1,10 +1,10 @@
-//! A voter that only a proposed configuration has loses everything, and all servers restart.
+//! A voter that only the proposed configuration contains loses its disk, and all servers restart.
 //!
-//! Only where nothing can be lost by that: the other voters of the proposed configuration that have their files include
-//! one of every quorum of it.
+//! Only where no committed transaction can be lost: the other voters of the proposed configuration that have their
+//! files intersect every quorum of it.
 
 use super::copies::end_copy;
-use crate::event::{End, Who};
+use crate::event::{End, ProcessId};
 use crate::server::Server;
 use crate::server::member::{number, server_id};
 use crate::world::World;
@@ -19,7 +19,7 @@ fn known(world: &World) -> impl Iterator<Item = &ConfigPair> {
     processes.filter_map(|process| process.replica.as_peer()).map(ox_zab::QuorumPeer::configs)
 }
 
-/// A server that votes in a proposed configuration only, and can be spared there.
+/// A server that votes only in the proposed configuration and is not needed there.
 fn victim(world: &World) -> Option<usize> {
     let has_files = |server: ServerId| world.servers.get(number(server)).is_some_and(|server| !was_struck(server));
     let can_spare = |config: &Ensemble, joiner: ServerId| {
@@ -40,19 +40,19 @@ fn was_struck(server: &Server) -> bool {
 }
 
 pub(super) fn strike(world: &mut World) {
-    // Without its note of where session ids go on, only the clock keeps them apart.
+    // Without its record of session ids, only the clock keeps the ids distinct.
     let has_clock = !world.env.plan.resets_clock && world.env.plan.clock_ms == 0;
     let is_whole = world.servers.iter().all(|server| server.process.is_some());
     let Some(joiner) = victim(world).filter(|_| has_clock && is_whole) else { return };
-    world.env.note(format_args!("everything of {joiner} is lost, and all servers restart"));
-    world.env.marks.empty_joiners += 1;
+    world.env.note(format_args!("all files of {joiner} are lost, and all servers restart"));
+    world.env.coverage.empty_joiners += 1;
     let server = &mut world.servers[joiner];
     server.was_damaged = true;
     let files: Vec<PathBuf> = server.disk.files().into_iter().filter(|path| !path.starts_with("/conf")).collect();
     files.iter().for_each(|path| server.disk.lose(path));
     end_copy(world, joiner);
     for number in 0..world.servers.len() {
-        let who = Who { server: number, boot: world.servers[number].boot };
-        world.end(who, End::Killed);
+        let pid = ProcessId { server: number, boot: world.servers[number].boot };
+        world.end(pid, End::Killed);
     }
 }

@@ -1,22 +1,22 @@
-//! No session ends because the server did not listen: what its client has said counts from when it arrived (P38, F7).
+//! No session expires because its server did not read: a client's message counts from its arrival (P38, F7).
 
 use super::Finding;
 use crate::env::Env;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::plan::Plan;
 use crate::server::process::Process;
 use ox_history::Time;
 use ox_proto::SessionId;
 use ox_replica::Admission;
 
-/// How long the server may leave a message unread without counting as asleep.
+/// How long a server may leave a message unread without a detected pause.
 fn tolerance_us(plan: &Plan) -> i64 {
     let pause_us = i64::from(plan.tick_ms.max(100)) * 1000;
     let stall_us = if plan.stall_ms == 0 { 0 } else { 1_500_000 };
     pause_us + stall_us + plan.thread_delay_us * 100 + 50_000
 }
 
-/// `expired` are the sessions that are being ended now, with their timeouts.
+/// `expired` contains the sessions that are being closed now, with their timeouts.
 pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) -> Result<(), Finding> {
     let connections = || process.io.iter().flat_map(|io| &io.connections).flatten();
     for (session, timeout_ms) in expired {
@@ -33,8 +33,8 @@ pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) 
         let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
         if Time(since) < arrived && arrived < Time(latest) {
             let room = connection.core.may_take(Admission::Open);
-            let detail = format!("session {session} has said something at {arrived:?} (it would be read: {room})");
-            return Err(Finding::new(Kind::Unheard, detail));
+            let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {room})");
+            return Err(Finding::new(FailureKind::FalseExpiry, detail));
         }
     }
     Ok(())

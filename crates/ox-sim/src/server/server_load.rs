@@ -1,24 +1,24 @@
-//! What a server holds for all its clients together, as `ox-server/src/totals.rs` counts it.
+//! What a server holds for all its clients, counted as in `ox-server`.
 
 use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget};
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Totals {
+pub(crate) struct ServerLoad {
     pub(crate) admission: AdmissionLimits,
-    /// Submitted, and not taken in by the replica.
+    /// Submitted to the replica thread, which has not taken it yet.
     queued: Load,
-    /// Taken in by the replica, and not applied.
+    /// Taken by the replica and not applied yet.
     held: Load,
 }
 
-impl Totals {
+impl ServerLoad {
     pub(crate) fn new(requests_max: usize, throttle_max: Option<usize>, budget_bytes: usize) -> Self {
         let budget = MemoryBudget::new(budget_bytes);
         let admission = AdmissionLimits { budget, requests_max, throttle_max };
         Self { admission, queued: Load::default(), held: Load::default() }
     }
 
-    /// What may still come in, given `more` requests that are not counted yet.
+    /// The admission, given `more` requests that are not counted yet.
     pub(crate) fn room(&self, more: Load) -> Admission {
         let mut in_flight = self.queued;
         in_flight += self.held;

@@ -1,4 +1,4 @@
-//! What is wrong with a log, in words.
+//! Describes the faults of a log in English.
 
 use ox_proto::Zxid;
 use ox_store::TailVerdict;
@@ -6,17 +6,17 @@ use ox_store::log_reader::LogHeader;
 use ox_store::tools::log::{LogCheck, LogFault, LogFaultKind, LogVerdict};
 use std::ops::Range;
 
-/// `bytes 16 to 345`, the second one excluded.
+/// As `bytes 16 to 345`, with an exclusive end.
 pub(super) fn place(bytes: &Range<u64>) -> String {
     if bytes.is_empty() { format!("byte {}", bytes.start) } else { format!("bytes {} to {}", bytes.start, bytes.end) }
 }
 
-/// `0xe to 0x19`.
+/// As `0xe to 0x19`, with an inclusive end.
 pub(super) fn range((first, last): (Zxid, Zxid)) -> String {
     if first == last { first.to_string() } else { format!("{first} to {last}") }
 }
 
-/// What is wrong with the header.
+/// The fault of the file header, if any.
 pub(super) fn header(check: &LogCheck) -> Option<String> {
     match check.header {
         LogHeader::Log { version: 2, .. } => None,
@@ -29,24 +29,24 @@ pub(super) fn header(check: &LogCheck) -> Option<String> {
     }
 }
 
-/// What is wrong at some place.
+/// The kind of fault.
 pub(super) fn what(fault: &LogFault) -> String {
     match &fault.kind {
         LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => {
-            "an append that never finished and was never acknowledged".into()
+            "an incomplete append that was never acknowledged".into()
         }
         LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, damage, .. } => {
-            format!("most likely an append that never finished: {damage}")
+            format!("most likely an incomplete append: {damage}")
         }
         LogFaultKind::Bytes { loose: Some((_, zxid)), .. } => {
-            format!("the record of {zxid} is whole, but its checksum does not fit")
+            format!("the record of {zxid} is complete, but its checksum is wrong")
         }
         LogFaultKind::Bytes { damage, .. } | LogFaultKind::Record(damage) => damage.to_string(),
         LogFaultKind::Gap => "transactions are missing".into(),
     }
 }
 
-/// Which transactions it hides.
+/// The transactions that are missing because of a fault.
 pub(super) fn missing(fault: &LogFault) -> Option<String> {
     let after = fault.after?;
     let Some(before) = fault.before else { return Some(format!("behind {after}")) };
@@ -60,28 +60,27 @@ pub(super) fn missing(fault: &LogFault) -> Option<String> {
     Some(format!("{} {} missing", range(hidden), if hidden.0 == hidden.1 { "is" } else { "are" }))
 }
 
-/// What follows from it.
+/// How a server reacts to a fault.
 pub(super) fn consequence(fault: &LogFault) -> String {
     match &fault.kind {
-        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A start cuts it, if this is the newest log.".into(),
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A start truncates it if this is the newest log.".into(),
         LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, .. } => {
-            "A standalone server cuts it, if this is the newest log; an ensemble member waits for a leader.".into()
+            "A standalone server truncates it if this is the newest log; an ensemble member waits for a leader.".into()
         }
         LogFaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
-            "No start goes on here, unless a snapshot covers it. (Apache takes it for the end and silently loses the rest.)"
+            "No server starts with it unless a snapshot covers it. (Apache takes it for the end of the log and silently loses the rest.)"
                 .into()
         }
         LogFaultKind::Bytes { .. } | LogFaultKind::Record(_) | LogFaultKind::Gap => {
-            "No start goes on here, unless a snapshot covers it.".into()
+            "No server starts with it unless a snapshot covers it.".into()
         }
     }
 }
 
-/// A verdict for people.
 pub(super) fn verdict(verdict: LogVerdict) -> &'static str {
     match verdict {
         LogVerdict::Clean => "clean",
-        LogVerdict::Empty => "clean, and empty: it never got a record",
+        LogVerdict::Empty => "clean and empty: it contains no record",
         LogVerdict::Torn => "torn at its end",
         LogVerdict::InDoubt => "torn at its end, most likely",
         LogVerdict::Damaged => "damaged",

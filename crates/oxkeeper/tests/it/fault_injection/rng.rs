@@ -1,8 +1,8 @@
-//! Chance that can be repeated, as far as real processes can.
+//! Seeded random numbers: a seed repeats a run as far as real processes can.
 
-pub(crate) struct Dice(u64);
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }

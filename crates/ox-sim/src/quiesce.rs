@@ -1,11 +1,11 @@
-//! The end of a run: faults stop, everything must come to rest, and then all that was seen is judged.
+//! The end of a simulation: faults stop, the servers must become idle, and the final checks run.
 
 use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
-use crate::engine::{SharedWorld, pump};
+use crate::coverage::CoverageCounts;
+use crate::engine::{SharedWorld, run_until};
 use crate::env::Env;
-use crate::event::{End, Who};
-use crate::marks::Marks;
-use crate::outcome::Kind;
+use crate::event::{End, ProcessId};
+use crate::outcome::FailureKind;
 use crate::server::dump::dump;
 use crate::server::process::Process;
 use crate::world::World;
@@ -15,21 +15,21 @@ use ox_proto::{SessionId, Zxid};
 use ox_zab::PeerState;
 use std::collections::BTreeSet;
 
-/// How long a healed world may take to come to rest.
+/// How long a healed ensemble may take to become idle.
 const REST_MS: i64 = 120_000;
 const SLICE_US: i64 = 50_000;
 
-pub(crate) fn finish(world: &SharedWorld) {
+pub(crate) fn quiesce(world: &SharedWorld) {
     if !settle(world) {
         return;
     }
-    // Abandoned sessions end, whatever their timeouts.
+    // Let abandoned sessions expire, whatever their timeouts.
     let longest_ms = {
         let world = world.lock();
         i64::from(world.env.plan.tick_ms) * 22 + 2_000
     };
     let until = Time(world.lock().env.now.0 + longest_ms * 1000);
-    pump(world, until);
+    run_until(world, until);
     if !settle(world) || !sweep(world) || !settle(world) {
         return;
     }
@@ -38,7 +38,7 @@ pub(crate) fn finish(world: &SharedWorld) {
     restart(world);
 }
 
-/// Lets the world go on until everybody is content. False when that does not happen, or something failed.
+/// Runs until all clients and servers are idle. Returns false after a failure or at the deadline.
 fn settle(world: &SharedWorld) -> bool {
     let deadline = world.lock().env.now.0 + REST_MS * 1000;
     loop {
@@ -56,16 +56,16 @@ fn settle(world: &SharedWorld) -> bool {
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until);
+        run_until(world, until);
     }
 }
 
-/// Lets the world go on until nothing is left that servers should have removed by themselves.
+/// Runs until the servers have deleted all expired containers and TTL nodes.
 fn sweep(world: &SharedWorld) -> bool {
     let left = |world: &World| -> Vec<String> {
         let never_used_ms = world.env.plan.never_used_ms;
         let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
-        // By the clock of who removes them.
+        // Expiry depends on the clock of the server that deletes the node.
         let leads = |process: &&Process| matches!(process.replica.peer_state(), None | Some(PeerState::Leading));
         processes
             .filter(leads)
@@ -81,16 +81,16 @@ fn sweep(world: &SharedWorld) -> bool {
                 return world.env.failure.is_none();
             }
             if deadline < world.env.now.0 {
-                world.env.fail(Kind::Liveness, format!("nobody removes {left:?}"));
+                world.env.fail(FailureKind::Liveness, format!("no server deletes the expired nodes {left:?}"));
                 return false;
             }
         }
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until);
+        run_until(world, until);
     }
 }
 
-/// What can be said about servers at rest.
+/// Checks all servers while they are idle.
 fn judge(world: &mut World) {
     if let Err(finding) = equality::check(world).and_then(|()| configs::check_rest(&world.servers)) {
         return finding.report(&mut world.env);
@@ -100,10 +100,10 @@ fn judge(world: &mut World) {
     env.history.ended = env.now;
     for (number, server) in servers.iter().enumerate() {
         let Some(process) = &server.process else { continue };
-        env.history.dumps.push(dump(&process.state, format!("server {number} at rest")));
+        env.history.dumps.push(dump(&process.state, format!("idle server {number}")));
         let checked = watch_residue::check(process).and_then(|()| {
-            // Damaged files that nobody needs stay.
-            let seen = (&env.journal, &server.track);
+            // Damaged files that are not needed any more remain.
+            let seen = (&env.reference_log, &server.expected);
             if server.was_damaged { Ok(()) } else { log_on_disk::check(&server.disk, &process.store, seen, &env.plan) }
         });
         if let Err(finding) = checked {
@@ -112,22 +112,22 @@ fn judge(world: &mut World) {
     }
 }
 
-/// Power goes once more, and the same state must be there again.
+/// Cuts the power of all servers and compares the recovered state.
 fn restart(world: &SharedWorld) {
     let at_rest = {
         let mut world = world.lock();
         let at_rest = world.env.history.dumps.last().cloned();
         world.env.history.dumps.clear();
         for server in 0..world.servers.len() {
-            let who = Who { server, boot: world.servers[server].boot };
-            world.end(who, End::PowerCut);
+            let pid = ProcessId { server, boot: world.servers[server].boot };
+            world.end(pid, End::PowerCut);
         }
         at_rest
     };
     let deadline = world.lock().env.now.0 + REST_MS * 1000;
     loop {
         let until = Time(world.lock().env.now.0 + SLICE_US);
-        pump(world, until);
+        run_until(world, until);
         let mut world = world.lock();
         if world.env.failure.is_some() {
             return;
@@ -136,7 +136,7 @@ fn restart(world: &SharedWorld) {
             break;
         }
         if deadline < world.env.now.0 {
-            return world.env.fail(Kind::Liveness, "a server did not start again");
+            return world.env.fail(FailureKind::Liveness, "a server did not start again");
         }
     }
     let mut world = world.lock();
@@ -144,14 +144,14 @@ fn restart(world: &SharedWorld) {
     if let (Some(at_rest), Some(again)) = (at_rest, again)
         && let Some(difference) = difference(&at_rest, &again)
     {
-        world.env.fail(Kind::Recovery, format!("the state after the last start is another one: {difference}"));
+        world.env.fail(FailureKind::Recovery, format!("the last start recovered a different state: {difference}"));
     }
 }
 
-/// Where two states of the same zxid differ. Usage of quotas may be counted anew.
+/// The first difference between two states at the same zxid. Quota usage may be counted again.
 fn difference(one: &Dump, other: &Dump) -> Option<String> {
     if one.zxid != other.zxid {
-        return None; // a session ended in between; the journal has been compared
+        return None; // a session expired in between; the reference log has been compared
     }
     if one.sessions != other.sessions {
         return Some(format!("sessions {:?} and {:?}", one.sessions, other.sessions));
@@ -168,48 +168,48 @@ fn check_history(world: &mut World) {
     if world.env.failure.is_some() {
         return;
     }
-    world.env.history.log = world.env.journal.shown().map(|entry| entry.logged.clone()).collect();
+    world.env.history.log = world.env.reference_log.shown().map(|entry| entry.logged.clone()).collect();
     let World { env, .. } = world;
-    forget_unagreed(env);
+    forget_uncommitted_reads(env);
     match ox_history::check(&env.history) {
         Ok(summary) => {
-            env.marks.unanswered_but_done += summary.effective_without_reply as u64;
-            count(&mut env.marks, &env.history);
-            env.note(format_args!("history of {} requests is good", summary.requests));
+            env.coverage.applied_without_reply += summary.effective_without_reply as u64;
+            count(&mut env.coverage, &env.history);
+            env.note(format_args!("history of {} requests is consistent", summary.requests));
         }
-        Err(violation) => env.fail(Kind::History, violation.to_string()),
+        Err(violation) => env.fail(FailureKind::History, violation.to_string()),
     }
 }
 
-/// Leaves out what servers without a leader have shown that was never agreed on. After a start, or with the history of
-/// somebody who was about to lead, a server cannot know how much of its log was: as with Apache, it shows all.
-fn forget_unagreed(env: &mut Env) {
-    let agreed: BTreeSet<Zxid> = env.history.log.iter().map(|entry| entry.zxid).collect();
-    let is_agreed = |zxid: Zxid| zxid.counter() == 0 || agreed.contains(&zxid);
+/// Ignores reads of uncommitted transactions at servers without a leader. After a start or a failed leadership a
+/// server cannot know how much of its log is committed; like Apache, it serves all of it.
+fn forget_uncommitted_reads(env: &mut Env) {
+    let committed: BTreeSet<Zxid> = env.history.log.iter().map(|entry| entry.zxid).collect();
+    let is_committed = |zxid: Zxid| zxid.counter() == 0 || committed.contains(&zxid);
     for connection in env.history.connections.iter_mut().filter(|connection| connection.is_read_only) {
         let shown = connection.received.iter().filter_map(|frame| match frame {
             ReceivedFrame::Reply { zxid, .. } => Some(*zxid),
             ReceivedFrame::Event { .. } => None,
         });
-        if !shown.chain([connection.last_zxid_seen]).all(is_agreed) {
-            env.marks.unagreed += 1;
+        if !shown.chain([connection.last_zxid_seen]).all(is_committed) {
+            env.coverage.uncommitted_reads += 1;
             connection.received.clear();
             connection.last_zxid_seen = Zxid::ZERO;
         }
     }
 }
 
-/// Counts what the history has met.
-fn count(marks: &mut Marks, history: &History) {
+/// Counts the situations that the history contains.
+fn count(coverage: &mut CoverageCounts, history: &History) {
     for entry in &history.log {
         match &entry.txn {
             LoggedTxn::CloseSession { paths } => {
-                marks.expired += u64::from(entry.cxid == 0);
-                marks.ephemerals_removed += paths.as_ref().map_or(0, |paths| paths.len() as u64);
+                coverage.expired += u64::from(entry.cxid == 0);
+                coverage.ephemerals_removed += paths.as_ref().map_or(0, |paths| paths.len() as u64);
             }
-            LoggedTxn::DeleteContainer { .. } => marks.containers_removed += 1,
-            LoggedTxn::Multi(_) if entry.txn.is_error() => marks.multis_refused += 1,
-            LoggedTxn::Multi(elements) => marks.multis += u64::from(!elements.is_empty()),
+            LoggedTxn::DeleteContainer { .. } => coverage.containers_removed += 1,
+            LoggedTxn::Multi(_) if entry.txn.is_error() => coverage.multis_refused += 1,
+            LoggedTxn::Multi(elements) => coverage.multis += u64::from(!elements.is_empty()),
             _ => (),
         }
     }
@@ -221,13 +221,13 @@ fn count(marks: &mut Marks, history: &History) {
             .map(|entry| entry.session)
             .collect();
         let granted: BTreeSet<SessionId> = history.connections.iter().filter_map(|conn| conn.session()).collect();
-        marks.upgraded += opened.len() as u64;
-        marks.local_sessions += granted.difference(&opened).count() as u64;
+        coverage.upgraded += opened.len() as u64;
+        coverage.local_sessions += granted.difference(&opened).count() as u64;
     }
     for sent in history.connections.iter().flat_map(|connection| &connection.requests) {
         match sent.op {
-            Op::AddWatch { mode: 0, .. } => marks.persistent_watches += 1,
-            Op::AddWatch { mode: 1, .. } => marks.recursive_watches += 1,
+            Op::AddWatch { mode: 0, .. } => coverage.persistent_watches += 1,
+            Op::AddWatch { mode: 1, .. } => coverage.recursive_watches += 1,
             _ => (),
         }
     }

@@ -1,6 +1,6 @@
-//! A client that writes down everything it sends and sees.
+//! A client that records everything it sends and receives.
 
-use super::dice::Dice;
+use super::rng::Rng;
 use crate::raw::Hello;
 use ox_history::{Create, HandshakeReply, Op, ReceivedFrame, RecordedConnection, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
@@ -15,14 +15,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Longer than any run: no session may end by itself.
+/// Longer than any run: no session may expire.
 pub(crate) const SESSION_MS: i32 = 600_000;
-/// A server that says nothing for so long is left for another.
+/// The client leaves a server that does not reply within this time.
 const PATIENCE: Duration = Duration::from_millis(2500);
-/// Nodes that everybody writes to.
+/// Nodes that all clients write.
 const REGISTERS: usize = 4;
 
-/// What all clients of a run have in common.
+/// What all clients of a run share.
 pub(crate) struct Scene {
     pub(crate) addresses: Vec<SocketAddr>,
     begun: Instant,
@@ -56,10 +56,10 @@ impl Scene {
     }
 }
 
-pub(crate) struct Witness {
+pub(crate) struct RecordingClient {
     scene: Arc<Scene>,
     number: usize,
-    dice: Dice,
+    rng: Rng,
     hello: Hello,
     xid: i32,
     stream: Option<TcpStream>,
@@ -69,12 +69,12 @@ pub(crate) struct Witness {
     pub(crate) seen: Vec<RecordedConnection>,
 }
 
-impl Witness {
+impl RecordingClient {
     pub(crate) fn new(scene: &Arc<Scene>, number: usize, seed: u64) -> Self {
         Self {
             scene: Arc::clone(scene),
             number,
-            dice: Dice::new(seed),
+            rng: Rng::new(seed),
             hello: Hello::new(SESSION_MS),
             xid: 0,
             stream: None,
@@ -85,42 +85,42 @@ impl Witness {
         }
     }
 
-    /// Makes what everybody needs.
+    /// Creates the nodes that all clients use.
     pub(crate) fn prepare(&mut self) {
         let registers = (0..REGISTERS).map(|number| format!("/r{number}"));
         let paths: Vec<String> = registers.chain(["/s", "/q", "/e"].map(str::to_owned)).collect();
-        self.until(|witness| witness.connect());
+        self.until(|client| client.connect());
         for path in paths {
             let made = self.exchange(vec![Op::Create(Create::open(&path, b"", 0))]);
             assert!(made.is_some(), "{path} before anything happens");
         }
     }
 
-    /// Goes on until it is told to stop.
+    /// Sends requests until it is stopped.
     pub(crate) fn run(mut self) -> Vec<RecordedConnection> {
         while !self.scene.stop.load(Ordering::Relaxed) {
             if self.stream.is_none() && self.connect().is_none() {
-                std::thread::sleep(Duration::from_millis(self.dice.below(30) as u64));
+                std::thread::sleep(Duration::from_millis(self.rng.below(30) as u64));
                 continue;
             }
-            let count = 1 + self.dice.below(4);
+            let count = 1 + self.rng.below(4);
             let burst = (0..count).flat_map(|_| self.next_ops()).collect();
-            if self.exchange(burst).is_none() || self.dice.below(200) == 0 {
-                self.hang_up();
+            if self.exchange(burst).is_none() || self.rng.below(200) == 0 {
+                self.disconnect();
             }
-            std::thread::sleep(Duration::from_micros(self.dice.below(3000) as u64));
+            std::thread::sleep(Duration::from_micros(self.rng.below(3000) as u64));
         }
         self.close()
     }
 
-    /// Ends the session, however long it takes.
+    /// Closes the session, however long it takes.
     pub(crate) fn close(mut self) -> Vec<RecordedConnection> {
-        self.until(|witness| {
-            if witness.stream.is_none() {
-                witness.connect()?;
+        self.until(|client| {
+            if client.stream.is_none() {
+                client.connect()?;
             }
-            let done = witness.exchange(vec![Op::CloseSession]);
-            witness.hang_up();
+            let done = client.exchange(vec![Op::CloseSession]);
+            client.disconnect();
             done
         });
         self.seen
@@ -129,12 +129,12 @@ impl Witness {
     fn until(&mut self, step: impl Fn(&mut Self) -> Option<()>) {
         let until = Instant::now() + Duration::from_secs(60);
         while step(self).is_none() {
-            assert!(Instant::now() < until, "client {}: nobody serves", self.number);
+            assert!(Instant::now() < until, "client {}: no server serves", self.number);
             std::thread::sleep(Duration::from_millis(20));
         }
     }
 
-    fn hang_up(&mut self) {
+    fn disconnect(&mut self) {
         self.stream = None;
         self.pending.clear();
         let now = self.scene.now();
@@ -144,7 +144,7 @@ impl Witness {
     }
 
     fn connect(&mut self) -> Option<()> {
-        let server = self.dice.below(self.scene.addresses.len());
+        let server = self.rng.below(self.scene.addresses.len());
         let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
         stream.set_nodelay(true).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -181,7 +181,7 @@ impl Witness {
         Some(())
     }
 
-    /// Sends requests together and waits for all answers; none if the connection is lost.
+    /// Sends requests together and waits for all replies; `None` if the connection is lost.
     fn exchange(&mut self, ops: Vec<Op>) -> Option<()> {
         let mut bytes = Vec::new();
         let connection = self.seen.last_mut()?;
@@ -219,7 +219,7 @@ impl Witness {
     }
 
     fn learn(&mut self, op: &Op, err: i32, body: &ReplyBody) {
-        // Who has no disk left may still delete.
+        // Deletes succeed even on a full disk.
         if op.is_write() && err == 0 && !matches!(op, Op::Delete { .. } | Op::CloseSession) {
             self.scene.note_write();
         }
@@ -233,15 +233,15 @@ impl Witness {
         }
     }
 
-    /// What a client of a coordination service does.
+    /// The next requests of a typical coordination client.
     fn next_ops(&mut self) -> Vec<Op> {
-        let register = format!("/r{}", self.dice.below(REGISTERS));
-        let other = format!("/r{}", self.dice.below(REGISTERS));
+        let register = format!("/r{}", self.rng.below(REGISTERS));
+        let other = format!("/r{}", self.rng.below(REGISTERS));
         let data = Some(format!("{}-{}", self.number, self.xid).into_bytes());
-        let (path, watch) = (register.clone(), self.dice.below(3) == 0);
+        let (path, watch) = (register.clone(), self.rng.below(3) == 0);
         let name = |kind: &str| format!("/{kind}/{}-{}-{}", self.number, self.xid, self.own.len());
         let set = |path: String, version| Op::SetData { path, data: data.clone(), version };
-        match self.dice.below(16) {
+        match self.rng.below(16) {
             0..4 => vec![set(path, self.versions.get(&register).copied().unwrap_or(-1))],
             4 => vec![set(path, -1)],
             5 => vec![Op::Create(Create::open(&name("s"), b"set", 0))],
@@ -250,7 +250,7 @@ impl Witness {
             8 | 9 => match self.own.is_empty() {
                 true => vec![Op::Exists { path, watch: true }],
                 false => {
-                    let at = self.dice.below(self.own.len());
+                    let at = self.rng.below(self.own.len());
                     vec![Op::Delete { path: self.own.swap_remove(at), version: -1 }]
                 }
             },

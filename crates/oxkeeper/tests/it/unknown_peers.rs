@@ -1,4 +1,4 @@
-//! Members whose ports are called by strangers, and who call servers that are not there.
+//! Unknown peers on the ports of members, and members that dial unreachable servers.
 
 use crate::members::{Ensemble, free_port};
 use crate::process::Process;
@@ -11,10 +11,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than anything here takes; a test that gets here has failed.
+/// Longer than any wait here; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Where members hear each other.
+/// The quorum and election addresses of the members.
 pub(crate) fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
     let text = std::fs::read_to_string(home.join("1/zoo.cfg")).unwrap();
     let servers = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
@@ -26,7 +26,7 @@ pub(crate) fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
     addresses.collect()
 }
 
-/// What no member would say: lengths that cannot be, numbers of nobody, texts that are none, and half of anything.
+/// Malformed input: impossible lengths, unknown server ids, invalid texts, and truncated messages.
 fn nonsense() -> Vec<Vec<u8>> {
     let long = |number: i64| number.to_be_bytes().to_vec();
     let int = |number: i32| number.to_be_bytes().to_vec();
@@ -49,9 +49,9 @@ fn nonsense() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Whatever comes to these ports, members hear each other, elect, and serve.
+/// Whatever arrives at these ports, members communicate, elect and serve.
 #[test]
-fn k083_k092_k096_strangers_do_no_harm() {
+fn k083_k092_k096_malformed_input_on_peer_ports_is_harmless() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
     let mut lingering = Vec::new();
@@ -74,20 +74,20 @@ fn k083_k092_k096_strangers_do_no_harm() {
     assert!(["/before", "/between", "/behind"].iter().all(|path| there.contains_key(*path)));
 }
 
-/// Names that nobody knows and addresses that nobody has hold up nobody else.
+/// Unresolvable names and unreachable addresses delay no other connection.
 #[test]
-fn k086_k088_servers_that_cannot_be_reached_hold_up_nobody() {
+fn k086_k088_unreachable_servers_delay_no_election() {
     let home = tempfile::tempdir().unwrap();
     let began = Instant::now();
-    let nobody = "server.8=no-such-host.invalid:2888:3888\nserver.9=192.0.2.1:2888:3888";
-    let ensemble = Ensemble::start(home.path(), 3, 0, nobody);
+    let unreachable = "server.8=no-such-host.invalid:2888:3888\nserver.9=192.0.2.1:2888:3888";
+    let ensemble = Ensemble::start(home.path(), 3, 0, unreachable);
     ensemble.client().create("/served", 0);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
 }
 
-/// Connects to an election port as a server that nobody has heard of, with a number above all others.
-fn stranger(address: SocketAddr, server: i64) -> TcpStream {
+/// Connects to an election port as an unknown server with a higher id than all members.
+fn unknown_server(address: SocketAddr, server: i64) -> TcpStream {
     let mut stream = TcpStream::connect(address).unwrap();
     let mut hello = Vec::new();
     let addresses = vec![Address::new("127.0.0.1", 1)];
@@ -96,7 +96,7 @@ fn stranger(address: SocketAddr, server: i64) -> TcpStream {
     stream
 }
 
-/// What somebody says who looks for a leader.
+/// The notification of a LOOKING server.
 fn looking() -> Vec<u8> {
     let (leader, peer_epoch) = (ServerId(i64::MIN), -1);
     let note = Notification { state: PeerState::Looking, leader, zxid: Zxid(0), round: 1, peer_epoch };
@@ -105,16 +105,16 @@ fn looking() -> Vec<u8> {
     frame
 }
 
-/// Whoever says something without end costs its own connection at most.
+/// A server that sends notifications without end costs at most its own connection.
 #[test]
-fn p68_a_flood_of_notifications_does_no_harm() {
+fn p68_flood_of_notifications_is_harmless() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::start(home.path(), 3, 0, "");
     let leader = ensemble.leader_but(&[]);
     let process = ensemble.processes[leader].as_ref().unwrap();
     process.forget_peak();
     let before = process.peak_bytes();
-    let mut flood = stranger(addresses(home.path())[2 * leader + 1], 99);
+    let mut flood = unknown_server(addresses(home.path())[2 * leader + 1], 99);
     let notes = looking().repeat(10_000);
     let mut client = ensemble.client();
     for number in 0..(200 << 20) / notes.len() {
@@ -125,32 +125,32 @@ fn p68_a_flood_of_notifications_does_no_harm() {
     }
     let grown = process.peak_bytes().saturating_sub(before);
     assert!(grown < 64 << 20, "{grown} bytes more than {before}");
-    assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "nobody was disturbed");
+    assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "the leader is still the same");
 }
 
-/// Servers in no configuration may ask who leads, however many have done so before.
+/// Servers in no configuration may ask for the leader, however many have done so before.
 #[test]
-fn strangers_make_room_for_newcomers() {
+fn unknown_servers_do_not_exclude_later_ones() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::start(home.path(), 3, 0, "");
     let address = addresses(home.path())[1];
     let mut crowd = Vec::new();
     for server in 100..300 {
-        let mut newcomer = stranger(address, server);
-        newcomer.set_read_timeout(Some(PATIENCE)).unwrap();
-        newcomer.write_all(&looking()).unwrap();
+        let mut later_server = unknown_server(address, server);
+        later_server.set_read_timeout(Some(PATIENCE)).unwrap();
+        later_server.write_all(&looking()).unwrap();
         let (mut input, mut desk) = (Vec::new(), [0; 4096]);
         while notification::split(&input).unwrap().is_none() {
-            let count = newcomer.read(&mut desk).unwrap();
+            let count = later_server.read(&mut desk).unwrap();
             assert!(0 < count, "{server} was turned away");
             input.extend_from_slice(&desk[..count]);
         }
-        crowd.push(newcomer);
+        crowd.push(later_server);
     }
     ensemble.client().create("/served", 0);
 }
 
-/// Starts a server whose line is given, beside one that the test plays.
+/// Starts a server with the given `server.N` line, and another one that the test simulates.
 fn start_alone(home: &Path, own: &str, other: SocketAddr, properties: &[&str]) -> Process {
     let text = format!(
         "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
@@ -164,9 +164,9 @@ fn start_alone(home: &Path, own: &str, other: SocketAddr, properties: &[&str]) -
     Process::start(&[&["server", "zoo.cfg"], properties].concat(), home)
 }
 
-/// Nobody can call back everywhere: others are told where this server is known.
+/// A wildcard address cannot be dialled: other servers receive the configured address.
 #[test]
-fn k089_a_wildcard_address_is_told_to_nobody() {
+fn k089_wildcard_address_is_not_sent_to_other_servers() {
     let home = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let election = free_port();
@@ -186,9 +186,9 @@ fn k089_a_wildcard_address_is_told_to_nobody() {
     assert_eq!((told.server, told.addresses), (ServerId(2), vec![Address::new("127.0.0.1", election)]));
 }
 
-/// A server with several addresses is found at each of them.
+/// A server with several addresses listens on each of them.
 #[test]
-fn every_address_of_a_server_is_listened_on() {
+fn server_listens_on_all_its_addresses() {
     let home = tempfile::tempdir().unwrap();
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let elections: Vec<u16> = (0..3).map(|_| free_port()).collect();
@@ -200,7 +200,7 @@ fn every_address_of_a_server_is_listened_on() {
     for (at, port) in elections.into_iter().enumerate() {
         let until = Instant::now() + PATIENCE;
         while TcpStream::connect((format!("127.0.0.{}", at + 1), port)).is_err() {
-            assert!(Instant::now() < until, "nobody listens at address {at}");
+            assert!(Instant::now() < until, "no server listens at address {at}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
