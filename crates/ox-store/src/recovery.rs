@@ -133,7 +133,7 @@ fn check_copy(
         chosen => chosen?,
     };
     let last = recovered.replay.last;
-    if !rules.allow_gaps && last < original.last && !has_log_of(files, original, last) {
+    if !rules.allow_gaps && last < original.last && !has_logs_up_to(files, original, &recovered.replay) {
         let log = files.dirs.logs.join(crate::names::log_name(original.log));
         let source = Box::new(StoreError::SyncedLost { path: log, synced: original.last, last });
         return Err(StoreError::CopyBroken { path, source });
@@ -146,11 +146,14 @@ fn check_copy(
     Ok(recovered)
 }
 
-/// Whether the copy contains the log that the marker names and everything before that log. If the log was created or
-/// purged during the copy, logs before it may be missing without a visible gap.
-fn has_log_of(files: &Files<'_>, marker: &Marker, last: Zxid) -> bool {
+/// Whether the copy contains all logs from the snapshot up to the one that the marker names. That one may have been created
+/// after the files were listed: then a copied log ends right before it. If a snapshot ends there instead, logs may have
+/// been purged during the copy, which leaves no visible gap.
+fn has_logs_up_to(files: &Files<'_>, marker: &Marker, replay: &Replay) -> bool {
     let is_copied = files.listing.logs.iter().any(|log| log.first == marker.log);
-    is_copied && (marker.log <= last || marker.log.follows(last))
+    let ends_with_a_record = 0 < replay.records || replay.covered_to == replay.last;
+    let follows = marker.log.follows(replay.last);
+    if is_copied { marker.log <= replay.last || follows } else { follows && ends_with_a_record }
 }
 
 fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOptions) -> Result<Recovered, StoreError> {

@@ -181,8 +181,8 @@ fn standalone_on_any_copy_has_the_state_at_its_start_or_refuses() {
             refused += 1;
         }
     });
-    // The log rolls every few transactions here, which few copies outrun.
-    assert!(500 < started && refused * 5 < started, "{started} started, {refused} were refused");
+    // The log rolls every few transactions here.
+    assert!(500 < started && refused * 10 < started, "{started} started, {refused} were refused");
 }
 
 #[test]
