@@ -133,27 +133,12 @@ fn check_copy(
         chosen => chosen?,
     };
     let last = recovered.replay.last;
-    if !rules.allow_gaps && last < original.last && !has_logs_up_to(files, original, &recovered.replay) {
-        let log = files.dirs.logs.join(crate::names::log_name(original.log));
-        let source = Box::new(StoreError::SyncedLost { path: log, synced: original.last, last });
-        return Err(StoreError::CopyBroken { path, source });
-    }
     let copied = StoreError::Copied { path, last, synced: original.last.max(last) };
     if rules.member.is_some_and(|member| !member.accept_doubt) {
         return Err(copied);
     }
     recovered.replay.warnings.push(format!("{copied}; continuing without the transactions after {last}"));
     Ok(recovered)
-}
-
-/// Whether the copy contains all logs from the snapshot up to the one that the marker names. That one may have been created
-/// after the files were listed: then a copied log ends right before it. If a snapshot ends there instead, logs may have
-/// been purged during the copy, which leaves no visible gap.
-fn has_logs_up_to(files: &Files<'_>, marker: &Marker, replay: &Replay) -> bool {
-    let is_copied = files.listing.logs.iter().any(|log| log.first == marker.log);
-    let ends_with_a_record = 0 < replay.records || replay.covered_to == replay.last;
-    let follows = marker.log.follows(replay.last);
-    if is_copied { marker.log <= replay.last || follows } else { follows && ends_with_a_record }
 }
 
 fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOptions) -> Result<Recovered, StoreError> {
