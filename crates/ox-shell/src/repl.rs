@@ -49,7 +49,8 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     let mut editor = editor(&shell, printer, completer);
     while !shell.should_exit {
         completion_state.update(shell.client().ok(), shell.directory());
-        ctrl_c.was_pressed(); // it was meant for the previous command
+        // A Ctrl-C before this was meant for the previous command. The old listener may still have to report it.
+        ctrl_c = runtime.block_on(async { CtrlC::listen() });
         match read(&mut editor, &shell, &events) {
             Ok(Signal::Success(line)) => runtime.block_on(run_line(&mut shell, &line, &mut ctrl_c)),
             Ok(Signal::CtrlD) => break,

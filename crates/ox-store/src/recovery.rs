@@ -133,24 +133,12 @@ fn check_copy(
         chosen => chosen?,
     };
     let last = recovered.replay.last;
-    if !rules.allow_gaps && last < original.last && !has_log_of(files, original, last) {
-        let log = files.dirs.logs.join(crate::names::log_name(original.log));
-        let source = Box::new(StoreError::SyncedLost { path: log, synced: original.last, last });
-        return Err(StoreError::CopyBroken { path, source });
-    }
     let copied = StoreError::Copied { path, last, synced: original.last.max(last) };
     if rules.member.is_some_and(|member| !member.accept_doubt) {
         return Err(copied);
     }
     recovered.replay.warnings.push(format!("{copied}; continuing without the transactions after {last}"));
     Ok(recovered)
-}
-
-/// Whether the copy contains the log that the marker names and everything before that log. If the log was created or
-/// purged during the copy, logs before it may be missing without a visible gap.
-fn has_log_of(files: &Files<'_>, marker: &Marker, last: Zxid) -> bool {
-    let is_copied = files.listing.logs.iter().any(|log| log.first == marker.log);
-    is_copied && (marker.log <= last || marker.log.follows(last))
 }
 
 fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOptions) -> Result<Recovered, StoreError> {

@@ -34,6 +34,11 @@ fn is_copied(path: &Path) -> bool {
     path.parent().is_some_and(|dir| dir.ends_with("version-2")) && !path.ends_with("oxk.sessions")
 }
 
+fn is_log_or_snapshot(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    ["log.", "snapshot."].iter().any(|prefix| name.starts_with(prefix))
+}
+
 fn files(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files().into_iter().filter(|path| is_copied(path)).collect()
 }
@@ -71,7 +76,14 @@ pub(super) fn go_on(world: &mut World) {
     let (env, server) = (&mut world.env, &world.servers[copying.server]);
     for _ in 0..env.rng.between(1, 4) {
         let Some(path) = copying.todo.pop() else { break };
-        let Some(bytes) = server.disk.content(&path) else { continue }; // deleted meanwhile
+        let Some(bytes) = server.disk.content(&path) else {
+            // `cp`, `rsync` and `tar` report a file that vanished, so that the operator copies again. Temporary files may go.
+            if is_log_or_snapshot(&path) {
+                world.copying = None;
+                return;
+            }
+            continue;
+        };
         if path.ends_with(MARKER_NAME) && Marker::decode(&bytes).is_some_and(|marker| marker.closed.is_some()) {
             copying.next_boot = Some(server.boot);
         }

@@ -92,18 +92,6 @@ fn standalone_on_a_copy_with_a_gap_is_refused_with_a_remedy() {
     open_with(&gap, &rescue).unwrap();
 }
 
-/// Every log of the listing was purged before its turn came; a snapshot was not. Nothing in the copy shows a gap.
-#[test]
-fn standalone_on_a_copy_whose_logs_were_purged_meanwhile_is_refused() {
-    let (disk, last) = served(&[4, 1, 3, 6, 6], false);
-    let copied = copy_at_once(&disk);
-    names(&copied, "log.").iter().for_each(|name| remove(&copied, name));
-    let error = open(&copied).map(|_| ()).unwrap_err();
-    assert!(matches!(error, StoreError::CopyBroken { .. }), "{error}");
-    assert!(error.to_string().contains(&last.to_string()), "{error}");
-    assert_eq!(error.remedy(), Some("copy the directory again"));
-}
-
 /// In the copy of a growing log there may be zeros where records were written after the copy had passed.
 #[test]
 fn standalone_on_a_copy_truncates_its_log_at_the_first_gap_within_a_batch() {
@@ -181,8 +169,7 @@ fn standalone_on_any_copy_has_the_state_at_its_start_or_refuses() {
             refused += 1;
         }
     });
-    // The log rolls every few transactions here, which few copies outrun.
-    assert!(500 < started && refused * 5 < started, "{started} started, {refused} were refused");
+    assert!(500 < started && refused * 20 < started, "{started} started, {refused} were refused");
 }
 
 #[test]

@@ -21,6 +21,7 @@ fn ensemble_bootstraps_from_the_backup_of_one_server() {
     let mut client = ensemble.client();
     (0..10).for_each(|number| client.create(&format!("/n{number}"), 0));
     client.close();
+    ensemble.check_equal(); // the server with the backup has acknowledged all
     (0..3).for_each(|at| ensemble.kill(at));
     let data: Vec<_> = (0..3).map(|at| ensemble.directory(at).join("data")).collect();
     keep_backup(&data[0]);
