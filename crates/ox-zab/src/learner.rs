@@ -258,7 +258,7 @@ impl Learner {
 
     /// The disk has finished a job.
     pub fn on_done(&mut self, done: DiskDone, cx: &mut Context<'_>) {
-        self.silence = Wait::new(cx.now_ms); // nobody could be heard while the disk was waited for
+        self.silence = Wait::new(cx.now_ms); // no packet was read while the disk was busy
         match (self.phase, done) {
             (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
                 self.claim.epochs.accepted = epoch;
