@@ -259,7 +259,7 @@ impl Learner {
     }
 
     pub fn on_done(&mut self, done: DiskDone, cx: &mut Context<'_>) {
-        self.last_received = Wait::new(cx.now_ms); // packets waited for the disk
+        self.last_received = Wait::new(cx.now_ms); // no packet was read while the disk was busy
         match (self.phase, done) {
             (Phase::PersistAcceptedEpoch, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
                 self.init.epochs.accepted = epoch;

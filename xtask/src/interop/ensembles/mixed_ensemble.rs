@@ -307,30 +307,13 @@ impl MixedEnsemble {
 
     /// Waits until a metric of `mntr` has a value.
     pub(super) fn wait_for_metric(&self, index: usize, name: &str, expected: &str) -> Result<()> {
-        let until = Instant::now() + TIMEOUT;
-        while Instant::now() < until {
-            if self.metric(index, name).is_ok_and(|metric| metric == expected) {
-                return Ok(());
-            }
-            std::thread::sleep(POLL);
-        }
-        bail!("{name} of server {} is {} instead of {expected}", index + 1, self.metric(index, name)?)
+        wait_for_value(&format!("{name} of server {}", index + 1), expected, || self.metric(index, name))
     }
 
     /// Waits until the reply to a four-letter command has a value.
     pub(super) fn wait_for_reply(&self, index: usize, command: &str, expected: &str) -> Result<()> {
-        let until = Instant::now() + TIMEOUT;
-        while Instant::now() < until {
-            if self.four_letter_command(index, command).is_ok_and(|reply| reply == expected) {
-                return Ok(());
-            }
-            std::thread::sleep(POLL);
-        }
-        bail!(
-            "the reply to {command} of server {} is {} instead of {expected}",
-            index + 1,
-            self.four_letter_command(index, command)?
-        )
+        let what = format!("the reply to {command} of server {}", index + 1);
+        wait_for_value(&what, expected, || self.four_letter_command(index, command))
     }
 
     fn srvr(&self, index: usize, line: &str) -> Option<String> {
@@ -441,4 +424,15 @@ impl MixedEnsemble {
         }
         bail!("server {} records no digest at {zxid}", index + 1)
     }
+}
+
+fn wait_for_value(what: &str, expected: &str, read: impl Fn() -> Result<String>) -> Result<()> {
+    let until = Instant::now() + TIMEOUT;
+    while Instant::now() < until {
+        if read().is_ok_and(|value| value == expected) {
+            return Ok(());
+        }
+        std::thread::sleep(POLL);
+    }
+    bail!("{what} is {} instead of {expected}", read()?)
 }
