@@ -186,14 +186,22 @@ fn check_history(world: &mut World) {
 fn forget_uncommitted_reads(env: &mut Env) {
     let committed: BTreeSet<Zxid> = env.history.log.iter().map(|entry| entry.zxid).collect();
     let is_committed = |zxid: Zxid| zxid.counter() == 0 || committed.contains(&zxid);
+    let mut uncommitted = BTreeSet::new();
     for connection in env.history.connections.iter_mut().filter(|connection| connection.is_read_only) {
         let shown = connection.received.iter().filter_map(|frame| match frame {
             ReceivedFrame::Reply { zxid, .. } => Some(*zxid),
             ReceivedFrame::Event { .. } => None,
         });
-        if !shown.chain([connection.last_zxid_seen]).all(is_committed) {
+        let seen: Vec<Zxid> = shown.chain([connection.last_zxid_seen]).filter(|zxid| !is_committed(*zxid)).collect();
+        if !seen.is_empty() {
             env.coverage.uncommitted_reads += 1;
             connection.received.clear();
+            uncommitted.extend(seen);
+        }
+    }
+    // A server of a later epoch accepts a client that has seen such a transaction.
+    for connection in &mut env.history.connections {
+        if uncommitted.contains(&connection.last_zxid_seen) {
             connection.last_zxid_seen = Zxid::ZERO;
         }
     }

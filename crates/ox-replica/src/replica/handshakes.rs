@@ -17,6 +17,7 @@ use crate::submission::ClientInput;
 use ox_proto::Zxid;
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, State};
+use ox_zab::{Epoch, QuorumPeer};
 use std::collections::BTreeMap;
 
 /// A handshake without a reply.
@@ -103,6 +104,14 @@ impl Replica {
         let Some(handshake) = handshake_of(&self.conns, conn) else { return false };
         let is_coming = self.is_serving() && zxid <= self.last_proposed_zxid;
         is_coming && self.handshakes.keep(now, conn, handshake, handshake.since_ms, zxid)
+    }
+
+    /// Whether a transaction that is not in the state can never be: a server that serves in an epoch has applied all
+    /// commits of earlier epochs. Only a read-only server shows such a transaction. A client that has seen it there
+    /// must not have to wait for the next write before a server accepts it.
+    pub(super) fn was_never_committed(&self, zxid: Zxid) -> bool {
+        let is_earlier = |peer: &QuorumPeer| Epoch::of(zxid) < peer.epochs().current;
+        self.is_serving() && self.as_peer().is_some_and(is_earlier)
     }
 
     /// The leader is lost. Parks all handshakes without a reply.

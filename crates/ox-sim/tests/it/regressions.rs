@@ -219,3 +219,10 @@ fn seed_3100067_deaf_leader_with_a_silent_learner_steps_down() {
 fn seed_5000665_leader_deaf_to_two_of_three_is_replaced() {
     survives(5_000_665, &Plan::of(5_000_665));
 }
+
+/// The only client had seen a transaction at a read-only server that was never committed. No server of the next epochs
+/// accepted it, because no other client wrote.
+#[test]
+fn seed_8500448_client_that_has_seen_an_uncommitted_transaction_is_accepted() {
+    survives(8_500_448, &Plan::with_profile(8_500_448, FaultProfile::Reconfig));
+}
