@@ -38,10 +38,9 @@ pub(crate) struct GlobalLimits {
     /// Bytes of requests being received, or the announced length where it is reserved. Threads count growth late, so
     /// this and `unsent` may be negative for a moment.
     received: AtomicIsize,
-    /// Replies and events in the buffers of connections.
+    /// Replies and events, from the replica to the buffers of connections. An I/O thread counts what it delivers and
+    /// sends in one step, so that delivered replies are always counted.
     unsent: AtomicIsize,
-    /// Replies and events between the replica and the I/O threads.
-    mailed: AtomicUsize,
     /// Connections that wait for memory to receive a large request.
     waiting_frames: AtomicUsize,
     /// Bytes of large requests in flight.
@@ -70,7 +69,6 @@ impl GlobalLimits {
             held: Gauge::default(),
             received: AtomicIsize::new(0),
             unsent: AtomicIsize::new(0),
-            mailed: AtomicUsize::new(0),
             waiting_frames: AtomicUsize::new(0),
             large: AtomicUsize::new(0),
         }
@@ -91,7 +89,7 @@ impl GlobalLimits {
     }
 
     fn unsent(&self) -> usize {
-        self.mailed.load(Ordering::Relaxed) + self.unsent.load(Ordering::Relaxed).max(0).unsigned_abs()
+        self.unsent.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
     /// What is still admitted, if `more` is added that is not counted yet.
@@ -171,12 +169,7 @@ impl GlobalLimits {
 
     /// Counts replies and events that are handed to an I/O thread.
     pub(crate) fn on_posted(&self, bytes: usize) {
-        self.mailed.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Counts replies and events that an I/O thread has delivered.
-    pub(crate) fn on_delivered(&self, bytes: usize) {
-        self.mailed.fetch_sub(bytes, Ordering::Relaxed);
+        self.unsent.fetch_add(bytes.cast_signed(), Ordering::Relaxed);
     }
 
     /// How much of the share of replies and events is used, if `more` is added that is not counted yet.
@@ -295,9 +288,9 @@ mod tests {
         );
         global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
-        global_limits.on_delivered(share / 2);
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: -share.cast_signed() });
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
         assert_eq!(
             (global_limits.pressure(0), global_limits.used()),
             (Pressure::Low, 0),

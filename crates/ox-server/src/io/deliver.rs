@@ -20,7 +20,7 @@ impl IoThread {
         }
         for outbox in outboxes {
             self.deliver_outbox(&outbox);
-            self.shared.global_limits.on_delivered(memory_of(&outbox));
+            self.delivered_mail += memory_of(&outbox);
         }
         for text in texts {
             self.deliver_text(&text);

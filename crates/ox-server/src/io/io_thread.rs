@@ -78,6 +78,9 @@ pub(crate) struct IoThread {
     pub(super) submission: Submission,
     /// Bytes of events in buffers that `GlobalLimits` does not count yet.
     pub(super) delivered_bytes: usize,
+    /// Bytes of outboxes that this iteration has delivered. `GlobalLimits` counts them until the end of the iteration,
+    /// and from then on the buffers that received them.
+    pub(super) delivered_mail: usize,
     pub(super) pool: BufferPool,
     pub(super) stats: IterationStats,
     next_thread: usize,
@@ -127,6 +130,7 @@ impl IoThread {
             received: Vec::new(),
             submission: Submission::default(),
             delivered_bytes: 0,
+            delivered_mail: 0,
             pool: BufferPool::default(),
             stats: IterationStats::default(),
             next_thread: 0,
@@ -457,6 +461,7 @@ impl IoThread {
                 }
             }
         }
+        growth.unsent -= std::mem::take(&mut self.delivered_mail).cast_signed();
         self.shared.global_limits.on_buffers_grown(growth);
         self.delivered_bytes = 0;
         self.stalled.end_iteration(now.mono_ms);

@@ -2,6 +2,7 @@
 //! would be submitted to it, and sets how much memory all threads hold.
 
 use super::*;
+use crate::admission::Growth;
 use crate::four_letter;
 use crate::mailbox::Mailbox;
 use crate::options::{store_options, tree_options};
@@ -266,11 +267,27 @@ fn connection_with_unsent_replies_continues_when_pressure_falls() {
     driver.pass_until("the request has arrived", |driver| driver.conn(slot).readable);
     driver.pass(0);
     assert!(0 < driver.conn(slot).unsent() && driver.submitted().is_empty());
-    driver.io.shared.global_limits.on_delivered(half_share);
+    driver.io.shared.global_limits.on_buffers_grown(Growth { received: 0, unsent: -half_share.cast_signed() });
     assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event arrives");
     driver.pass(100);
     driver.pass(0);
     assert_eq!(driver.submitted(), [slot]);
+}
+
+/// Between delivery and the end of the iteration the replica creates further replies, as far as the share allows.
+#[test]
+fn mail_is_counted_while_it_is_delivered() {
+    let mut driver = driver();
+    let (slot, _client) = driver.connect();
+    let event = [0; SMALL_BYTES];
+    let mut outbox = Outbox::default();
+    outbox.push(driver.conn(slot).core.id(), PartKind::Event(None), |buffer| buffer.extend_from_slice(&event));
+    driver.io.shared.post(0, outbox);
+    driver.io.deliver();
+    assert_eq!(driver.conn(slot).unsent(), SMALL_BYTES);
+    assert!(SMALL_BYTES <= driver.io.shared.global_limits.used());
+    driver.pass(0);
+    assert_eq!((driver.conn(slot).unsent(), driver.io.shared.global_limits.used()), (0, 0));
 }
 
 /// Small writes keep the share in flight used up, so that memory for a large one is never free.
