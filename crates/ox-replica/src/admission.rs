@@ -1,49 +1,46 @@
-//! What a server may hold for its clients, and what it admits while it holds much.
+//! Admission of client requests, and the memory budget for requests and replies.
 //!
-//! One budget covers the bytes of client requests and replies: requests being received, requests in flight (queued,
-//! proposed and not applied), and replies and events that are not sent. Each has a share that drains by itself, so
-//! none waits for another: requests in flight are applied or dropped, a request being received becomes complete or its
-//! connection is closed, replies are read or their connection is closed.
+//! One budget covers requests being received, requests in flight (queued, or proposed and not applied), and unsent
+//! replies and events. Each of these has a share that drains by itself, so that none waits for another: requests in
+//! flight are applied or dropped; a request being received becomes complete or its connection is closed; replies are
+//! read or their connection is closed.
 //!
-//! A share admits as long as it is not used up. The request that uses it up may have any size: so a share is exceeded by
-//! one request at most, a request larger than the whole budget still gets through, and large requests do not starve
-//! behind small ones.
+//! A share admits requests until it is used up. The last request may have any size. So a share is exceeded by one
+//! request at most, a request larger than the whole budget is still served, and small requests do not starve large
+//! ones.
 
 use crate::submission::Load;
 
 /// Requests and replies up to this size are served while larger ones wait.
 pub const SMALL_BYTES: usize = 4 << 10;
 
-/// The share of requests in flight is not larger than this, however large the budget: learners hold as much again.
+/// Upper limit for the share of requests in flight, because learners hold as much again.
 pub const IN_FLIGHT_BYTES_MAX: usize = 64 << 20;
 
-/// The part of the share of requests in flight that is kept for small ones.
+/// The additional part of the share of requests in flight that is reserved for small ones.
 const SMALL_PART: usize = 8;
 
-/// Bytes that a server holds for its clients at most, by where they are.
+/// Limits of the bytes that a server holds for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryBudget {
-    /// Of requests in flight.
     pub in_flight: usize,
-    /// Of requests that are being received.
     pub received: usize,
-    /// Of replies and events.
+    /// Unsent replies and events.
     pub unsent: usize,
 }
 
 impl MemoryBudget {
-    /// Shares out so many bytes: a half to replies, a quarter each to requests received and in flight.
+    /// Splits a budget: half for replies, a quarter each for requests being received and in flight.
     pub fn new(bytes: usize) -> Self {
         let quarter = (bytes / 4).max(1);
         Self { in_flight: quarter.min(IN_FLIGHT_BYTES_MAX), received: quarter, unsent: 2 * quarter }
     }
 
-    /// All shares together.
     pub fn bytes(&self) -> usize {
         self.in_flight + self.received + self.unsent
     }
 
-    /// How near replies and events are to the end of their share.
+    /// How much of the share of replies and events is used.
     pub fn pressure(&self, unsent: usize) -> Pressure {
         if self.unsent <= unsent {
             Pressure::Full
@@ -55,89 +52,88 @@ impl MemoryBudget {
     }
 }
 
-/// How much of the share of replies and events is used.
+/// Use of the share of replies and events.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Pressure {
-    /// Less than half: each connection is bounded by itself only.
+    /// Less than half: only the limits per connection apply.
     #[default]
     Low,
-    /// Connections with unsent replies get no further ones; those that hold much and do not move are closed.
+    /// Connections with unsent replies get no further ones; connections that hold much and make no progress are closed.
     High,
-    /// All: only small replies are made.
+    /// Used up: only small replies are created.
     Full,
 }
 
-/// What the server can take on besides what it has.
+/// Which requests may enter the replica now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Room {
-    /// Each connection is bounded by itself only.
+pub enum Admission {
+    /// Only the limits per connection apply.
     #[default]
-    Plenty,
-    /// The server holds enough: a request enters only where the connection has none in flight.
-    OneEach,
-    /// The same, and it must be small ([`SMALL_BYTES`]).
-    Small,
-    /// No request enters. What can be answered immediately still is.
-    None,
-}
-
-impl Room {
-    /// What a write of so many bytes waits for, if it may not enter.
-    pub fn shortage(self, bytes: usize) -> Option<Shortage> {
-        let is_small = bytes <= SMALL_BYTES;
-        match self {
-            Self::Plenty | Self::OneEach => None,
-            Self::Small => (!is_small).then_some(Shortage::LargeWrites),
-            Self::None => Some(if is_small { Shortage::SmallWrites } else { Shortage::LargeWrites }),
-        }
-    }
-
-    /// The same for a large write that has waited long enough: it enters where a small one may. Otherwise small ones that keep
-    /// the share used up would keep it out.
-    pub fn for_overdue(self) -> Self {
-        if self == Self::Small { Self::OneEach } else { self }
-    }
-}
-
-/// What a connection waits for that the server has no memory for. Connections that wait for one of them must not delay those
-/// that wait for another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shortage {
-    /// A large request that is being received needs its share of received bytes.
-    Frames,
-    /// A write up to [`SMALL_BYTES`] needs the share of requests in flight.
-    SmallWrites,
-    /// The same of a larger write.
-    LargeWrites,
-    /// A reply above [`SMALL_BYTES`] needs the share of replies.
-    Replies,
-}
-
-/// Decides which requests enter.
-#[derive(Clone, Copy, Debug)]
-pub struct Admission {
-    /// The bytes.
-    pub budget: MemoryBudget,
-    /// Requests in flight beyond which each connection may have only one.
-    pub requests_max: usize,
-    /// Requests in flight beyond which none enters.
-    pub throttle_max: Option<usize>,
+    Open,
+    /// A request is admitted only if its connection has none in flight.
+    OnePerConnection,
+    /// In addition, it must be small ([`SMALL_BYTES`]).
+    SmallOnly,
+    /// No request is admitted. Reads that need no memory share are still served.
+    Closed,
 }
 
 impl Admission {
-    /// What may still enter while this is in flight, and so many bytes of replies are unsent.
-    pub fn room(&self, in_flight: Load, unsent: usize) -> Room {
+    /// Which share a write of this size has to wait for; none if it is admitted.
+    pub fn shortage(self, bytes: usize) -> Option<Shortage> {
+        let is_small = bytes <= SMALL_BYTES;
+        match self {
+            Self::Open | Self::OnePerConnection => None,
+            Self::SmallOnly => (!is_small).then_some(Shortage::LargeWrites),
+            Self::Closed => Some(if is_small { Shortage::SmallWrites } else { Shortage::LargeWrites }),
+        }
+    }
+
+    /// The same for a large write that has waited long: it is admitted like a small one. Otherwise small writes that
+    /// keep the share used up would starve it.
+    pub fn for_overdue(self) -> Self {
+        if self == Self::SmallOnly { Self::OnePerConnection } else { self }
+    }
+}
+
+/// The share that a connection waits for. Connections that wait for one share must not delay those that wait for
+/// another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shortage {
+    /// The share of received bytes, for a large request.
+    Frames,
+    /// The share of requests in flight, for a write up to [`SMALL_BYTES`].
+    SmallWrites,
+    /// The share of requests in flight, for a larger write.
+    LargeWrites,
+    /// The share of replies, for a reply above [`SMALL_BYTES`].
+    Replies,
+}
+
+/// The limits that decide which requests are admitted.
+#[derive(Clone, Copy, Debug)]
+pub struct AdmissionLimits {
+    pub budget: MemoryBudget,
+    /// Requests in flight above which each connection may have only one.
+    pub requests_max: usize,
+    /// Requests in flight from which on none is admitted.
+    pub throttle_max: Option<usize>,
+}
+
+impl AdmissionLimits {
+    /// What may be admitted with this load in flight and this many unsent bytes.
+    pub fn admission(&self, in_flight: Load, unsent: usize) -> Admission {
         let MemoryBudget { in_flight: share, .. } = self.budget;
         if self.throttle_max.is_some_and(|max| max <= in_flight.requests)
             || share + share / SMALL_PART < in_flight.bytes
         {
-            Room::None
+            Admission::Closed
         } else if share <= in_flight.bytes {
-            Room::Small
+            Admission::SmallOnly
         } else if self.requests_max < in_flight.requests || self.budget.pressure(unsent) != Pressure::Low {
-            Room::OneEach
+            Admission::OnePerConnection
         } else {
-            Room::Plenty
+            Admission::Open
         }
     }
 }
@@ -147,8 +143,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn admission(bytes: usize) -> Admission {
-        Admission { budget: MemoryBudget::new(bytes), requests_max: 1000, throttle_max: None }
+    fn limits(bytes: usize) -> AdmissionLimits {
+        AdmissionLimits { budget: MemoryBudget::new(bytes), requests_max: 1000, throttle_max: None }
     }
 
     fn load(requests: usize, bytes: usize) -> Load {
@@ -156,17 +152,20 @@ mod tests {
     }
 
     #[test]
-    fn room_near_limits_shrinks_in_steps() {
-        let admission = admission(8 << 20);
-        let share = admission.budget.in_flight;
-        assert_eq!(admission.room(load(1000, share - 1), 0), Room::Plenty);
-        assert_eq!(admission.room(load(1001, share - 1), 0), Room::OneEach);
-        assert_eq!(admission.room(load(0, 0), admission.budget.unsent / 2), Room::OneEach);
-        assert_eq!(admission.room(load(0, share), 0), Room::Small);
-        assert_eq!(admission.room(load(0, share + share / SMALL_PART), 0), Room::Small);
-        assert_eq!(admission.room(load(0, share + share / SMALL_PART + 1), 0), Room::None);
-        let throttled = Admission { throttle_max: Some(2), ..admission };
-        assert_eq!((throttled.room(load(1, 0), 0), throttled.room(load(2, 0), 0)), (Room::Plenty, Room::None));
+    fn admission_near_limits_narrows_in_steps() {
+        let limits = limits(8 << 20);
+        let share = limits.budget.in_flight;
+        assert_eq!(limits.admission(load(1000, share - 1), 0), Admission::Open);
+        assert_eq!(limits.admission(load(1001, share - 1), 0), Admission::OnePerConnection);
+        assert_eq!(limits.admission(load(0, 0), limits.budget.unsent / 2), Admission::OnePerConnection);
+        assert_eq!(limits.admission(load(0, share), 0), Admission::SmallOnly);
+        assert_eq!(limits.admission(load(0, share + share / SMALL_PART), 0), Admission::SmallOnly);
+        assert_eq!(limits.admission(load(0, share + share / SMALL_PART + 1), 0), Admission::Closed);
+        let throttled = AdmissionLimits { throttle_max: Some(2), ..limits };
+        assert_eq!(
+            (throttled.admission(load(1, 0), 0), throttled.admission(load(2, 0), 0)),
+            (Admission::Open, Admission::Closed)
+        );
     }
 
     #[test]
@@ -181,21 +180,21 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever sizes come in whatever order, requests in flight exceed the share by one request at most, and an
-        /// idle server admits any of them.
+        /// For any sizes in any order, requests in flight exceed their share by one request at most, and an idle server
+        /// admits any request.
         #[test]
         fn in_flight_bytes_of_any_requests_stay_bounded(
             sizes in proptest::collection::vec((1_usize..4 << 20, any::<bool>(), any::<bool>()), 1..200),
             budget in 1_usize..64 << 20,
         ) {
-            let admission = admission(budget);
-            let (share, mut in_flight) = (admission.budget.in_flight, std::collections::VecDeque::new());
+            let limits = limits(budget);
+            let (share, mut in_flight) = (limits.budget.in_flight, std::collections::VecDeque::new());
             let mut now = Load::default();
             for (bytes, completes, is_overdue) in sizes {
                 if completes && let Some(done) = in_flight.pop_front() {
                     now -= load(1, done);
                 }
-                let room = admission.room(now, 0);
+                let room = limits.admission(now, 0);
                 let room = if is_overdue { room.for_overdue() } else { room };
                 let enters = room.shortage(bytes).is_none();
                 prop_assert!(enters || !in_flight.is_empty(), "an idle server admits {bytes} bytes");

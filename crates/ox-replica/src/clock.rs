@@ -1,10 +1,10 @@
-//! Time as the core gets it.
+//! Time as an argument of the core.
 
-/// One reading of both clocks.
+/// A reading of both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {
-    /// Milliseconds of a clock that never jumps: timeouts are judged by it.
+    /// Milliseconds of a monotonic clock, for timeouts.
     pub mono_ms: i64,
-    /// Milliseconds since 1970: only for timestamps.
+    /// Milliseconds since 1970, for timestamps only.
     pub wall_ms: i64,
 }

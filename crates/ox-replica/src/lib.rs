@@ -1,39 +1,40 @@
-//! One ensemble member without sockets and disks: sessions, the order of requests, pending writes, answers.
+//! A server without sockets and disks: sessions, request order, proposals, replies.
 //!
-//! Pure: time comes in with every step, bytes go in and out as batches. [`Conn`] is the client's end of it, owned
-//! by an I/O thread; [`Replica`] is the one place where writes are ordered, prepared, applied and answered.
+//! The crate is pure: time is an argument of every step, and bytes are passed in batches. A [`Conn`] is the server's
+//! end of a client connection and belongs to an I/O thread. The [`Replica`] orders, prepares and applies all writes and
+//! replies to them.
 //!
 //! ```text
-//!   frames -> Conn -- reads, answered from the state --> out
-//!               |  \-- while own writes are on their way: everything, in order --+
-//!               +-- Submission --> Replica::step --> LogBatch --> disk           |
-//!                                     ^                             |            |
-//!                                     +-------- durable ------------+            |
-//!                                  Replica::apply --> Outboxes <-- waiting reads-+
+//!   frames -> Conn -- reads, replied to from the state -----------> out
+//!               |  \-- while its writes are in flight: all requests, in order --+
+//!               +-- Submission --> Replica::step --> LogBatch --> disk          |
+//!                                     ^                             |           |
+//!                                     +-------- durable ------------+           |
+//!                                  Replica::apply --> Outboxes <-- later reads -+
 //! ```
 
-mod addresses;
 mod admission;
 mod clock;
 mod conn;
+mod counters;
 pub mod limits;
 mod log_batch;
-mod pulse;
+mod namespace_traffic;
+mod pause_detector;
 mod replica;
 mod sessions;
+mod sessions_per_address;
 mod submission;
-mod tallies;
 mod throttle;
-mod traffic;
 
-pub use admission::{Admission, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, Room, SMALL_BYTES, Shortage};
+pub use admission::{Admission, AdmissionLimits, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, SMALL_BYTES, Shortage};
 pub use clock::Now;
-pub use conn::{Conn, ConnSettings, Service, Verdict};
+pub use conn::{Conn, ConnSettings, FrameOutcome, Service};
+pub use counters::{ReplicaCounters, Runs};
 pub use log_batch::LogBatch;
-pub use pulse::Pulse;
-pub use replica::{LocalSessions, Replica, ReplicaSettings, Writes};
-pub use sessions::{SessionInfo, Touch};
-pub use submission::{Ask, Item, Load, Submission};
-pub use tallies::{Runs, Tallies};
-pub use throttle::{Newcomer, Throttle, ThrottleSettings, Weights};
-pub use traffic::Traffic;
+pub use namespace_traffic::NamespaceTraffic;
+pub use pause_detector::PauseDetector;
+pub use replica::{LocalSessions, Replica, ReplicaSettings, WriteAdmission};
+pub use sessions::{LastSeen, SessionInfo};
+pub use submission::{ClientInput, Entry, Load, Submission};
+pub use throttle::{HandshakeKind, Throttle, ThrottleSettings, Weights};

@@ -1,4 +1,4 @@
-//! Transactions on their way to the disk, framed as the log stores them.
+//! Transactions to be logged, in the format of the log file.
 
 use crate::limits::LOG_BATCH_BYTES;
 use bytes::Bytes;
@@ -8,40 +8,37 @@ use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{TxnDigest, TxnHeader};
 use std::ops::Range;
 
-/// A run of consecutive records. Log thread, applier and peers share it.
+/// Consecutive records, shared by log thread, replica and peers.
 #[derive(Debug)]
 pub struct LogBatch {
-    /// Frames, back to back.
+    /// Log frames, back to back.
     pub bytes: Bytes,
-    /// The first record's zxid.
     pub first: Zxid,
-    /// The last record's zxid.
     pub last: Zxid,
-    /// Number of records.
     pub records: usize,
 }
 
-/// A batch in the making.
+/// A batch that is being built.
 #[derive(Debug, Default)]
-pub(crate) struct Making {
+pub(crate) struct OpenBatch {
     pub(crate) bytes: Vec<u8>,
     first: Zxid,
     last: Zxid,
     records: usize,
 }
 
-impl Making {
+impl OpenBatch {
     pub(crate) fn is_empty(&self) -> bool {
         self.records == 0
     }
 
-    /// The batch, if there is a record in it.
+    /// None if the batch is empty.
     pub(crate) fn finish(self) -> Option<LogBatch> {
         let Self { bytes, first, last, records } = self;
         (0 < records).then(|| LogBatch { bytes: bytes.into(), first, last, records })
     }
 
-    /// An empty one in the memory of a batch that nobody needs any more; an unusually large one gives it back.
+    /// Reuses the memory of a batch that is no longer needed. The capacity of an unusually large one is released.
     pub(crate) fn reuse(batch: LogBatch) -> Option<Self> {
         let mut bytes = batch.bytes.try_into_mut().ok()?;
         bytes.clear();
@@ -50,15 +47,15 @@ impl Making {
         Some(Self { bytes, ..Self::default() })
     }
 
-    /// Appends a record that a leader made. Returns where it stands.
+    /// Appends a record of the leader. Returns its range.
     pub(crate) fn foreign(&mut self, zxid: Zxid, record: &[u8]) -> Range<usize> {
         let mark = begin_log_frame(&mut self.bytes);
         self.bytes.extend_from_slice(record);
         self.end(mark, zxid)
     }
 
-    /// Appends one record whose body `put_body` writes. It returns the type and whether a digest follows, or
-    /// `None` to take the record back. Returns where the record stands.
+    /// Appends a record whose body `put_body` writes. `put_body` returns the type and the digest, or `None` to drop the
+    /// record. Returns the range of the record.
     pub(crate) fn record(
         &mut self,
         mut header: TxnHeader,
@@ -92,5 +89,5 @@ impl Making {
     }
 }
 
-/// Where the type stands in an encoded header: behind session, cxid, zxid and time.
+/// Position of the type in an encoded header, after session, cxid, zxid and time.
 const TYPE_OFFSET: usize = 8 + 4 + 8 + 8;

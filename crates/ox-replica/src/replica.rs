@@ -1,49 +1,47 @@
-//! The one place where writes get their order: prepare, propose, apply, answer.
+//! The replica orders all writes: prepare, propose, apply, reply.
 //!
-//! [`Replica::step`] takes input while the state may be read; [`Replica::apply`] brings what is committed into the
-//! state while nobody else looks. Between the two a write is a [`Proposal`]; what its connection sent after it waits
-//! behind. On a learner the proposal is made elsewhere: `member.rs`.
+//! [`Replica::step`] handles input under a read lock of the state. [`Replica::apply`] applies committed transactions
+//! under the write lock. Between the two, a write is a [`Proposal`], and later requests of its connection wait for it.
+//! A learner forwards writes to its leader instead (`ensemble_member.rs`).
 
-mod conns;
+mod conn_states;
+mod container_manager;
+mod ensemble_member;
+mod forwarded_requests;
 mod handshakes;
-mod held;
-mod learners;
-mod lifetimes;
-mod local;
-mod log_room;
-mod member;
-mod own;
+mod held_submissions;
+mod local_sessions;
+mod observer_relay;
+mod pending_requests;
 mod proposals;
 mod read_only;
 mod reconfig;
-mod relay;
 mod revalidations;
-mod sweep;
+mod session_txns;
 mod syncs;
+mod write_admission;
 
-use crate::addresses::Addresses;
 use crate::clock::Now;
+use crate::counters::ReplicaCounters;
 use crate::limits::{
-    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES, REPLIES_BYTES_MAX,
-    SWEPT_AT_ONCE_MAX,
+    APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, DELETED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX, LOG_BATCH_BYTES,
+    REPLIES_BYTES_MAX,
 };
 use crate::log_batch::LogBatch;
-use crate::pulse::Pulse;
-use crate::sessions::{SessionInfo, Sessions, Touch};
-use crate::submission::{Ask, Submission};
-use crate::tallies::Tallies;
+use crate::pause_detector::PauseDetector;
+use crate::sessions::{LastSeen, SessionInfo, Sessions};
+use crate::sessions_per_address::SessionsPerAddress;
+use crate::submission::{ClientInput, Submission};
 use bytes::BytesMut;
-use conns::{ConnState, Conns, waited_ms};
+use conn_states::{ConnState, Conns, waited_ms};
+use container_manager::ContainerManager;
+use ensemble_member::{NO_IDS, Todo};
+use forwarded_requests::IdentityCache;
 use handshakes::Handshakes;
-use held::HeldSubmissions;
-use learners::Forwarded;
-use lifetimes::Granted;
-pub use local::LocalSessions;
-use local::{Local, LocalWrite, Newcomer};
-use log_room::LogRoom;
-pub use log_room::Writes;
-use member::{NO_IDS, Todo};
-use own::{Origin, Own, OwnWrites, Waiting, What};
+use held_submissions::HeldSubmissions;
+pub use local_sessions::LocalSessions;
+use local_sessions::{ConnectParams, Local, LocalWrite};
+use observer_relay::ObserverSessions;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
@@ -55,65 +53,59 @@ use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
-use ox_zab::{Broadcast, Effects, Epoch, LinkId, Peer, Quorum, Reason, ServerId};
-use proposals::{Maker, Proposal, Proposals};
+use ox_zab::{Broadcast, Effects, Epoch, LinkId, Quorum, QuorumPeer, Reason, ServerId};
+use pending_requests::{Origin, PendingWrite, PendingWrites, Reply, Waiting};
+use proposals::{Proposal, Proposals, Proposer};
 use read_only::ReadOnly;
-use reconfig::{Changes, ConfigReply};
-use relay::Relayed;
-use revalidations::{AskedBy, Revalidating, Revalidations};
+use reconfig::{ConfigReply, ReconfigCheck};
+use revalidations::{RequestedBy, Revalidating, Revalidations};
+use session_txns::Granted;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use sweep::Sweep;
 use syncs::Syncs;
+use write_admission::LogSpace;
+pub use write_admission::WriteAdmission;
 
-/// What the configuration says about a replica.
+/// Settings of a replica.
 #[derive(Clone, Copy, Debug)]
 pub struct ReplicaSettings {
-    /// Granularity of session expiry.
     pub tick_ms: i32,
-    /// The server's number as it stands in session ids.
+    /// The server's number in session ids.
     pub server: u8,
-    /// The time that new session ids begin with: not that of any start before.
+    /// The time in new session ids. It must differ between starts of the server.
     pub session_clock_ms: i64,
-    /// I/O threads there are.
     pub threads: usize,
-    /// How often containers and TTL nodes are looked at.
+    /// How often containers and TTL nodes are checked (`znode.container.checkIntervalMs`).
     pub sweep_interval_ms: i64,
-    /// How many of them may be removed in a minute.
+    /// Deletions of containers and TTL nodes per minute.
     pub sweep_per_minute: i64,
-    /// How long a container that never had a child is kept, 0 for ever.
+    /// How long a container that never had a child is kept; 0 means forever.
     pub sweep_never_used_ms: i64,
-    /// Which changes of the ensemble are possible.
     pub change_rules: ChangeRules,
-    /// Whether a member's sessions are local.
     pub local_sessions: LocalSessions,
-    /// Whether a member that leads serves clients.
+    /// Whether a leader serves clients (`leaderServes`).
     pub leader_serves: bool,
-    /// How long a member looks for a leader before clients may read; none is for ever.
+    /// How long a member is LOOKING before it serves reads; none means never.
     pub read_only_after_ms: Option<i64>,
-    /// How long after the loss of its leader a member lets new connections wait for the next one; 0 is not at all.
+    /// How long after the loss of its leader a member lets new connections wait for the next one; 0 means not at all.
     pub park_limit_ms: i64,
 }
 
-/// Who agrees on the order of writes.
+/// Where transactions are committed.
 #[derive(Debug)]
 enum Zab {
-    /// This server alone.
-    Alone(Broadcast),
-    /// An ensemble.
-    Member(Box<Peer>),
+    Standalone(Broadcast),
+    Member(Box<QuorumPeer>),
 }
 
-/// Whom this server serves, and how it gets writes into the order.
+/// The server's role towards its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
-    /// Nobody: it has no leader.
+    /// Serves no clients: it has no leader.
     None,
-    /// Clients that only read, for want of a leader.
     ReadOnly,
-    /// Orders writes itself.
+    /// Proposes writes itself, as leader or standalone.
     Leader,
-    /// Sends writes to its leader.
     Learner(LinkId),
 }
 
@@ -125,69 +117,63 @@ pub struct Replica {
     leader_serves: bool,
     zab: Zab,
     role: Role,
-    /// The last transaction that was made here.
-    last_made: Zxid,
-    /// The last number that is used in an epoch.
+    /// The last transaction that was proposed or logged here.
+    last_proposed_zxid: Zxid,
     counter_max: u32,
-    /// The last transaction made here that changes the ensemble.
     reconfigures_at: Option<Zxid>,
     config_reply: ConfigReply,
     change_rules: ChangeRules,
-    /// Everything up to here is agreed on.
+    /// The last committed transaction.
     committed: Zxid,
-    /// The disk holds everything up to here.
     durable: Zxid,
-    /// Clients are served from here on, when the role is to begin.
-    begins: Option<(Role, Zxid)>,
-    /// The state that a leader sends.
-    staged: Option<Box<State>>,
-    /// The same, complete and on its way to the disk: whatever becomes of the role, it is the state from then on.
+    /// The next role, which begins when this transaction is applied.
+    begins_at: Option<(Role, Zxid)>,
+    /// The snapshot that is being received from a leader.
+    snapshot: Option<Box<State>>,
+    /// A complete snapshot that the disk is installing. It becomes the state even if the role ends meanwhile.
     installing: Option<Box<State>>,
-    /// For the driver.
     effects: Effects,
-    /// Memory for those of one step.
     spare_effects: Effects,
-    /// Memory for what is forwarded.
+    /// Reused memory for the bodies of forwarded requests.
     bodies: BytesMut,
-    /// Whom learners have forwarded for.
-    forwarded: Forwarded,
+    identity_cache: IdentityCache,
     syncs: Syncs,
     revalidations: Revalidations,
-    relayed: Relayed,
+    observer_sessions: ObserverSessions,
     todo: VecDeque<Todo>,
     pinged_ms: i64,
     pending: PendingChanges,
     sessions: Sessions,
     local: Local,
     read_only: ReadOnly,
-    addresses: Addresses,
+    addresses: SessionsPerAddress,
     conns: Conns,
     handshakes: Handshakes,
-    own: OwnWrites,
+    pending_writes: PendingWrites,
     proposals: Proposals,
     held: HeldSubmissions,
-    /// Bytes of replies that one step or one call of apply may make of reads, and how many are left.
+    /// Limit of reply bytes of reads in one step or one call of apply, and what is left of it.
     replies_max: usize,
     replies_left: usize,
     next_session: SessionId,
-    sweep: Sweep,
+    container_manager: ContainerManager,
     server_ids: Identities,
-    log_room: LogRoom,
-    pulse: Pulse,
+    log_space: LogSpace,
+    pause_detector: PauseDetector,
     digest_mismatches: u64,
-    tallies: Tallies,
+    counters: ReplicaCounters,
 }
 
 impl Replica {
-    /// A standalone replica on a recovered state: every session starts with its full timeout.
+    /// A standalone server with a recovered state. Every session starts with its full timeout.
     pub fn standalone(settings: ReplicaSettings, state: &State, now: Now) -> Self {
         let me = ServerId(i64::from(settings.server));
         let mut sessions = Sessions::new(settings.tick_ms);
         for (session, timeout_ms) in state.sessions() {
-            sessions.add(session, timeout_ms, now.mono_ms, Touch::default(), None);
+            sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);
         }
         let last = state.last_zxid();
-        let zab = Zab::Alone(Broadcast::new(Quorum::majority_of([me]), last));
+        let zab = Zab::Standalone(Broadcast::new(Quorum::majority_of([me]), last));
         let settings = ReplicaSettings {
             local_sessions: LocalSessions::Off,
             leader_serves: true,
@@ -197,8 +183,8 @@ impl Replica {
         Self { role: Role::Leader, sessions, ..Self::new(settings, zab, last, now) }
     }
 
-    /// A member of an ensemble on a recovered state; it serves nobody before it has a leader.
-    pub fn member(settings: ReplicaSettings, peer: Peer, state: &State, now: Now) -> Self {
+    /// A member of an ensemble with a recovered state. It serves no clients before it has a leader.
+    pub fn member(settings: ReplicaSettings, peer: QuorumPeer, state: &State, now: Now) -> Self {
         Self::new(settings, Zab::Member(Box::new(peer)), state.last_zxid(), now)
     }
 
@@ -209,80 +195,83 @@ impl Replica {
             leader_serves: settings.leader_serves,
             zab,
             role: Role::None,
-            last_made: last,
+            last_proposed_zxid: last,
             counter_max: u32::MAX,
             reconfigures_at: None,
             config_reply: ConfigReply::default(),
             change_rules: settings.change_rules,
             committed: last,
             durable: last,
-            begins: None,
-            staged: None,
+            begins_at: None,
+            snapshot: None,
             installing: None,
             effects: Effects::new(),
             spare_effects: Effects::new(),
             bodies: BytesMut::new(),
-            forwarded: Forwarded::default(),
+            identity_cache: IdentityCache::default(),
             syncs: Syncs::default(),
             revalidations: Revalidations::default(),
-            relayed: Relayed::default(),
+            observer_sessions: ObserverSessions::default(),
             todo: VecDeque::new(),
             pinged_ms: now.mono_ms,
             pending: PendingChanges::default(),
             sessions: Sessions::new(settings.tick_ms),
             local: Local::new(settings.local_sessions, settings.tick_ms),
             read_only: ReadOnly::new(settings.read_only_after_ms),
-            addresses: Addresses::default(),
+            addresses: SessionsPerAddress::default(),
             conns: Conns::new(settings.threads),
             handshakes: Handshakes::new(settings.park_limit_ms),
-            own: OwnWrites::default(),
+            pending_writes: PendingWrites::default(),
             proposals: Proposals::default(),
             held: HeldSubmissions::default(),
             replies_max: REPLIES_BYTES_MAX,
             replies_left: REPLIES_BYTES_MAX,
             next_session: SessionId::first(settings.server, settings.session_clock_ms),
-            sweep: Sweep::new(&settings, now.mono_ms),
+            container_manager: ContainerManager::new(&settings, now.mono_ms),
             server_ids: Identities::server(),
-            log_room: LogRoom::default(),
-            pulse: Pulse::new(settings.tick_ms, now.mono_ms),
+            log_space: LogSpace::default(),
+            pause_detector: PauseDetector::new(settings.tick_ms, now.mono_ms),
             digest_mismatches: 0,
-            tallies: Tallies::default(),
+            counters: ReplicaCounters::default(),
         }
     }
 
-    /// Lets the clients of one address have so many sessions and no more; 0 is any number. To be said before the first
-    /// of them comes.
+    /// Limits the sessions per client address; 0 means no limit. To be called before the first handshake.
     pub fn limit_sessions_per_address(&mut self, max: usize) {
         self.addresses.limit(max);
     }
 
-    /// Ends every epoch after so many transactions, as if it had no more numbers.
+    /// For tests: ends every epoch after this many transactions.
     pub fn limit_epochs(&mut self, counter_max: u32) {
         self.counter_max = counter_max;
     }
 
-    /// When [`Self::on_time`] wants to be called next.
+    /// When the caller has to call [`Self::on_time`].
     pub fn deadline(&self) -> Option<i64> {
-        let own = if self.role == Role::Leader { [self.sessions.deadline(), self.sweep.deadline()] } else { [None; 2] };
+        let own = if self.role == Role::Leader {
+            [self.sessions.deadline(), self.container_manager.deadline()]
+        } else {
+            [None; 2]
+        };
         let local = self.local.sessions.deadline().filter(|_| self.role != Role::None);
         let peer = if let Zab::Member(peer) = &self.zab { peer.deadline() } else { None };
         let handshakes = self.handshakes.deadline();
         own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(handshakes).chain(peer).min()
     }
 
-    /// How long the driver may wait: something may be due then, or a pause could hide from [`Self::on_turn`].
+    /// How long the driver may wait before something is due, or a pause could go undetected by [`Self::on_turn`].
     pub fn rest_ms(&self, now: Now) -> Option<i64> {
         let has_sessions = self.sessions.deadline().or(self.local.sessions.deadline()).is_some();
         let judges = has_sessions || matches!(self.zab, Zab::Member(_));
         let until_ms = self.deadline().map(|deadline_ms| (deadline_ms - now.mono_ms).max(0));
-        until_ms.into_iter().chain(judges.then(|| self.pulse.rest_ms())).min()
+        until_ms.into_iter().chain(judges.then(|| self.pause_detector.rest_ms())).min()
     }
 
-    /// Takes what connections sent.
+    /// Handles the requests that connections have submitted.
     pub fn step(&mut self, now: Now, submission: Submission, state: &State, out: &mut Outboxes) {
         let submission = Arc::new(submission);
         self.replies_left = self.replies_max;
-        for at in 0..submission.items.len() {
+        for at in 0..submission.entries.len() {
             if at.is_multiple_of(BATCH) {
                 state.prefetch(submission.paths_from(at));
             }
@@ -292,36 +281,36 @@ impl Replica {
     }
 
     fn take(&mut self, now: Now, submission: &Arc<Submission>, at: usize, state: &State, out: &mut Outboxes) {
-        let item = &submission.items[at];
-        match &item.ask {
-            Ask::Connect { .. } => self.on_connect(now, item.conn, &item.ask, state, out),
-            Ask::Gone => self.on_gone(item.conn, state),
-            // Nobody is served; the connection is about to be told.
-            _ if self.role == Role::None => self.give_up(item.conn, out),
-            _ if self.syncs.blocks(item.conn) => self.syncs.hold(item.conn, Arc::clone(submission), at),
-            Ask::Identified(ids) => {
-                if let Some(conn) = self.conns.get_mut(item.conn) {
+        let entry = &submission.entries[at];
+        match &entry.input {
+            ClientInput::Connect { .. } => self.on_connect(now, entry.conn, &entry.input, state, out),
+            ClientInput::Gone => self.on_gone(entry.conn, state),
+            // The connection is about to be closed anyway.
+            _ if self.role == Role::None => self.close(entry.conn, out),
+            _ if self.syncs.blocks(entry.conn) => self.syncs.hold(entry.conn, Arc::clone(submission), at),
+            ClientInput::Identified(ids) => {
+                if let Some(conn) = self.conns.get_mut(entry.conn) {
                     conn.identify(Arc::clone(ids));
                 }
             }
-            Ask::Request { xid, op } if !read::is_read(*op) => {
-                let body = &submission.bytes[item.span.clone()];
-                self.on_write(now, item.conn, (*xid, *op, body), state, out);
+            ClientInput::Request { xid, op } if !read::is_read(*op) => {
+                let body = &submission.bytes[entry.span.clone()];
+                self.on_write(now, entry.conn, (*xid, *op, body), state, out);
             }
-            Ask::Request { op: OpCode::Sync, .. } if self.is_member() => {
-                self.on_sync(item.conn, Arc::clone(submission), at, state, out);
+            ClientInput::Request { op: OpCode::Sync, .. } if self.is_member() => {
+                self.on_sync(entry.conn, Arc::clone(submission), at, state, out);
             }
-            Ask::Throttled { xid } => {
-                self.in_turn(item.conn, What::Refused(*xid, ErrorCode::ThrottledOp), state, out);
+            ClientInput::Throttled { xid } => {
+                self.reply_in_order(entry.conn, Reply::Refused(*xid, ErrorCode::ThrottledOp), state, out);
             }
-            Ask::Request { .. } | Ask::Answered | Ask::AnsweredAndClose => {
-                let what = What::Item(Arc::clone(submission), at);
-                self.in_turn(item.conn, what, state, out);
+            ClientInput::Request { .. } | ClientInput::Reply | ClientInput::ReplyAndClose => {
+                let what = Reply::Entry(Arc::clone(submission), at);
+                self.reply_in_order(entry.conn, what, state, out);
             }
         }
     }
 
-    /// Does what is due: ends sessions, removes nodes that go by themselves.
+    /// Expires sessions, deletes containers and TTL nodes, and runs other timers.
     pub fn on_time(&mut self, now: Now, state: &State) {
         self.peer(now, |peer, now_ms, out| peer.on_time(now_ms, out));
         self.begin_read_only(now);
@@ -331,37 +320,36 @@ impl Replica {
             return;
         }
         let mut expired = Vec::new();
-        let waited_ms = waited_ms(&self.conns, &self.own, now);
+        let waited_ms = waited_ms(&self.conns, &self.pending_writes, now);
         self.sessions.expire(now.mono_ms, EXPIRED_AT_ONCE_MAX, waited_ms, &mut expired);
         for session in expired {
-            self.tallies.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
-            self.propose_close(now, session, 0, Maker::Server, state);
+            self.counters.expired(session, self.sessions.timeout_ms(session).unwrap_or_default());
+            self.propose_close(now, session, 0, Proposer::Server, state);
         }
-        for _ in 0..SWEPT_AT_ONCE_MAX {
-            let Some(path) = self.sweep.next(now, state) else { break };
+        for _ in 0..DELETED_AT_ONCE_MAX {
+            let Some(path) = self.container_manager.next(now, state) else { break };
             self.propose_removal(now, &path, state);
         }
     }
 
-    /// The driver's loop has come around, and meant to wait for `meant_ms` at most; `worked_ms` tells how much of the
-    /// processor its thread has used. If the server was not running for a while, nobody could be heard: every session
-    /// gets its full timeout again, and other servers are not judged before what they have sent is read. Returns how long
-    /// that was.
+    /// Called in each iteration of the driver's loop, which planned to wait for `meant_ms` at most; `worked_ms` returns
+    /// the CPU time of its thread. If the process did not run for a while, every session gets its full timeout again,
+    /// and peers get time until their packets are read. Returns the length of that pause.
     pub fn on_turn(&mut self, now: Now, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
-        let late_ms = self.pulse.beat(now.mono_ms, meant_ms, worked_ms);
+        let late_ms = self.pause_detector.check(now.mono_ms, meant_ms, worked_ms);
         if late_ms.is_some() {
-            self.sessions.hear_all(now.mono_ms);
-            self.local.sessions.hear_all(now.mono_ms);
+            self.sessions.touch_all(now.mono_ms);
+            self.local.sessions.touch_all(now.mono_ms);
             self.peer(now, |peer, now_ms, _| peer.on_pause(now_ms));
         }
         late_ms
     }
 
-    /// The disk holds everything up to `zxid`.
+    /// The log is durable up to `zxid`.
     pub fn on_durable(&mut self, now: Now, zxid: Zxid) {
         self.durable = zxid.max(self.durable);
         match &mut self.zab {
-            Zab::Alone(order) => {
+            Zab::Standalone(order) => {
                 order.on_ack(self.me, zxid);
                 self.committed = order.committed();
             }
@@ -369,25 +357,25 @@ impl Replica {
         }
     }
 
-    /// The transactions prepared since the last call, for the disk.
+    /// The transactions that were prepared since the last call, to be logged.
     pub fn take_log(&mut self, now: Now) -> Option<Arc<LogBatch>> {
         let batch = self.proposals.take_log();
         if self.is_member() && self.role == Role::Leader {
-            // With nothing to propose, what was asked in this turn still ends with it.
+            // An empty proposal still ends the iteration, so that syncs are replied to.
             let txns: Vec<_> = batch.iter().flat_map(|_| self.proposals.last_handed()).collect();
             self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
         }
         batch
     }
 
-    /// True when the log batch in the making is large enough to be handed over.
+    /// Whether the open log batch is large enough to be handed over.
     pub fn log_is_full(&self) -> bool {
         LOG_BATCH_BYTES <= self.proposals.log_bytes()
     }
 
     /// Whether [`Self::apply`] has something to do.
     pub fn has_committed(&self) -> bool {
-        self.has_applicable() || self.has_awaited()
+        self.has_applicable() || self.has_due_wait()
     }
 
     fn has_applicable(&self) -> bool {
@@ -395,8 +383,8 @@ impl Replica {
         first.is_some_and(|zxid| zxid <= self.committed.min(self.durable))
     }
 
-    /// Brings committed transactions into the state, in order, and answers them. Returns how many; call again
-    /// while [`Self::has_committed`].
+    /// Applies committed transactions in order and replies to them. Returns how many; to be called again while
+    /// [`Self::has_committed`].
     pub fn apply(&mut self, now: Now, state: &mut State, out: &mut Outboxes) -> usize {
         let (mut applied, mut bytes) = (0, 0);
         self.replies_left = self.replies_max;
@@ -405,19 +393,19 @@ impl Replica {
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
             let outcome = state.apply(&record, self.pending.applied(proposal.zxid), out);
-            self.tallies.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
-            self.tallies.writes.note_write(&record.txn);
+            self.counters.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
+            self.counters.writes.note_write(&record.txn);
             self.digest_mismatches += u64::from(outcome.digest_differs);
             let TxnHeader { session, cxid, .. } = record.header;
-            let own = match proposal.maker {
-                Maker::Own => self.own.pop(),
-                Maker::Leader => self.own.pop_match(session, cxid),
-                Maker::Server | Maker::Learner(_) => None,
+            let own = match proposal.proposer {
+                Proposer::Client => self.pending_writes.pop(),
+                Proposer::Leader => self.pending_writes.pop_match(session, cxid),
+                Proposer::Server | Proposer::Learner(_) => None,
             };
             if let Some(own) = own {
                 if let Some(own) = self.hold_reply(own, &record, &outcome.applied) {
-                    self.answer(now, &own, &record, &outcome.applied, out);
-                    self.answer_all(own.waiting, state, out);
+                    self.reply(now, &own, &record, &outcome.applied, out);
+                    self.reply_all(own.waiting, state, out);
                 }
             } else if record.header.kind == OpCode::CloseSession.code() {
                 self.on_closed(session, None, &record, &outcome.applied, out);
@@ -429,133 +417,133 @@ impl Replica {
         applied
     }
 
-    /// Transactions proposed and not applied yet.
+    /// Transactions that are proposed and not applied.
     pub fn outstanding(&self) -> usize {
         self.proposals.len()
     }
 
-    /// The last proposed zxid.
     pub fn last_proposed(&self) -> Zxid {
-        self.last_made
+        self.last_proposed_zxid
     }
 
-    /// Live sessions.
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Sessions behind `after`, at most `max`, for `dump`.
+    /// Sessions after `after`, at most `max`, for the command `dump`.
     pub fn session_infos_after(&self, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> {
         self.sessions.infos_after(after, max)
     }
 
-    /// What has been counted since it was last emptied.
-    pub fn tallies_mut(&mut self) -> &mut Tallies {
-        &mut self.tallies
+    pub fn counters_mut(&mut self) -> &mut ReplicaCounters {
+        &mut self.counters
     }
 
-    /// Transactions whose digest did not fit the tree: always 0 unless something is broken.
+    /// Transactions whose digest did not match the tree; 0 unless the state is corrupt.
     pub fn digest_mismatches(&self) -> u64 {
         self.digest_mismatches
     }
 
-    fn on_connect(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
-        let Ask::Connect { address, ids, .. } = ask else { return };
+    fn on_connect(&mut self, now: Now, conn: ConnId, input: &ClientInput, state: &State, out: &mut Outboxes) {
+        let ClientInput::Connect { address, ids, .. } = input else { return };
         state.watches().lock().add_conn(conn, *address);
-        let handshake = self.is_member().then(|| self.handshakes.begin(now, ask.clone()));
+        let handshake = self.is_member().then(|| self.handshakes.begin(now, input.clone()));
         self.conns.insert(ConnState::new(conn, Arc::clone(ids), handshake));
         if !self.keep_handshake(now, conn) {
-            self.on_handshake(now, conn, ask, state, out);
+            self.on_handshake(now, conn, input, state, out);
         }
     }
 
-    fn on_handshake(&mut self, now: Now, conn: ConnId, ask: &Ask, state: &State, out: &mut Outboxes) {
-        let Ask::Connect { session, last_zxid_seen, proven, timeout_ms, read_only, address, touch, .. } = ask else {
+    fn on_handshake(&mut self, now: Now, conn: ConnId, input: &ClientInput, state: &State, out: &mut Outboxes) {
+        let ClientInput::Connect { session, last_zxid_seen, proven, timeout_ms, read_only, address, last_seen, .. } =
+            input
+        else {
             return;
         };
-        if state.last_zxid() < *last_zxid_seen {
+        if state.last_zxid() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {
             if !self.keep_until_applied(now, conn, *last_zxid_seen) {
-                self.give_up(conn, out);
+                self.close(conn, out);
             }
             return;
         }
-        if !(self.takes_clients() || self.is_read_only()) || !self.may_come_in(*session, *read_only) {
-            return self.give_up(conn, out);
+        if !(self.takes_clients() || self.is_read_only()) || !self.may_connect(*session, *read_only) {
+            return self.close(conn, out);
         }
-        let newcomer = Newcomer { conn, address: *address, timeout_ms: *timeout_ms, read_only: *read_only, touch };
+        let params =
+            ConnectParams { conn, address: *address, timeout_ms: *timeout_ms, read_only: *read_only, last_seen };
         if *session == SessionId::NONE {
-            if self.log_room.writes() == Writes::None && !self.local.is_on() {
-                return self.give_up(conn, out);
+            if self.log_space.writes() == WriteAdmission::None && !self.local.is_on() {
+                return self.close(conn, out);
             }
             if !self.addresses.has_room(*address) {
-                self.tallies.refused_session(*address);
-                return self.give_up(conn, out);
+                self.counters.refused_session(*address);
+                return self.close(conn, out);
             }
             if self.local.is_on() {
-                return self.open_local(now, &newcomer, state, out);
+                return self.open_local(now, &params, state, out);
             }
             let id = self.new_session_id(state);
             let (timeout_ms, read_only, address) = (*timeout_ms, *read_only, *address);
-            let origin = Origin::Connect { conn, address, timeout_ms, read_only, touch: touch.clone() };
-            let own = Own::new(id, 0, origin);
+            let origin = Origin::Connect { conn, address, timeout_ms, read_only, last_seen: last_seen.clone() };
+            let own = PendingWrite::new(id, 0, origin);
             if let Role::Learner(link) = self.role {
                 return self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS, own);
             }
-            if self.propose_create_session(now, id, timeout_ms, Maker::Own, state) {
+            if self.propose_create_session(now, id, timeout_ms, Proposer::Client, state) {
                 self.wait_for(own, 0);
             }
             return;
         }
-        self.tallies.resumed += 1;
-        // Compat: whoever names a session takes it from its connection, before the password is looked at.
+        self.counters.resumed += 1;
+        // Compat: a handshake takes the session from its old connection before the password is checked.
         let owner = self.sessions.conn(*session).or_else(|| self.local.sessions.conn(*session));
         if let Some(old) = owner.filter(|old| *old != conn) {
-            let waited_ms = self.conns.get(old).and_then(|old| old.answered_ms);
+            let waited_ms = self.conns.get(old).and_then(|old| old.replied_ms);
             self.sessions.detach(*session, old, waited_ms);
             self.local.sessions.detach(*session, old, waited_ms);
-            self.give_up(old, out);
+            self.close(old, out);
         }
-        if *proven && self.resume_local(now, *session, &newcomer, out) {
+        if *proven && self.resume_local(now, *session, &params, out) {
             return;
         }
         if let Role::Learner(link) = self.role
             && *proven
         {
-            let by = AskedBy::Conn { conn, address: *address, read_only: *read_only, touch: touch.clone() };
+            let by = RequestedBy::Conn { conn, address: *address, read_only: *read_only, last_seen: last_seen.clone() };
             return self.revalidate(link, Revalidating { session: *session, timeout_ms: *timeout_ms, by }, out);
         }
-        if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, touch.clone(), conn) {
+        if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, last_seen.clone(), conn) {
             self.addresses.count(*session, *address);
             let granted = Granted { session: *session, timeout_ms: *timeout_ms, read_only: *read_only };
             if self.is_member() && !state.has_session(*session) {
-                self.prove(syncs::Asker::Lives(conn, granted));
+                self.confirm_leadership(syncs::SyncWaiter::ResumedConn(conn, granted));
             } else {
                 self.resume(conn, granted, out);
             }
         } else if *proven && self.is_member() && !self.is_read_only() {
-            self.prove(syncs::Asker::Gone(conn, *read_only));
+            self.confirm_leadership(syncs::SyncWaiter::ExpiredConn(conn, *read_only));
         } else {
             self.refuse(conn, *read_only, out);
         }
     }
 
-    /// Tells a client that its session is over.
+    /// Replies to a handshake that its session has expired.
     fn refuse(&mut self, conn: ConnId, read_only: Option<bool>, out: &mut Outboxes) {
-        let read_only = self.told_read_only(read_only);
+        let read_only = self.read_only_field(read_only);
         self.conns.deactivate(conn);
         out.of(conn).push(conn, PartKind::Close, |bytes| ConnectResponse::refused(read_only).put_frame(bytes));
     }
 
-    /// Ends a connection without another word; its session lives on.
-    fn give_up(&mut self, conn: ConnId, out: &mut Outboxes) {
+    /// Closes a connection without a reply. Its session stays.
+    fn close(&mut self, conn: ConnId, out: &mut Outboxes) {
         self.conns.deactivate(conn);
         out.of(conn).push(conn, PartKind::Close, |_| ());
     }
 
     fn on_gone(&mut self, conn: ConnId, state: &State) {
         if let Some(gone) = self.conns.remove(conn) {
-            self.sessions.detach(gone.session, conn, gone.answered_ms);
-            self.local.sessions.detach(gone.session, conn, gone.answered_ms);
+            self.sessions.detach(gone.session, conn, gone.replied_ms);
+            self.local.sessions.detach(gone.session, conn, gone.replied_ms);
             gone.handshake.into_iter().for_each(|handshake| self.handshakes.forget(&handshake));
         }
         self.syncs.forget(conn);
@@ -564,28 +552,28 @@ impl Replica {
 
     fn on_write(&mut self, now: Now, conn: ConnId, request: (i32, OpCode, &[u8]), state: &State, out: &mut Outboxes) {
         let (xid, op, body) = request;
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.may_write()) else { return };
-        let (session, ids) = (asker.session, Arc::clone(&asker.ids));
+        let Some(requester) = self.conns.get(conn).filter(|conn| conn.may_write()) else { return };
+        let (session, ids) = (requester.session, Arc::clone(&requester.ids));
         let is_local = self.local.sessions.is_known(session);
         if is_local && op == OpCode::CloseSession {
             return self.close_local(conn, xid, state, out);
         }
         let refused = match self.role {
             Role::ReadOnly => Some(ErrorCode::NotReadOnly),
-            Role::Learner(_) if self.log_room.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
+            Role::Learner(_) if self.log_space.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
             Role::Learner(_) => ops::check_body(op, body).err(),
-            Role::Leader if op == OpCode::CloseSession || self.log_room.writes().allow(op, body) => None,
+            Role::Leader if op == OpCode::CloseSession || self.log_space.writes().allow(op, body) => None,
             Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
         };
         if let Some(code) = refused {
-            return self.in_turn(conn, What::Refused(xid, code), state, out);
+            return self.reply_in_order(conn, Reply::Refused(xid, code), state, out);
         }
-        let mut own = Own::new(session, xid, Origin::Request(conn));
+        let mut own = PendingWrite::new(session, xid, Origin::Request(conn));
         if is_local {
             match self.before_local_write(now, conn, session, (op, body), state) {
-                LocalWrite::GoOn => (),
-                LocalWrite::Without(code) => own.no_ephemerals = Some(code),
-                LocalWrite::Never => return,
+                LocalWrite::Proceed => (),
+                LocalWrite::RefuseEphemerals(code) => own.no_ephemerals = Some(code),
+                LocalWrite::Drop => return,
             }
         }
         if let Role::Learner(link) = self.role {
@@ -594,7 +582,7 @@ impl Replica {
         }
         if op == OpCode::CloseSession {
             self.sessions.start_closing(session);
-            if self.propose_close(now, session, xid, Maker::Own, state) {
+            if self.propose_close(now, session, xid, Proposer::Client, state) {
                 self.wait_for(own, 0);
             }
             return;
@@ -605,7 +593,7 @@ impl Replica {
         let mut view = PendingView::new(state, &mut self.pending, &ids, stamp);
         own.no_ephemerals.into_iter().for_each(|code| view.fail_ephemerals(code));
         let header = header(stamp, xid);
-        let change = Changes { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let change = ReconfigCheck { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
         let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
             Prepared::Txn(kind) => {
                 made = kind;
@@ -618,37 +606,37 @@ impl Replica {
             }
         });
         if let Some(over) = view.take_quota_exceeded() {
-            self.tallies.over_quota(over);
+            self.counters.over_quota(over);
         }
         match (span, refused) {
             (Some(span), _) => {
                 self.note_reconfig(made, stamp.zxid);
-                self.enter(Proposal::new(stamp.zxid, span, Maker::Own));
+                self.enter(Proposal::new(stamp.zxid, span, Proposer::Client));
                 self.wait_for(own, 0);
             }
-            (None, Some(code)) => self.in_turn(conn, What::Refused(xid, code), state, out),
+            (None, Some(code)) => self.reply_in_order(conn, Reply::Refused(xid, code), state, out),
             (None, None) => unreachable!("a write is proposed or refused"),
         }
     }
 
-    /// What the next transaction is made with; none if there can be no more, and the leader leaves.
+    /// Zxid and time of the next transaction. None if the epoch has no zxid left; the leader then steps down.
     fn stamp(&mut self, now: Now, session: SessionId) -> Option<WriteStamp> {
-        let zxid = Zxid(self.last_made.0 + 1);
-        let next = Epoch::next_zxid(self.last_made).filter(|next| next.counter() <= self.counter_max);
+        let zxid = Zxid(self.last_proposed_zxid.0 + 1);
+        let next = Epoch::next_zxid(self.last_proposed_zxid).filter(|next| next.counter() <= self.counter_max);
         if self.is_member() && next != Some(zxid) {
-            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::EpochUsedUp, out));
+            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::ZxidRollover, out));
             return None;
         }
         Some(WriteStamp { zxid, time_ms: now.wall_ms, session })
     }
 
-    /// Proposes a transaction of the server's own making. False if there is none to propose.
+    /// Proposes a transaction of the server itself. False if there is nothing to propose.
     fn propose(
         &mut self,
         now: Now,
         session: SessionId,
         cxid: i32,
-        maker: Maker,
+        proposer: Proposer,
         state: &State,
         put_body: impl FnOnce(&mut PendingView<'_>, &mut Vec<u8>) -> Option<(OpCode, Option<i64>)>,
     ) -> bool {
@@ -660,87 +648,91 @@ impl Replica {
             Some((kind.code(), tree_digest.filter(|_| with_digest).map(digest)))
         });
         let Some(span) = span else { return false };
-        self.enter(Proposal::new(stamp.zxid, span, maker));
+        self.enter(Proposal::new(stamp.zxid, span, proposer));
         true
     }
 
     fn enter(&mut self, proposal: Proposal) {
-        self.last_made = proposal.zxid;
-        if let Zab::Alone(order) = &mut self.zab {
+        self.last_proposed_zxid = proposal.zxid;
+        if let Zab::Standalone(order) = &mut self.zab {
             order.propose(proposal.zxid);
         }
-        self.log_room.spend(proposal.span.len());
+        self.log_space.spend(proposal.span.len());
         self.proposals.push(proposal);
     }
 
-    /// Answers a write when it is applied; it holds `bytes` until then.
-    fn wait_for(&mut self, own: Own, bytes: usize) {
+    /// Registers a write that is replied to when it is applied. It holds `bytes` until then.
+    fn wait_for(&mut self, own: PendingWrite, bytes: usize) {
         let conn = own.origin.conn();
-        let number = self.own.push(own, bytes);
+        let number = self.pending_writes.push(own, bytes);
         if let Some(conn) = self.conns.get_mut(conn) {
             conn.last_write = Some(number);
         }
     }
 
-    /// Answers now, or behind the connection's last write that is still on its way.
-    fn in_turn(&mut self, conn: ConnId, what: What, state: &State, out: &mut Outboxes) {
-        let Some(asker) = self.conns.get(conn).filter(|conn| conn.active) else { return };
-        let waiting = Waiting { conn, ids: Arc::clone(&asker.ids), what };
-        let last_write = asker.last_write.and_then(|number| self.own.get_mut(number));
+    /// Replies now, or after the connection's last write in flight.
+    fn reply_in_order(&mut self, conn: ConnId, what: Reply, state: &State, out: &mut Outboxes) {
+        let Some(requester) = self.conns.get(conn).filter(|conn| conn.active) else { return };
+        let waiting = Waiting { conn, ids: Arc::clone(&requester.ids), what };
+        let last_write = requester.last_write.and_then(|number| self.pending_writes.get_mut(number));
         match last_write.map(|own| &mut own.waiting).or_else(|| self.config_reply.queue_of(conn)) {
             Some(behind) => behind.push(waiting),
-            None => self.answer_waiting(waiting, state, out),
+            None => self.reply_waiting(waiting, state, out),
         }
     }
 
-    /// Answers what its connection sent behind one write.
-    fn answer_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
+    fn reply_all(&mut self, waiting: Vec<Waiting>, state: &State, out: &mut Outboxes) {
         for waiting in waiting {
-            self.answer_waiting(waiting, state, out);
+            self.reply_waiting(waiting, state, out);
         }
     }
 
-    fn answer_waiting(&mut self, waiting: Waiting, state: &State, out: &mut Outboxes) {
+    fn reply_waiting(&mut self, waiting: Waiting, state: &State, out: &mut Outboxes) {
         let Waiting { conn, ids, what } = waiting;
-        if let What::Resumed(granted) = what {
+        if let Reply::Resumed(granted) = what {
             return self.attach(conn, granted, out);
         }
         if self.lacks_memory_for(&what, state) {
-            return self.give_up(conn, out);
+            return self.close(conn, out);
         }
-        let Some(asker) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
+        let Some(requester) = self.conns.get_mut(conn).filter(|conn| conn.active) else { return };
         let outbox = out.of(conn);
         match what {
-            What::Refused(xid, code) => outbox.reply(conn, |bytes| {
+            Reply::Refused(xid, code) => outbox.reply(conn, |bytes| {
                 put_bare_reply(bytes, ReplyHeader { xid, zxid: state.last_zxid(), err: code.code() });
             }),
-            What::Resumed(_) => (),
-            What::Closed(xid) => {
-                asker.active = false;
+            Reply::Resumed(_) => (),
+            Reply::Closed(xid) => {
+                requester.active = false;
                 let header = ReplyHeader { xid, zxid: state.last_zxid(), err: 0 };
                 outbox.push(conn, PartKind::Close, |bytes| put_bare_reply(bytes, header));
             }
-            What::Item(submission, at) => {
-                let item = &submission.items[at];
-                let body = &submission.bytes[item.span.clone()];
-                match item.ask {
-                    Ask::Request { xid, op } => {
+            Reply::Entry(submission, at) => {
+                let entry = &submission.entries[at];
+                let body = &submission.bytes[entry.span.clone()];
+                match entry.input {
+                    ClientInput::Request { xid, op } => {
                         let mut then = AfterReply::Continue;
                         outbox.reply(conn, |bytes| {
-                            let (asker, start) = (Requester { conn, session: asker.session, ids: &ids }, bytes.len());
-                            then = read::put_reply(state, asker, ReadRequest { xid, op, body }, bytes);
-                            self.tallies.reads.note_read(op, body, &bytes[start..]);
+                            let (requester, start) =
+                                (Requester { conn, session: requester.session, ids: &ids }, bytes.len());
+                            then = read::put_reply(state, requester, ReadRequest { xid, op, body }, bytes);
+                            self.counters.reads.note_read(op, body, &bytes[start..]);
                             self.replies_left = self.replies_left.saturating_sub(bytes.len() - start);
                         });
                         if then == AfterReply::Close {
-                            self.give_up(conn, out);
+                            self.close(conn, out);
                         }
                     }
-                    Ask::AnsweredAndClose => {
-                        asker.active = false;
+                    ClientInput::ReplyAndClose => {
+                        requester.active = false;
                         outbox.push(conn, PartKind::Close, |bytes| bytes.extend_from_slice(body));
                     }
-                    Ask::Answered | Ask::Throttled { .. } | Ask::Connect { .. } | Ask::Identified(_) | Ask::Gone => {
+                    ClientInput::Reply
+                    | ClientInput::Throttled { .. }
+                    | ClientInput::Connect { .. }
+                    | ClientInput::Identified(_)
+                    | ClientInput::Gone => {
                         outbox.reply(conn, |bytes| bytes.extend_from_slice(body));
                     }
                 }
@@ -748,36 +740,43 @@ impl Replica {
         }
     }
 
-    /// Answers an applied transaction to whoever asked for it.
-    fn answer(&mut self, now: Now, own: &Own, record: &Record<'_>, applied: &ox_tree::Applied, out: &mut Outboxes) {
+    /// Replies to an applied transaction.
+    fn reply(
+        &mut self,
+        now: Now,
+        own: &PendingWrite,
+        record: &Record<'_>,
+        applied: &ox_tree::Applied,
+        out: &mut Outboxes,
+    ) {
         let session = record.header.session;
         if record.header.kind == OpCode::CloseSession.code() {
             return self.on_closed(session, Some(&own.origin), record, applied, out);
         }
         match &own.origin {
             Origin::Upgrade(_) => (),
-            Origin::Connect { conn, address, timeout_ms, read_only, touch } => {
+            Origin::Connect { conn, address, timeout_ms, read_only, last_seen } => {
                 self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
-                // A learner tells its leader of those that it hears: who has gone is not one of them.
+                // A learner tracks only sessions with a connection, whose touches it reports to the leader.
                 if alive || !matches!(self.role, Role::Learner(_)) {
-                    self.sessions.add(session, *timeout_ms, now.mono_ms, touch.clone(), alive.then_some(*conn));
+                    self.sessions.add(session, *timeout_ms, now.mono_ms, last_seen.clone(), alive.then_some(*conn));
                 }
                 let (timeout_ms, read_only) = (*timeout_ms, *read_only);
                 self.attach(*conn, Granted { session, timeout_ms, read_only }, out);
             }
             Origin::Request(conn) => {
                 if matches!(self.role, Role::Learner(_)) {
-                    self.log_room.heard(now, &record.txn);
+                    self.log_space.on_reply(now, &record.txn);
                 }
-                // A leader that does not know a local session refuses it for another reason.
+                // A leader that does not know a local session refuses the write with another error.
                 let local_error = own.no_ephemerals.filter(|_| record.header.kind == OpCode::Error.code());
                 if local_error.is_none() && record.txn.is_session_moved() {
                     // Compat: no reply, so that the client reconnects; it would keep a connection that replies.
-                    return self.give_up(*conn, out);
+                    return self.close(*conn, out);
                 }
-                if let Some(asker) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
-                    asker.answered_ms = Some(now.mono_ms);
+                if let Some(requester) = self.conns.get_mut(*conn).filter(|conn| conn.active) {
+                    requester.replied_ms = Some(now.mono_ms);
                     out.of(*conn).reply(*conn, |bytes| match local_error {
                         Some(code) => {
                             let TxnHeader { cxid: xid, zxid, .. } = record.header;

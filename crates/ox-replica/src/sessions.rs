@@ -1,7 +1,7 @@
-//! Who is alive: sessions in buckets of one tick, judged by when their clients were last heard of.
+//! Session tracker (`SessionTrackerImpl`): sessions in expiry buckets of one tick.
 //!
-//! A connection notes every sign of life in its session's [`Touch`]; nobody moves a session between buckets for
-//! that. Only when a bucket is due are its sessions looked at, and those that were heard of since move on.
+//! A connection records every sign of life in the [`LastSeen`] of its session, without moving the session to another
+//! bucket. Only when a bucket is due are its sessions checked, and those that were touched since move to a later one.
 
 use ox_proto::{ErrorCode, SessionId};
 use ox_tree::ConnId;
@@ -11,17 +11,17 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
-/// When a session's client was last heard of. Written by its connection, read when a bucket is due.
+/// When a session was last touched. Written by its connection, read when the session's bucket is due.
 #[derive(Clone, Debug, Default)]
-pub struct Touch(Arc<AtomicI64>);
+pub struct LastSeen(Arc<AtomicI64>);
 
-impl Touch {
-    /// Notes a sign of life.
+impl LastSeen {
+    /// Records a sign of life.
     pub fn note(&self, now_ms: i64) {
         self.0.store(now_ms, Ordering::Relaxed);
     }
 
-    /// The same for a moment that may have passed.
+    /// The same for a time in the past.
     fn note_past(&self, at_ms: i64) {
         self.0.fetch_max(at_ms, Ordering::Relaxed);
     }
@@ -32,42 +32,41 @@ impl Touch {
     }
 }
 
-/// Where a session's client is, or was last: elsewhere nobody may write for it.
+/// The server whose client uses a session, or used it last. Only the owner may write for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Home {
-    /// Nobody has said.
+enum Owner {
+    /// Not known yet; the first learner that writes becomes the owner.
     Unknown,
-    /// At this server, even if its connection is gone.
-    Here,
-    /// At a learner.
+    /// This server, even if the connection was closed.
+    ThisServer,
     Learner(LinkId),
 }
 
 #[derive(Debug)]
 struct Session {
     timeout_ms: i32,
-    touch: Touch,
+    last_seen: LastSeen,
     conn: Option<ConnId>,
-    home: Home,
+    owner: Owner,
     bucket_ms: i64,
     closing: bool,
 }
 
-/// What `dump` shows of a session.
+/// What the command `dump` shows of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionInfo {
-    /// The session.
     pub id: SessionId,
     /// When its bucket is due, by the monotonic clock.
     pub expires_ms: i64,
 }
 
-/// When a client heard of at `at_ms` is given up.
+/// End of the bucket of a session that was touched at `at_ms`.
 fn bucket(tick_ms: i64, at_ms: i64, timeout_ms: i32) -> i64 {
     (at_ms.saturating_add(i64::from(timeout_ms)) / tick_ms + 1) * tick_ms
 }
 
-/// The sessions of a server that may end them: standalone or leader.
+/// The sessions that a server tracks: all global ones at a leader or standalone server, at a learner those of its
+/// clients.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     tick_ms: i64,
@@ -81,21 +80,35 @@ impl Sessions {
     }
 
     /// Adds a session with a full timeout from now.
-    pub(crate) fn add(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: Option<ConnId>) {
-        touch.note(now_ms);
+    pub(crate) fn add(
+        &mut self,
+        id: SessionId,
+        timeout_ms: i32,
+        now_ms: i64,
+        last_seen: LastSeen,
+        conn: Option<ConnId>,
+    ) {
+        last_seen.note(now_ms);
         let bucket_ms = bucket(self.tick_ms, now_ms, timeout_ms);
-        let home = if conn.is_some() { Home::Here } else { Home::Unknown };
-        self.sessions.insert(id, Session { timeout_ms, touch, conn, home, bucket_ms, closing: false });
+        let owner = if conn.is_some() { Owner::ThisServer } else { Owner::Unknown };
+        self.sessions.insert(id, Session { timeout_ms, last_seen, conn, owner, bucket_ms, closing: false });
         self.buckets.entry(bucket_ms).or_default().push(id);
     }
 
-    /// Gives a live session to another connection. Returns false when it is unknown or being closed.
-    pub(crate) fn attach(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, touch: Touch, conn: ConnId) -> bool {
+    /// Gives a live session to another connection. False if the session is unknown or being closed.
+    pub(crate) fn attach(
+        &mut self,
+        id: SessionId,
+        timeout_ms: i32,
+        now_ms: i64,
+        last_seen: LastSeen,
+        conn: ConnId,
+    ) -> bool {
         match self.sessions.get_mut(&id) {
             Some(session) if !session.closing => {
-                touch.note(now_ms);
-                // The old bucket stays: when it is due, the session moves to where it belongs by then.
-                *session = Session { timeout_ms, touch, conn: Some(conn), home: Home::Here, ..*session };
+                last_seen.note(now_ms);
+                // The session stays in its old bucket. When that is due, it moves to the right one.
+                *session = Session { timeout_ms, last_seen, conn: Some(conn), owner: Owner::ThisServer, ..*session };
                 let due = bucket(self.tick_ms, now_ms, timeout_ms);
                 if due < session.bucket_ms {
                     session.bucket_ms = due;
@@ -107,20 +120,20 @@ impl Sessions {
         }
     }
 
-    /// Gives a live session to a learner, whose client has come with it. False when it is unknown or being closed.
+    /// Gives a live session to a learner, at which its client has reconnected. False if it is unknown or being closed.
     pub(crate) fn move_to(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64, link: LinkId) -> bool {
-        let is_alive = self.hear(id, timeout_ms, now_ms);
+        let is_alive = self.touch_session(id, timeout_ms, now_ms);
         if let Some(session) = self.sessions.get_mut(&id).filter(|_| is_alive) {
-            (session.conn, session.home) = (None, Home::Learner(link));
+            (session.conn, session.owner) = (None, Owner::Learner(link));
         }
         is_alive
     }
 
-    /// A client was heard of somewhere. False when its session is unknown or being closed.
-    pub(crate) fn hear(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64) -> bool {
+    /// Touches a session. False if it is unknown or being closed.
+    pub(crate) fn touch_session(&mut self, id: SessionId, timeout_ms: i32, now_ms: i64) -> bool {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else { return false };
         session.timeout_ms = timeout_ms;
-        session.touch.note(now_ms);
+        session.last_seen.note(now_ms);
         let due = bucket(self.tick_ms, now_ms, timeout_ms);
         if due < session.bucket_ms {
             session.bucket_ms = due;
@@ -129,48 +142,45 @@ impl Sessions {
         true
     }
 
-    /// A learner has heard of a client. If the session is somebody else's by now, the learner does not know for how long
-    /// it wants to live.
-    pub(crate) fn hear_from(&mut self, link: LinkId, id: SessionId, timeout_ms: i32, now_ms: i64) {
+    /// A learner reports a touch. If the session has another owner by now, the learner does not know its timeout.
+    pub(crate) fn touch_from(&mut self, link: LinkId, id: SessionId, timeout_ms: i32, now_ms: i64) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let is_its = [Home::Unknown, Home::Learner(link)].contains(&session.home);
+        let is_its = [Owner::Unknown, Owner::Learner(link)].contains(&session.owner);
         let timeout_ms = if is_its { timeout_ms } else { session.timeout_ms };
-        self.hear(id, timeout_ms, now_ms);
+        self.touch_session(id, timeout_ms, now_ms);
     }
 
-    /// Whether a learner may write for a session. Who is first gets one that nobody has.
+    /// Whether a learner may write for a session. An unowned session goes to the first learner that uses it.
     pub(crate) fn check_owner(&mut self, id: SessionId, link: LinkId) -> Result<(), ErrorCode> {
         let Some(session) = self.sessions.get_mut(&id).filter(|session| !session.closing) else {
             return Err(ErrorCode::SessionExpired);
         };
-        if ![Home::Unknown, Home::Learner(link)].contains(&session.home) {
+        if ![Owner::Unknown, Owner::Learner(link)].contains(&session.owner) {
             return Err(ErrorCode::SessionMoved);
         }
-        session.home = Home::Learner(link);
+        session.owner = Owner::Learner(link);
         Ok(())
     }
 
-    /// Sessions whose clients were heard of since `since_ms`, with their timeouts.
-    pub(crate) fn heard_since(&self, since_ms: i64) -> impl Iterator<Item = (SessionId, i32)> {
-        let heard = self.sessions.iter().filter(move |(_, session)| since_ms <= session.touch.last_ms());
+    /// Sessions that were touched since `since_ms`, with their timeouts.
+    pub(crate) fn touched_since(&self, since_ms: i64) -> impl Iterator<Item = (SessionId, i32)> {
+        let heard = self.sessions.iter().filter(move |(_, session)| since_ms <= session.last_seen.last_ms());
         heard.map(|(id, session)| (*id, session.timeout_ms))
     }
 
-    /// The timeout a session has now.
     pub(crate) fn timeout_ms(&self, id: SessionId) -> Option<i32> {
         Some(self.sessions.get(&id)?.timeout_ms)
     }
 
-    /// The connection that has the session now.
     pub(crate) fn conn(&self, id: SessionId) -> Option<ConnId> {
         self.sessions.get(&id)?.conn
     }
 
-    /// The connection is gone, which has waited for the server until `waited_ms`; the session lives on without one.
+    /// The connection was closed; the session stays. The connection waited for the server until `waited_ms`.
     pub(crate) fn detach(&mut self, id: SessionId, conn: ConnId, waited_ms: Option<i64>) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.conn == Some(conn)) {
             session.conn = None;
-            waited_ms.into_iter().for_each(|at_ms| session.touch.note_past(at_ms));
+            waited_ms.into_iter().for_each(|at_ms| session.last_seen.note_past(at_ms));
         }
     }
 
@@ -178,30 +188,28 @@ impl Sessions {
         self.sessions.contains_key(&id)
     }
 
-    /// Marks a session as being closed.
     pub(crate) fn start_closing(&mut self, id: SessionId) {
         if let Some(session) = self.sessions.get_mut(&id) {
             session.closing = true;
         }
     }
 
-    /// Forgets a closed session; returns the connection it had.
+    /// Removes a session; returns the connection it had.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<ConnId> {
         self.sessions.remove(&id)?.conn
     }
 
-    /// Lets go of a session that is somebody else's from now on, with its timeout and where its life is noted.
-    pub(crate) fn take(&mut self, id: SessionId) -> Option<(i32, Touch)> {
-        self.sessions.remove(&id).map(|session| (session.timeout_ms, session.touch))
+    /// Removes a session that becomes global; returns its timeout and its [`LastSeen`].
+    pub(crate) fn take(&mut self, id: SessionId) -> Option<(i32, LastSeen)> {
+        self.sessions.remove(&id).map(|session| (session.timeout_ms, session.last_seen))
     }
 
-    /// When the next bucket is due.
     pub(crate) fn deadline(&self) -> Option<i64> {
         self.buckets.first_key_value().map(|(due, _)| *due)
     }
 
-    /// Gives up the sessions of due buckets that were not heard of since: they are being closed from now on. At most
-    /// `max` are added; the others stay due. `waited_ms` tells until when a connection had to wait for the server.
+    /// Expires the sessions of due buckets that were not touched since; they are being closed from now on. Adds at most
+    /// `max` sessions, the others stay due. `waited_ms` returns until when a connection had to wait for the server.
     pub(crate) fn expire(
         &mut self,
         now_ms: i64,
@@ -222,9 +230,9 @@ impl Sessions {
                     continue;
                 }
                 if let Some(at_ms) = session.conn.and_then(&waited_ms) {
-                    session.touch.note_past(at_ms);
+                    session.last_seen.note_past(at_ms);
                 }
-                let bucket_ms = bucket(self.tick_ms, session.touch.last_ms(), session.timeout_ms);
+                let bucket_ms = bucket(self.tick_ms, session.last_seen.last_ms(), session.timeout_ms);
                 if bucket_ms <= now_ms {
                     session.closing = true;
                     expired.push(id);
@@ -236,22 +244,22 @@ impl Sessions {
         }
     }
 
-    /// Gives every session its full timeout again: for a while nobody could be heard.
-    pub(crate) fn hear_all(&self, now_ms: i64) {
-        self.sessions.values().for_each(|session| session.touch.note(now_ms));
+    /// Gives every session its full timeout again, after a time in which no client could be served.
+    pub(crate) fn touch_all(&self, now_ms: i64) {
+        self.sessions.values().for_each(|session| session.last_seen.note(now_ms));
     }
 
     pub(crate) fn len(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Sessions behind `after` with the time each is given up unless it is heard of, at most `max`, by id.
+    /// Sessions after `after`, at most `max`, by id, with their expiry times.
     pub(crate) fn infos_after(&self, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> {
         let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
         let sessions = self.sessions.range((behind, Bound::Unbounded)).take(max);
         let info = |(id, session): (&SessionId, &Session)| SessionInfo {
             id: *id,
-            expires_ms: bucket(self.tick_ms, session.touch.last_ms(), session.timeout_ms),
+            expires_ms: bucket(self.tick_ms, session.last_seen.last_ms(), session.timeout_ms),
         };
         sessions.map(info).collect()
     }
@@ -270,7 +278,7 @@ mod tests {
     #[test]
     fn expiry_lies_between_timeout_and_one_tick_more() {
         let mut sessions = Sessions::new(2000);
-        sessions.add(SessionId(1), 4000, 100, Touch::default(), None);
+        sessions.add(SessionId(1), 4000, 100, LastSeen::default(), None);
         assert_eq!(expired(&mut sessions, 4101), []);
         assert_eq!(expired(&mut sessions, 5999), []);
         assert_eq!(sessions.deadline(), Some(6000));
@@ -278,20 +286,20 @@ mod tests {
     }
 
     #[test]
-    fn k120_a_sign_of_life_moves_the_session_on() {
+    fn k120_touch_moves_session_to_later_bucket() {
         let mut sessions = Sessions::new(2000);
-        let touch = Touch::default();
-        sessions.add(SessionId(1), 4000, 0, touch.clone(), None);
-        touch.note(5900);
+        let last_seen = LastSeen::default();
+        sessions.add(SessionId(1), 4000, 0, last_seen.clone(), None);
+        last_seen.note(5900);
         assert_eq!(expired(&mut sessions, 6000), []);
         assert_eq!(expired(&mut sessions, 9999), []);
         assert_eq!(expired(&mut sessions, 10_000), [1]);
     }
 
     #[test]
-    fn k117_a_flood_of_expiries_comes_in_pieces() {
+    fn k117_mass_expiry_is_split_into_steps() {
         let mut sessions = Sessions::new(1000);
-        (1..=5).for_each(|id| sessions.add(SessionId(id), 4000, 0, Touch::default(), None));
+        (1..=5).for_each(|id| sessions.add(SessionId(id), 4000, 0, LastSeen::default(), None));
         let mut seen = Vec::new();
         for expected in [2, 2, 1, 0] {
             let mut expired = Vec::new();
@@ -304,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn who_waited_for_the_server_starts_anew() {
+    fn client_that_waited_for_server_gets_full_timeout() {
         let mut sessions = Sessions::new(1000);
         let conn = ConnId::new(0, 1, 1);
-        sessions.add(SessionId(1), 4000, 0, Touch::default(), Some(conn));
+        sessions.add(SessionId(1), 4000, 0, LastSeen::default(), Some(conn));
         let mut expired = Vec::new();
         sessions.expire(9000, 10, |of| (of == conn).then_some(8500), &mut expired);
         assert_eq!((expired.len(), sessions.deadline()), (0, Some(13_000)));
@@ -317,32 +325,32 @@ mod tests {
     }
 
     #[test]
-    fn after_a_pause_everybody_has_the_whole_timeout() {
+    fn pause_restores_full_timeout_of_all_sessions() {
         let mut sessions = Sessions::new(1000);
-        sessions.add(SessionId(1), 4000, 0, Touch::default(), None);
-        sessions.hear_all(60_000);
+        sessions.add(SessionId(1), 4000, 0, LastSeen::default(), None);
+        sessions.touch_all(60_000);
         assert_eq!(expired(&mut sessions, 60_000), [] as [i64; 0]);
         assert_eq!(expired(&mut sessions, 65_000), [1]);
     }
 
     #[test]
-    fn a_shorter_timeout_at_reconnect_takes_effect() {
+    fn shorter_timeout_at_reconnect_takes_effect() {
         let mut sessions = Sessions::new(1000);
-        sessions.add(SessionId(1), 40_000, 0, Touch::default(), None);
-        assert!(sessions.attach(SessionId(1), 4000, 1000, Touch::default(), ConnId::new(0, 1, 1)));
+        sessions.add(SessionId(1), 40_000, 0, LastSeen::default(), None);
+        assert!(sessions.attach(SessionId(1), 4000, 1000, LastSeen::default(), ConnId::new(0, 1, 1)));
         assert_eq!(expired(&mut sessions, 6000), [1]);
     }
 
-    /// The same session can stand twice in a bucket: first where its old timeout put it, then where its life moved it.
+    /// A session can be in a bucket twice: first by its old timeout, then because a touch moved it there.
     #[test]
-    fn a_shorter_timeout_at_reconnect_expires_once() {
+    fn shorter_timeout_at_reconnect_expires_once() {
         let mut sessions = Sessions::new(1000);
-        let touch = Touch::default();
-        sessions.add(SessionId(1), 9000, 0, Touch::default(), None);
-        assert!(sessions.attach(SessionId(1), 4000, 0, touch.clone(), ConnId::new(0, 1, 1)));
-        touch.note(4999);
+        let last_seen = LastSeen::default();
+        sessions.add(SessionId(1), 9000, 0, LastSeen::default(), None);
+        assert!(sessions.attach(SessionId(1), 4000, 0, last_seen.clone(), ConnId::new(0, 1, 1)));
+        last_seen.note(4999);
         assert_eq!(expired(&mut sessions, 5000), [] as [i64; 0]);
-        touch.note(5500);
+        last_seen.note(5500);
         assert_eq!(expired(&mut sessions, 9000), [] as [i64; 0]);
         assert_eq!(expired(&mut sessions, 10_000), [1]);
     }
@@ -351,7 +359,7 @@ mod tests {
     fn sessions_are_listed_in_pieces() {
         let mut sessions = Sessions::new(1000);
         for (id, timeout_ms) in [(3, 4000), (1, 9000), (2, 5000)] {
-            sessions.add(SessionId(id), timeout_ms, 0, Touch::default(), None);
+            sessions.add(SessionId(id), timeout_ms, 0, LastSeen::default(), None);
         }
         let listed = |after: Option<i64>, max| {
             let infos = sessions.infos_after(after.map(SessionId), max);
@@ -363,23 +371,23 @@ mod tests {
     }
 
     #[test]
-    fn a_learner_that_has_lost_a_session_does_not_shorten_its_life() {
+    fn touch_of_previous_owner_keeps_timeout() {
         let mut sessions = Sessions::new(1000);
-        sessions.add(SessionId(1), 2000, 0, Touch::default(), None);
+        sessions.add(SessionId(1), 2000, 0, LastSeen::default(), None);
         assert!(sessions.move_to(SessionId(1), 2000, 0, LinkId(7)));
-        assert!(sessions.attach(SessionId(1), 9000, 0, Touch::default(), ConnId::new(0, 1, 1)));
-        sessions.hear_from(LinkId(7), SessionId(1), 2000, 500);
+        assert!(sessions.attach(SessionId(1), 9000, 0, LastSeen::default(), ConnId::new(0, 1, 1)));
+        sessions.touch_from(LinkId(7), SessionId(1), 2000, 500);
         assert_eq!(expired(&mut sessions, 9000), []);
         assert_eq!(expired(&mut sessions, 10_000), [1]);
     }
 
-    /// P42: a connection that has lost its session does not get it back because the other one is gone.
+    /// A connection that has lost its session does not get it back when the new connection is closed (P42).
     #[test]
-    fn who_lost_a_session_has_lost_it() {
+    fn previous_owner_does_not_regain_session() {
         let (mut sessions, conn) = (Sessions::new(1000), ConnId::new(0, 1, 1));
-        sessions.add(SessionId(1), 9000, 0, Touch::default(), None);
-        assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Ok(()), "nobody has said where it is");
-        assert!(sessions.attach(SessionId(1), 9000, 0, Touch::default(), conn));
+        sessions.add(SessionId(1), 9000, 0, LastSeen::default(), None);
+        assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Ok(()), "it has no owner yet");
+        assert!(sessions.attach(SessionId(1), 9000, 0, LastSeen::default(), conn));
         sessions.detach(SessionId(1), conn, None);
         assert_eq!(sessions.check_owner(SessionId(1), LinkId(7)), Err(ErrorCode::SessionMoved));
         assert!(sessions.move_to(SessionId(1), 9000, 0, LinkId(7)));
@@ -389,9 +397,9 @@ mod tests {
     #[test]
     fn k122_closing_sessions_are_not_revived() {
         let mut sessions = Sessions::new(1000);
-        sessions.add(SessionId(1), 4000, 0, Touch::default(), None);
+        sessions.add(SessionId(1), 4000, 0, LastSeen::default(), None);
         sessions.start_closing(SessionId(1));
-        assert!(!sessions.attach(SessionId(1), 4000, 1, Touch::default(), ConnId::new(0, 1, 1)));
+        assert!(!sessions.attach(SessionId(1), 4000, 1, LastSeen::default(), ConnId::new(0, 1, 1)));
         assert!(sessions.is_known(SessionId(1)));
         assert_eq!(expired(&mut sessions, 100_000), [] as [i64; 0]);
     }

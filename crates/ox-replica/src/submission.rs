@@ -1,6 +1,6 @@
-//! What connections hand to the replica: requests in the order they were received.
+//! Requests that connections submit to the replica, in the order received.
 
-use crate::limits::{ITEM_BYTES, LIKELY_BYTES_MAX, LIKELY_ITEMS_MAX};
+use crate::limits::{ENTRY_BYTES, LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::ConnId;
 use ox_tree::auth::Identities;
@@ -9,12 +9,11 @@ use std::net::IpAddr;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Requests on their way, and what they cost.
+/// Number and memory of requests in flight.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// How many.
     pub requests: usize,
-    /// Their bytes, and what keeping them takes.
+    /// Bytes of the requests, including the overhead of storing them.
     pub bytes: usize,
 }
 
@@ -32,99 +31,82 @@ impl std::ops::SubAssign for Load {
     }
 }
 
-/// What one item asks for.
+/// What an entry of a submission requires.
 #[derive(Clone, Debug)]
-pub enum Ask {
-    /// A request to execute in its turn; the bytes are its body.
-    Request {
-        /// Echoed in the answer.
-        xid: i32,
-        /// What to do.
-        op: OpCode,
-    },
-    /// A request that waited too long before it came here: refused in its turn.
-    Throttled {
-        /// Echoed in the answer.
-        xid: i32,
-    },
-    /// An answer that only waits for its turn; the bytes are its frame.
-    Answered,
-    /// The last answer of a connection; the bytes are its frame.
-    AnsweredAndClose,
-    /// A handshake that passed the connection's own checks.
+pub enum ClientInput {
+    /// A request to execute in order; its bytes are the request body.
+    Request { xid: i32, op: OpCode },
+    /// A request that waited too long and is refused, in order.
+    Throttled { xid: i32 },
+    /// A reply that only waits for its place in the order; its bytes are the frame.
+    Reply,
+    /// The last reply of a connection; its bytes are the frame.
+    ReplyAndClose,
+    /// A handshake that passed the checks of its connection.
     Connect {
-        /// Session to resume, or none.
+        /// The session to resume, or none.
         session: SessionId,
-        /// The last transaction that the client knows of.
+        /// The client's last zxid.
         last_zxid_seen: Zxid,
-        /// Whether the password fits it.
+        /// Whether the password matches the session.
         proven: bool,
-        /// Negotiated timeout.
         timeout_ms: i32,
         /// How long the client may be left without a reply, in milliseconds.
         patience_ms: i64,
-        /// Whether the client could do with reads, if it says so.
+        /// Whether the client accepts a read-only server; none if its protocol version has no such field.
         read_only: Option<bool>,
-        /// Where from.
         address: IpAddr,
-        /// Who is there.
         ids: Arc<Identities>,
-        /// Where the connection notes that its client is alive.
-        touch: crate::Touch,
+        /// Where the connection records that its client is alive.
+        last_seen: crate::LastSeen,
     },
-    /// The connection has proven more.
+    /// The connection has authenticated further identities.
     Identified(Arc<Identities>),
-    /// The connection is gone.
+    /// The connection was closed.
     Gone,
 }
 
-/// One item of a submission.
 #[derive(Debug)]
-pub struct Item {
-    /// Whose.
+pub struct Entry {
     pub conn: ConnId,
-    /// What.
-    pub ask: Ask,
-    /// Its bytes in [`Submission::bytes`].
+    pub input: ClientInput,
+    /// Range of its bytes in [`Submission::bytes`].
     pub span: Range<usize>,
 }
 
-/// A batch of items of one I/O thread.
+/// A batch of entries of one I/O thread.
 #[derive(Debug, Default)]
 pub struct Submission {
     /// Bodies and frames, back to back.
     pub bytes: Vec<u8>,
-    /// In the order received.
-    pub items: Vec<Item>,
+    pub entries: Vec<Entry>,
 }
 
 impl Submission {
-    /// Appends an item with its bytes.
-    pub fn push(&mut self, conn: ConnId, ask: Ask, bytes: &[u8]) {
+    pub fn push(&mut self, conn: ConnId, input: ClientInput, bytes: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
-        self.items.push(Item { conn, ask, span: start..self.bytes.len() });
+        self.entries.push(Entry { conn, input, span: start..self.bytes.len() });
     }
 
-    /// The paths in the requests from one item on.
+    /// The paths of all requests from entry `at` on.
     pub(crate) fn paths_from(&self, at: usize) -> impl Iterator<Item = &[u8]> {
-        let requests = self.items[at..].iter().filter(|item| matches!(item.ask, Ask::Request { .. }));
-        requests.filter_map(|item| request_path(&self.bytes[item.span.clone()]))
+        let requests = self.entries[at..].iter().filter(|entry| matches!(entry.input, ClientInput::Request { .. }));
+        requests.filter_map(|entry| request_path(&self.bytes[entry.span.clone()]))
     }
 
-    /// An empty one with room for as much: the next turn usually brings about the same.
+    /// An empty submission with the same capacity: the next iteration usually has about as many requests.
     pub fn like(&self) -> Self {
         let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
-        Self { bytes, items: Vec::with_capacity(self.items.len().min(LIKELY_ITEMS_MAX)) }
+        Self { bytes, entries: Vec::with_capacity(self.entries.len().min(LIKELY_ENTRIES_MAX)) }
     }
 
-    /// True when there is nothing to hand over.
     pub fn is_empty(&self) -> bool {
-        self.items.is_empty()
+        self.entries.is_empty()
     }
 
-    /// What it costs until it is done with.
+    /// What the submission holds until all its requests are done.
     pub fn load(&self) -> Load {
-        Load { requests: self.items.len(), bytes: self.bytes.len() + self.items.len() * ITEM_BYTES }
+        Load { requests: self.entries.len(), bytes: self.bytes.len() + self.entries.len() * ENTRY_BYTES }
     }
 }

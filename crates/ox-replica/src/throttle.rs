@@ -1,56 +1,49 @@
-//! Tokens for new sessions: a server that everybody wants to connect to at once serves some of them well.
+//! Token bucket for handshakes (`BlueThrottle`), so that a server to which all clients connect at the same time serves
+//! some of them well.
 //!
-//! Every handshake takes tokens from a bucket that fills at a steady rate; who finds too few is turned away. A
-//! second device, off unless a freeze time is set, turns handshakes away at random, the more often the longer the
-//! bucket stays empty, so that a crowd spreads out instead of fighting for each token.
+//! Every handshake takes tokens from a bucket that is refilled at a steady rate; without enough tokens it is refused.
+//! In addition, if a freeze time is set, handshakes are refused at random, with a probability that grows while the
+//! bucket is empty, so that clients spread out.
 
 use crate::clock::Now;
 
-/// What the configuration says about the bucket.
+/// Settings of the throttle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ThrottleSettings {
-    /// Size of the bucket.
     pub tokens: u32,
-    /// Time between refills.
     pub fill_time_ms: u32,
-    /// Tokens per refill.
     pub fill_count: u32,
-    /// Shortest time between changes of the drop probability; `None` turns nobody away at random.
+    /// Shortest time between changes of the drop probability. None: no random refusals.
     pub freeze_time_ms: Option<u32>,
     /// Added to the drop probability when the bucket is empty.
     pub drop_increase: f64,
-    /// Taken from it when little is missing.
+    /// Subtracted from it when the bucket is nearly full.
     pub drop_decrease: f64,
-    /// How much is little: a share of the bucket.
+    /// How much may be missing from a nearly full bucket, as a fraction of its size.
     pub decrease_ratio: f64,
-    /// Tokens by kind of handshake; `None` takes one for each.
+    /// Tokens by kind of handshake; none means one token each.
     pub weights: Option<Weights>,
 }
 
-/// Tokens by kind of handshake. With weights the bucket and its refills count in new sessions, so they are multiplied
-/// by what one of those takes.
+/// Tokens by kind of handshake. With weights, bucket size and refill are multiplied by the weight of a new session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// A new session.
     pub new: u32,
-    /// A session that comes back.
     pub renewed: u32,
-    /// A new session that only its server knows.
     pub local: u32,
 }
 
-/// What a handshake asks for.
+/// What a handshake requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Newcomer {
-    /// A new session.
+pub enum HandshakeKind {
     New,
-    /// The session it had.
+    /// To resume a session.
     Renewed,
-    /// A new session that only its server knows.
+    /// A new local session.
     Local,
 }
 
-/// The bucket.
+/// The token bucket with its drop probability.
 #[derive(Clone, Debug)]
 pub struct Throttle {
     settings: ThrottleSettings,
@@ -63,7 +56,7 @@ pub struct Throttle {
 }
 
 impl Throttle {
-    /// A full bucket; `None` when the settings turn the throttle off.
+    /// A full bucket. None if the settings turn the throttle off.
     pub fn new(settings: ThrottleSettings, now: Now) -> Option<Self> {
         if settings.tokens == 0 {
             return None;
@@ -75,8 +68,8 @@ impl Throttle {
         Some(Self { settings, size, fill, tokens: size, filled_ms, drop_chance: 0.0, changed_ms })
     }
 
-    /// Whether a handshake may go on; `chance` is a random number from 0 up to 1.
-    pub fn admit(&mut self, now: Now, newcomer: Newcomer, chance: f64) -> bool {
+    /// Whether a handshake is admitted; `chance` is a random number from 0 up to 1.
+    pub fn admit(&mut self, now: Now, kind: HandshakeKind, chance: f64) -> bool {
         self.refill(now.mono_ms);
         if let Some(freeze_ms) = self.settings.freeze_time_ms {
             self.adjust(now.mono_ms, i64::from(freeze_ms));
@@ -84,11 +77,11 @@ impl Throttle {
                 return false;
             }
         }
-        let need = match (self.settings.weights, newcomer) {
+        let need = match (self.settings.weights, kind) {
             (None, _) => 1,
-            (Some(weights), Newcomer::New) => u64::from(weights.new),
-            (Some(weights), Newcomer::Renewed) => u64::from(weights.renewed),
-            (Some(weights), Newcomer::Local) => u64::from(weights.local),
+            (Some(weights), HandshakeKind::New) => u64::from(weights.new),
+            (Some(weights), HandshakeKind::Renewed) => u64::from(weights.renewed),
+            (Some(weights), HandshakeKind::Local) => u64::from(weights.local),
         };
         match self.tokens.checked_sub(need) {
             Some(left) => {
@@ -99,12 +92,12 @@ impl Throttle {
         }
     }
 
-    /// Tokens that are missing.
+    /// Number of missing tokens.
     pub fn deficit(&self) -> u64 {
         self.size - self.tokens
     }
 
-    /// How likely a handshake is turned away at random.
+    /// Probability of a random refusal.
     pub fn drop_chance(&self) -> f64 {
         self.drop_chance
     }
@@ -115,7 +108,7 @@ impl Throttle {
         if 0 < steps {
             let returned = self.fill.saturating_mul(steps.unsigned_abs());
             self.tokens = self.tokens.saturating_add(returned).min(self.size);
-            self.filled_ms += steps * step_ms; // what is left of a step counts for the next one
+            self.filled_ms += steps * step_ms; // the remainder counts for the next step
         }
     }
 
@@ -153,45 +146,45 @@ mod tests {
         Now { mono_ms, wall_ms: 0 }
     }
 
-    /// Lets `count` newcomers in at one moment; returns how many were let in.
-    fn crowd(throttle: &mut Throttle, now_ms: i64, newcomer: Newcomer, count: usize) -> usize {
-        (0..count).filter(|_| throttle.admit(at(now_ms), newcomer, 0.0)).count()
+    /// Number of handshakes that are admitted, of `count` at the same time.
+    fn crowd(throttle: &mut Throttle, now_ms: i64, kind: HandshakeKind, count: usize) -> usize {
+        (0..count).filter(|_| throttle.admit(at(now_ms), kind, 0.0)).count()
     }
 
     #[test]
-    fn a_bucket_empties_and_fills() {
+    fn bucket_empties_and_refills() {
         let mut throttle = Throttle::new(PLAIN, at(1000)).unwrap();
-        assert_eq!(crowd(&mut throttle, 1000, Newcomer::New, 10), 3);
-        assert_eq!(crowd(&mut throttle, 1009, Newcomer::New, 10), 0);
-        assert_eq!(crowd(&mut throttle, 1019, Newcomer::New, 10), 2);
-        assert_eq!(crowd(&mut throttle, 1020, Newcomer::New, 10), 2); // the nine milliseconds before were not lost
-        assert_eq!(crowd(&mut throttle, 9999, Newcomer::New, 10), 3);
+        assert_eq!(crowd(&mut throttle, 1000, HandshakeKind::New, 10), 3);
+        assert_eq!(crowd(&mut throttle, 1009, HandshakeKind::New, 10), 0);
+        assert_eq!(crowd(&mut throttle, 1019, HandshakeKind::New, 10), 2);
+        assert_eq!(crowd(&mut throttle, 1020, HandshakeKind::New, 10), 2); // the 9 ms before counted
+        assert_eq!(crowd(&mut throttle, 9999, HandshakeKind::New, 10), 3);
     }
 
     #[test]
-    fn without_tokens_there_is_no_throttle() {
+    fn zero_tokens_turn_throttle_off() {
         assert!(Throttle::new(ThrottleSettings { tokens: 0, ..PLAIN }, at(0)).is_none());
     }
 
     #[test]
-    fn weights_make_new_sessions_dearer() {
+    fn weights_make_new_sessions_cost_more() {
         let settings = ThrottleSettings { weights: Some(Weights { new: 3, renewed: 2, local: 1 }), ..PLAIN };
         let mut throttle = Throttle::new(settings, at(0)).unwrap();
-        assert_eq!(crowd(&mut throttle, 0, Newcomer::New, 2), 2); // nine tokens, three each
-        assert_eq!(crowd(&mut throttle, 0, Newcomer::Renewed, 10), 1);
-        assert_eq!(crowd(&mut throttle, 10, Newcomer::New, 10), 2); // one was left, six came back
-        assert_eq!(crowd(&mut throttle, 10, Newcomer::Local, 10), 1);
+        assert_eq!(crowd(&mut throttle, 0, HandshakeKind::New, 2), 2); // nine tokens, three each
+        assert_eq!(crowd(&mut throttle, 0, HandshakeKind::Renewed, 10), 1);
+        assert_eq!(crowd(&mut throttle, 10, HandshakeKind::New, 10), 2); // one was left, six were refilled
+        assert_eq!(crowd(&mut throttle, 10, HandshakeKind::Local, 10), 1);
     }
 
     #[test]
-    fn an_empty_bucket_makes_random_refusals_likelier() {
+    fn empty_bucket_raises_drop_probability() {
         let settings = ThrottleSettings { freeze_time_ms: Some(5), fill_time_ms: 1000, ..PLAIN };
         let mut throttle = Throttle::new(settings, at(0)).unwrap();
-        assert_eq!(crowd(&mut throttle, 0, Newcomer::New, 10), 3);
-        assert!(!throttle.admit(at(6), Newcomer::New, 0.49)); // the chance to be dropped is one half now
-        assert!(!throttle.admit(at(12), Newcomer::New, 0.99)); // and now it is certain
-        assert!(!throttle.admit(at(1000), Newcomer::New, 0.0)); // tokens are back, the memory is not gone
-        assert!(throttle.admit(at(3000), Newcomer::New, 0.76)); // full again: a quarter less
-        assert!(!throttle.admit(at(3001), Newcomer::New, 0.74)); // frozen
+        assert_eq!(crowd(&mut throttle, 0, HandshakeKind::New, 10), 3);
+        assert!(!throttle.admit(at(6), HandshakeKind::New, 0.49)); // the drop probability is 0.5 now
+        assert!(!throttle.admit(at(12), HandshakeKind::New, 0.99)); // and 1 now
+        assert!(!throttle.admit(at(1000), HandshakeKind::New, 0.0)); // tokens are back, the probability has not changed
+        assert!(throttle.admit(at(3000), HandshakeKind::New, 0.76)); // nearly full again: 0.25 less
+        assert!(!throttle.admit(at(3001), HandshakeKind::New, 0.74)); // frozen
     }
 }

@@ -1,10 +1,10 @@
-//! The clocks of the real world.
+//! The monotonic clock and the wall clock of the system.
 
 use ox_replica::Now;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Reads both clocks.
+/// Reads both clocks; the monotonic one starts at 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     started: Instant,
@@ -30,7 +30,7 @@ pub(crate) fn wall_ms() -> i64 {
     i64::try_from(since_1970.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// Processor time that the calling thread has used.
+/// CPU time of the calling thread.
 pub(crate) fn thread_worked_ms() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1000 + time.tv_nsec / 1_000_000
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_work_of_this_thread_is_counted() {
+    fn sleeping_thread_uses_no_cpu_time() {
         let before = thread_worked_ms();
         while thread_worked_ms() < before + 20 {}
         let idle = thread_worked_ms();

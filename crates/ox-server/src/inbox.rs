@@ -1,10 +1,9 @@
-//! What the replica thread has to do: one queue for everybody, and a thread that is woken only when it sleeps.
+//! The queue of the replica thread, which is woken only when it sleeps.
 //!
-//! How much may wait here is bounded by whoever fills it (`totals.rs`): connections are not read while too much is
-//! on its way.
+//! Its producers bound it (`admission.rs`): connections are not read while too much is in flight.
 
 use crate::log_writer::Report;
-use crate::peers::{Event as PeerEvent, Heard};
+use crate::peers::{LatestVote, PeerEvent};
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{Replica, Submission};
 use ox_store::FreeSpace;
@@ -13,27 +12,27 @@ use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A look at the replica, from its own thread.
-pub(crate) type Question = Box<dyn FnOnce(&Replica, &State) + Send>;
+/// A read of the replica's state that runs on the replica thread.
+pub(crate) type ReplicaQuery = Box<dyn FnOnce(&Replica, &State) + Send>;
 
-/// Everything that has come in since the last look.
+/// All input since the replica thread last took it.
 #[derive(Default)]
 pub(crate) struct Input {
     pub(crate) submissions: Vec<Submission>,
-    /// When the first of them came.
+    /// When the first submission arrived.
     pub(crate) submitted_at: Option<Instant>,
     pub(crate) durable: Option<Zxid>,
     pub(crate) snapshot_due: Option<Zxid>,
     pub(crate) space: Option<FreeSpace>,
-    pub(crate) questions: Vec<Question>,
-    /// What the disk of a member has finished.
+    pub(crate) queries: Vec<ReplicaQuery>,
+    /// Finished disk jobs of a member's log thread.
     pub(crate) reports: Vec<Report>,
-    /// The version of the newest configuration whose files are written.
+    /// Version of the newest configuration whose files are written.
     pub(crate) config_stored: Option<i64>,
-    /// What other servers say.
+    /// Events of the connections to other servers.
     pub(crate) peers: Vec<PeerEvent>,
-    /// The newest that each has said on the election port.
-    pub(crate) heard: BTreeMap<ServerId, Heard>,
+    /// The newest notification of each server.
+    pub(crate) votes: BTreeMap<ServerId, LatestVote>,
     woken: bool,
 }
 
@@ -44,18 +43,18 @@ impl Input {
             && self.durable.is_none()
             && self.snapshot_due.is_none()
             && self.space.is_none()
-            && self.questions.is_empty()
+            && self.queries.is_empty()
             && self.reports.is_empty()
             && self.config_stored.is_none()
             && self.peers.is_empty()
-            && self.heard.is_empty()
+            && self.votes.is_empty()
     }
 
-    /// What servers say takes the place of what they said before; but for a configuration, if they tell none now.
-    pub(crate) fn hear(&mut self, heard: BTreeMap<ServerId, Heard>) {
-        for (server, Heard { note, config }) in heard {
-            let before = self.heard.remove(&server).and_then(|heard| heard.config);
-            self.heard.insert(server, Heard { note, config: config.or(before) });
+    /// Newer notifications replace older ones. A configuration is kept if the newer notification has none.
+    pub(crate) fn add_votes(&mut self, votes: BTreeMap<ServerId, LatestVote>) {
+        for (server, LatestVote { note, config }) in votes {
+            let before = self.votes.remove(&server).and_then(|votes| votes.config);
+            self.votes.insert(server, LatestVote { note, config: config.or(before) });
         }
     }
 }
@@ -67,12 +66,12 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Changes the input and wakes the replica.
+    /// Changes the input and wakes the replica thread.
     pub(crate) fn put(&self, change: impl FnOnce(&mut Input)) {
         let mut input = self.input.lock();
         change(&mut input);
         drop(input);
-        self.arrived.notify_one(); // costs nothing while nobody waits
+        self.arrived.notify_one(); // costs nothing while no thread waits
     }
 
     pub(crate) fn submit(&self, submission: Submission) {
@@ -86,11 +85,11 @@ impl Inbox {
         self.put(|input| input.woken = true);
     }
 
-    /// Everything that has come in; waits for something, but not longer than `patience`.
-    pub(crate) fn take(&self, patience: Duration) -> Input {
+    /// Takes all input; waits for `timeout` at most if there is none.
+    pub(crate) fn take(&self, timeout: Duration) -> Input {
         let mut input = self.input.lock();
-        if input.is_empty() && !patience.is_zero() {
-            self.arrived.wait_for(&mut input, patience);
+        if input.is_empty() && !timeout.is_zero() {
+            self.arrived.wait_for(&mut input, timeout);
         }
         std::mem::take(&mut input)
     }

@@ -1,24 +1,24 @@
-//! Client connections: few threads, each owning its connections from accept to close.
+//! Client connections: a few threads, each of which owns its connections from accept to close.
 //!
-//! One turn of a thread: wait; read every ready socket once into one arena; take the state, deliver the mail that
-//! was waiting, serve all complete frames; let go; hand writes to the replica; write every socket once. System
-//! calls happen while no lock is held, locks are taken once per turn.
+//! One iteration of a thread: wait; read every ready socket once into one arena; take the read lock of the state,
+//! deliver the outboxes from the replica, serve all complete frames; release the lock; submit writes to the replica;
+//! write every socket once. No lock is held during system calls, and each lock is taken once per iteration.
 //!
-//! The invariant that keeps anybody from waiting without cause: a connection that has something to do and is not in
-//! the thread's list has something else coming that puts it there. That is an answer of the replica, or room in the
-//! socket, or, for a connection that is stalled or paused because memory is short, the clock.
+//! The invariant that keeps a connection from hanging: a connection with work to do that is not in the ready list will
+//! be put there by another event. That is a reply of the replica, free space in the socket or, for a connection that is
+//! stalled or paused because memory is short, the clock.
 
 mod accept;
+mod buffer_pool;
 mod connection;
 mod deliver;
-mod figures;
 mod idle;
-mod leave;
-mod pool;
+mod in_flight;
+mod io_thread;
+mod iteration_stats;
+mod linger;
 mod serve;
 mod stalled;
-mod turn;
-mod waiting;
 
 pub(crate) use accept::bind;
-pub(crate) use turn::{IoThread, WAKER};
+pub(crate) use io_thread::{IoThread, WAKER};

@@ -1,4 +1,4 @@
-//! Numbers, dates and addresses as Java prints them: tools parse them that way.
+//! Numbers, dates and addresses as Java prints them, because tools parse that form.
 
 use std::net::SocketAddr;
 
@@ -11,7 +11,7 @@ pub(crate) fn double(value: f64) -> String {
         return format!("{value:?}");
     }
     let text = format!("{value:e}");
-    let (digits, exponent) = text.split_once('e').expect("exponents were asked for");
+    let (digits, exponent) = text.split_once('e').expect("the format has an exponent");
     let point = if digits.contains('.') { "" } else { ".0" };
     format!("{digits}{point}E{exponent}")
 }
@@ -23,7 +23,7 @@ pub(crate) fn average(sum: i64, count: u64) -> f64 {
     }
     #[expect(clippy::cast_precision_loss, reason = "a mean of large sums has no more digits than that")]
     let exact = sum as f64 / count as f64;
-    // Thirty places are more than the fifth needs to be right; cutting them there never rounds.
+    // Thirty decimal places keep the fifth one exact; cutting the text there never rounds.
     let text = format!("{:.30}", exact.abs());
     let fifth = text.find('.').map_or(text.len(), |point| point + 5);
     let (kept, rest) = text.split_at(fifth);
@@ -32,7 +32,7 @@ pub(crate) fn average(sum: i64, count: u64) -> f64 {
     ((kept * 1e4).round() + up) / 1e4 * exact.signum()
 }
 
-/// A moment in UTC: `Sun Nov 15 06:32:48 UTC 2026`.
+/// A time in UTC: `Sun Nov 15 06:32:48 UTC 2026`.
 pub(crate) fn date(wall_ms: i64) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]; // 1970 began on a Thursday
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
@@ -44,8 +44,8 @@ pub(crate) fn date(wall_ms: i64) -> String {
     format!("{weekday} {} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}", MONTHS[month])
 }
 
-/// Year, month from 0 and day of the month of a day counted from 1970. Years are counted from March, so that the
-/// leap day is the last of its year.
+/// Year, month from 0 and day of the month, for a day counted from 1970. Years start in March here, so that the leap
+/// day is the last day of a year.
 fn civil(days: i64) -> (i64, usize, i64) {
     let days = days + 719_468; // since 0000-03-01
     let era = days.div_euclid(146_097); // 400 years
@@ -58,7 +58,7 @@ fn civil(days: i64) -> (i64, usize, i64) {
     (year, usize::try_from((month + 2) % 12).expect("0 to 11"), day)
 }
 
-/// An address without a name: `/127.0.0.1:2181`, `/[0:0:0:0:0:0:0:1]:2181`.
+/// An address without a host name: `/127.0.0.1:2181`, `/[0:0:0:0:0:0:0:1]:2181`.
 pub(crate) fn address(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(v4) => format!("/{v4}"),
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn doubles() {
+    fn doubles_are_printed_as_in_java() {
         let cases = [
             (0.0, "0.0"),
             (1.0, "1.0"),
@@ -102,7 +102,7 @@ mod tests {
             (2, 3, "0.6667"),
             (1, 32, "0.0313"),
             (1, 20_000, "1.0E-4"),
-            (3, 20_000, "1.0E-4"), // the double is a little less than 0.00015
+            (3, 20_000, "1.0E-4"), // the double is slightly less than 0.00015
             (24, 5, "4.8"),
             (172, 278, "0.6187"),
             (-1, 32, "-0.0313"),
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn dates() {
+    fn dates_are_printed_as_in_java() {
         let cases = [
             (0, "Thu Jan 01 00:00:00 UTC 1970"),
             (1_794_724_368_999, "Sun Nov 15 06:32:48 UTC 2026"),
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses() {
+    fn addresses_are_printed_as_in_java() {
         assert_eq!(address("127.0.0.1:80".parse().unwrap()), "/127.0.0.1:80");
         assert_eq!(address("[fe80::1]:80".parse().unwrap()), "/[fe80:0:0:0:0:0:0:1]:80");
     }

@@ -4,45 +4,46 @@
 //!  clients <-> I/O threads --Submission--> replica thread --LogBatch--> log thread
 //!                  ^   \                     |      ^                      |
 //!                  |    +-- reads: state <---+      +------ durable -------+
-//!                  +------- Outbox ----------+ (applies, answers, fires watches)
+//!                  +------- Outbox ----------+ (applies, replies, fires watches)
 //! ```
 //!
-//! [`Server::start`] recovers the data and serves it; [`Server::wait`] says how it ended. A fatal error is a value:
-//! the server stops serving and reports it, the process is the caller's to end. [`Server::ephemeral`] is for tests.
+//! [`Server::start`] recovers the data and serves clients; [`Server::wait`] returns how the server ended. A fatal error
+//! is a value: the server stops serving and reports it, and the caller ends the process. [`Server::ephemeral`] starts a
+//! server for tests.
 
+mod admission;
 mod clock;
-mod descriptors;
-mod ephemeral;
+mod connections;
+mod fd_limit;
+mod four_letter;
 mod inbox;
 mod io;
 mod java_text;
 mod limits;
+mod log_limit;
 mod log_writer;
 mod mailbox;
 mod maintenance;
-mod member;
+mod member_setup;
 mod metrics;
 mod options;
+mod os_info;
 mod peers;
 mod reconfig;
-mod register;
 mod replica_loop;
-mod seldom;
 mod server;
+mod server_mode;
 mod shared;
 mod snapshotter;
-mod standing;
-mod start_log;
+mod startup_banner;
 mod stats;
-mod system;
-mod totals;
+mod test_server;
 mod version;
 mod watchdog;
-mod words;
 
-pub use descriptors::TooFewDescriptors;
-pub use ephemeral::Ephemeral;
+pub use fd_limit::TooFewDescriptors;
+pub use four_letter::commands_page;
 pub use metrics::metrics_page;
-pub use server::{Server, StartError, Stopper, has_room};
+pub use server::{Server, StartError, Stopper, has_disk_space};
 pub use shared::Fatal;
-pub use words::commands_page;
+pub use test_server::TestServer;

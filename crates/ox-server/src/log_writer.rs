@@ -1,9 +1,9 @@
-//! The thread that makes transactions durable: one write per batch, one sync for all that has gathered.
+//! The log thread: one write per batch, and one fsync for all batches that have arrived meanwhile (group commit).
 
-use crate::limits::SYNCED_AT_ONCE_BYTES;
+use crate::limits::FSYNC_BATCH_BYTES;
 use crate::reconfig::ConfigChange;
 use crate::shared::{Fatal, Shared};
-use crate::watchdog::{LOOK, Turns};
+use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
 use ox_store::{Appended, MemberLog, Synced, Truncated, TxnLog};
@@ -14,50 +14,48 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A batch and when it was handed over.
-struct Waiting {
+/// A batch and when it was queued.
+struct QueuedBatch {
     batch: Arc<LogBatch>,
     since: Instant,
 }
 
-/// What an ensemble asks of the disk besides its transactions.
+/// A disk job of a member, besides appending transactions.
 pub(crate) enum Job {
-    /// Remember a promise.
+    /// Store the accepted epoch, before ACKEPOCH is sent.
     AcceptedEpoch(Epoch),
-    /// The history is that of this epoch.
+    /// Store the current epoch, whose history the log contains.
     CurrentEpoch(Epoch),
-    /// Forget what is behind this transaction.
+    /// Truncate the log after this zxid.
     Truncate(Zxid),
-    /// This state replaces the history.
+    /// Replace all local files by this state.
     Install(FrozenView),
-    /// Begin an empty history.
+    /// Initialise an empty log, when a new ensemble bootstraps.
     Found,
 }
 
-/// A finished job, and the state that the files lead to where that is another one.
+/// A finished job, with the state to use from now on if the job has replaced it.
 pub(crate) struct Report {
     pub(crate) done: DiskDone,
     pub(crate) state: Option<Box<State>>,
 }
 
 enum Work {
-    Batch(Waiting),
+    Batch(QueuedBatch),
     Job(Job),
     Config(ConfigChange),
 }
 
-/// Where transactions go.
+/// The transaction log that the thread writes.
 pub(crate) enum Log {
-    /// Of a single server.
-    Alone(Box<TxnLog>),
-    /// Of a member of an ensemble.
+    Standalone(Box<TxnLog>),
     Member(Box<MemberLog>),
 }
 
 impl Log {
     fn current_file(&self) -> Option<Zxid> {
         match self {
-            Self::Alone(log) => log.current_file(),
+            Self::Standalone(log) => log.current_file(),
             Self::Member(log) => log.current_file(),
         }
     }
@@ -65,28 +63,28 @@ impl Log {
     fn append(&mut self, batch: &LogBatch) -> Result<Appended, ox_store::StoreError> {
         let LogBatch { bytes, first, last, records } = batch;
         match self {
-            Self::Alone(log) => log.append(bytes, *first, *last, *records),
+            Self::Standalone(log) => log.append(bytes, *first, *last, *records),
             Self::Member(log) => log.append(bytes, *first, *last, *records),
         }
     }
 
     fn sync(&mut self) -> Result<Synced, ox_store::StoreError> {
         match self {
-            Self::Alone(log) => log.sync(),
+            Self::Standalone(log) => log.sync(),
             Self::Member(log) => log.sync(),
         }
     }
 
     fn close(self) -> Result<(), ox_store::StoreError> {
         match self {
-            Self::Alone(log) => log.close(),
+            Self::Standalone(log) => log.close(),
             Self::Member(log) => log.close(),
         }
     }
 
     fn work(&mut self, job: &Job) -> Result<Report, ox_store::StoreError> {
-        let Self::Member(log) = self else { unreachable!("a single server has no epochs") };
-        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an epoch that was promised"));
+        let Self::Member(log) = self else { unreachable!("a standalone server has no epochs") };
+        let (mut state, number) = (None, |epoch: &Epoch| u32::try_from(epoch.0).expect("an accepted epoch"));
         let done = match job {
             Job::AcceptedEpoch(epoch) => {
                 log.set_accepted(number(epoch))?;
@@ -103,7 +101,7 @@ impl Log {
             }
             Job::Found => {
                 state = Some(Box::new(log.initialize()?.state));
-                DiskDone::Founded
+                DiskDone::LogInitialized
             }
             Job::Truncate(zxid) => match log.truncate(*zxid)? {
                 Truncated::Done(loaded) | Truncated::Short(loaded) => {
@@ -112,7 +110,7 @@ impl Log {
                     DiskDone::Truncated(Some(end))
                 }
                 Truncated::NotPossible(why) => {
-                    tracing::warn!(why, "the history cannot be cut at {zxid}; the leader's state is asked for");
+                    tracing::warn!(why, "cannot truncate the log after {zxid}: requesting a snapshot from the leader");
                     DiskDone::Truncated(None)
                 }
             },
@@ -127,7 +125,7 @@ struct Inner {
     closed: bool,
 }
 
-/// Batches on their way to the disk.
+/// Batches and jobs for the log thread, in order.
 #[derive(Default)]
 pub(crate) struct LogQueue {
     inner: Mutex<Inner>,
@@ -136,39 +134,38 @@ pub(crate) struct LogQueue {
 
 impl LogQueue {
     pub(crate) fn push(&self, batch: Arc<LogBatch>) {
-        self.inner.lock().batches.push_back(Work::Batch(Waiting { batch, since: Instant::now() }));
+        self.inner.lock().batches.push_back(Work::Batch(QueuedBatch { batch, since: Instant::now() }));
         self.arrived.notify_one();
     }
 
-    /// Gives the disk something else to do, behind everything that was pushed before.
+    /// Adds a disk job after everything that was pushed before.
     pub(crate) fn push_job(&self, job: Job) {
         self.inner.lock().batches.push_back(Work::Job(job));
         self.arrived.notify_one();
     }
 
-    /// Has a configuration written, behind everything that was pushed before.
+    /// Adds the writing of a configuration after everything that was pushed before.
     pub(crate) fn push_config(&self, change: ConfigChange) {
         self.inner.lock().batches.push_back(Work::Config(change));
         self.arrived.notify_one();
     }
 
-    /// No more will come: the thread ends when it has written what is there.
+    /// Closes the queue: the thread ends when it has written what is queued.
     pub(crate) fn close(&self) {
         self.inner.lock().closed = true;
         self.arrived.notify_one();
     }
 
-    /// Nothing is left to do, and no more will come.
     fn is_done(&self) -> bool {
         let inner = self.inner.lock();
         inner.closed && inner.batches.is_empty()
     }
 
-    /// The next batch of a group; `None` when none came in time, or something else comes first.
-    fn pop_batch(&self, patience: Duration) -> Option<Waiting> {
+    /// The next batch of a group; `None` if none arrives in time, or if a job is next.
+    fn pop_batch(&self, timeout: Duration) -> Option<QueuedBatch> {
         let mut inner = self.inner.lock();
-        if inner.batches.is_empty() && !inner.closed && !patience.is_zero() {
-            self.arrived.wait_for(&mut inner, patience);
+        if inner.batches.is_empty() && !inner.closed && !timeout.is_zero() {
+            self.arrived.wait_for(&mut inner, timeout);
         }
         match inner.batches.pop_front_if(|work| matches!(work, Work::Batch(_))) {
             Some(Work::Batch(waiting)) => Some(waiting),
@@ -176,22 +173,22 @@ impl LogQueue {
         }
     }
 
-    /// What comes next; `None` when nothing came in time.
-    fn pop(&self, patience: Duration) -> Option<Work> {
+    /// The next item; `None` if none arrives in time.
+    fn pop(&self, timeout: Duration) -> Option<Work> {
         let mut inner = self.inner.lock();
         if inner.batches.is_empty() && !inner.closed {
-            self.arrived.wait_for(&mut inner, patience);
+            self.arrived.wait_for(&mut inner, timeout);
         }
         inner.batches.pop_front()
     }
 }
 
-/// Writes until the queue is closed. An error ends the server: nothing may be acknowledged any more.
-pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns) {
+/// Writes until the queue is closed. An error ends the server, because nothing may be acknowledged after it.
+pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, heartbeat: &Heartbeat) {
     let mut group = Group::default();
     while !queue.is_done() {
-        turns.mark();
-        let Some(work) = queue.pop(LOOK) else { continue };
+        heartbeat.beat();
+        let Some(work) = queue.pop(CHECK_INTERVAL) else { continue };
         let worked = match work {
             Work::Batch(first) => write_group(shared, queue, &mut log, first, &mut group),
             Work::Config(change) => {
@@ -208,11 +205,11 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, turns: &Turns
         }
     }
     if let Err(error) = log.close() {
-        tracing::warn!(%error, "cannot note the end of the log; the next start checks it");
+        tracing::warn!(%error, "cannot record the synced position: the next start checks the end of the log");
     }
 }
 
-/// Batches that become durable together: since when each waited, and its records.
+/// Batches that become durable together: when each was queued, and its number of records.
 #[derive(Default)]
 struct Group {
     batches: Vec<(Instant, usize)>,
@@ -220,19 +217,19 @@ struct Group {
     records: usize,
 }
 
-/// Appends everything that has gathered and syncs once.
+/// Appends all queued batches and fsyncs once.
 fn write_group(
     shared: &Shared,
     queue: &LogQueue,
     log: &mut Log,
-    first: Waiting,
+    first: QueuedBatch,
     group: &mut Group,
 ) -> Result<(), ox_store::StoreError> {
     let (storage, began) = (&shared.config.storage, Instant::now());
     let flush_at = began + Duration::from_millis(storage.flush_delay_ms);
     (group.records, group.bytes) = (0, 0);
     let (mut snapshot_due, mut next) = (None, Some(first));
-    while let Some(Waiting { batch, since }) = next {
+    while let Some(QueuedBatch { batch, since }) = next {
         group.records += batch.records;
         group.batches.push((since, batch.records));
         let file = log.current_file();
@@ -244,10 +241,10 @@ fn write_group(
         }
         group.bytes += batch.bytes.len();
         let is_long = storage.max_batch_size != 0 && storage.max_batch_size as usize <= group.records;
-        let is_full = is_long || SYNCED_AT_ONCE_BYTES <= group.bytes;
-        let patience = flush_at.saturating_duration_since(Instant::now());
-        let patience = patience.min(Duration::from_millis(storage.max_write_queue_poll_ms));
-        next = if is_full { None } else { queue.pop_batch(patience) };
+        let is_full = is_long || FSYNC_BATCH_BYTES <= group.bytes;
+        let timeout = flush_at.saturating_duration_since(Instant::now());
+        let timeout = timeout.min(Duration::from_millis(storage.max_write_queue_poll_ms));
+        next = if is_full { None } else { queue.pop_batch(timeout) };
     }
     let synced = log.sync()?;
     note(shared, group, began, &synced);
@@ -265,7 +262,7 @@ fn note(shared: &Shared, group: &mut Group, began: Instant, synced: &Synced) {
     if shared.config.storage.fsync_warning_ms < took_ms {
         tracing::warn!(
             "fsync-ing the write ahead log in SyncThread:0 took {took_ms}ms which will adversely effect operation \
-             latency. File size is {} bytes",
+             latency.File size is {} bytes. See the ZooKeeper troubleshooting guide",
             synced.log_bytes
         );
     }

@@ -1,4 +1,4 @@
-//! What an I/O thread has to deliver, and how it is woken.
+//! The queue of an I/O thread, which is woken only when it sleeps.
 
 use mio::Waker;
 use mio::net::TcpStream;
@@ -11,27 +11,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Everything for one I/O thread.
 #[derive(Debug, Default)]
 pub(crate) struct Mail {
-    /// In the order they were filled.
+    /// In the order in which they were filled.
     pub(crate) outboxes: Vec<Outbox>,
-    /// Connections to take over.
+    /// Connections that another thread has accepted for this one.
     pub(crate) accepted: Vec<(TcpStream, SocketAddr)>,
-    /// Where to listen from now on.
+    /// New address of the client port.
     pub(crate) relisten: Option<SocketAddr>,
-    /// Answers to four-letter words.
+    /// Replies to four-letter commands.
     pub(crate) texts: Vec<Text>,
 }
 
-/// Bytes that an outbox takes up.
+/// Bytes of memory that an outbox uses.
 pub(crate) fn memory_of(outbox: &Outbox) -> usize {
     outbox.bytes.len() + outbox.parts.len() * size_of::<OutboxPart>()
 }
 
-/// A piece of the answer to a four-letter word.
+/// A chunk of the reply to a four-letter command.
 #[derive(Debug)]
 pub(crate) struct Text {
     pub(crate) conn: ConnId,
     pub(crate) text: String,
-    /// The connection is closed behind it.
+    /// The connection is closed after it.
     pub(crate) is_last: bool,
 }
 
@@ -48,7 +48,7 @@ impl Mailbox {
         Self { mail: Mutex::default(), has_mail: AtomicBool::new(false), sleeping: AtomicBool::new(false), waker }
     }
 
-    /// Adds mail; wakes the thread if it sleeps.
+    /// Adds mail, and wakes the thread if it sleeps.
     pub(crate) fn put(&self, change: impl FnOnce(&mut Mail)) {
         change(&mut self.mail.lock());
         self.has_mail.store(true, Ordering::SeqCst);
@@ -63,13 +63,13 @@ impl Mailbox {
         }
     }
 
-    /// Says that the thread is about to sleep. False when there is mail: it must not.
+    /// Announces that the thread is about to sleep. False when there is mail, so that it must not sleep.
     pub(crate) fn may_sleep(&self) -> bool {
         self.sleeping.store(true, Ordering::SeqCst);
         !self.has_mail.load(Ordering::SeqCst)
     }
 
-    /// Says that the thread is awake.
+    /// Announces that the thread is awake.
     pub(crate) fn is_awake(&self) {
         self.sleeping.store(false, Ordering::Relaxed);
     }
@@ -89,7 +89,7 @@ mod tests {
     use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
 
-    /// One letter at a time, each to a thread that may be about to sleep.
+    /// One message at a time, each to a thread that may be about to sleep.
     #[test]
     fn k139_no_wake_up_is_lost() {
         const LETTERS: usize = 20_000;
@@ -112,7 +112,7 @@ mod tests {
                 if mailbox.may_sleep() {
                     let begun = Instant::now();
                     poll.poll(&mut events, Some(TOO_LONG)).unwrap();
-                    assert!(begun.elapsed() < TOO_LONG, "slept over a letter");
+                    assert!(begun.elapsed() < TOO_LONG, "a wake-up was lost");
                 }
                 mailbox.is_awake();
                 if let Some(mail) = mailbox.take() {

@@ -1,32 +1,32 @@
-//! Housekeeping on slow clocks: free space and refused watches every second, and on a thread of its own old files.
+//! Periodic work: free disk space and refused watches every second, and old files on a thread of their own.
 
 use crate::shared::{Fatal, Shared};
-use crate::watchdog::{LOOK, Turns};
+use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_store::StoreError;
 use std::io;
 use std::time::Duration;
 
-/// Measures free space, and tells of watches that were refused, until the server stops. Between two measurements the
-/// replica counts what it logs; snapshots and others take space too.
-pub(crate) fn look_every_second(shared: &Shared, turns: &Turns) {
-    let (mut was_low, mut told) = (false, 0);
+/// Measures free space and reports refused watches, until the server stops. Between two measurements the replica
+/// subtracts what it logs; snapshots and other programs use space, too.
+pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
+    let (mut was_low, mut reported) = (false, 0);
     while !shared.is_stopping() {
-        turns.mark();
+        heartbeat.beat();
         was_low = check_space(shared, was_low);
-        told = tell_refused_watches(shared, told);
-        shared.nap(LOOK);
+        reported = log_refused_watches(shared, reported);
+        shared.sleep(CHECK_INTERVAL);
     }
 }
 
-/// Removes old files until the server stops. That may take long: everything that is kept is read first.
+/// Removes old files until the server stops. That may take long: the files to keep are read first.
 pub(crate) fn purge_every(shared: &Shared, pause: Duration) {
     while !shared.is_stopping() {
         purge(shared);
-        shared.nap(pause);
+        shared.sleep(pause);
     }
 }
 
-/// Below the low-water mark writes are refused; above it they are taken again.
+/// Below the low-water mark the server refuses writes; above it, it accepts them again.
 fn check_space(shared: &Shared, was_low: bool) -> bool {
     let space = match shared.store.space() {
         Ok(space) => space,
@@ -43,30 +43,36 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
     if space.is_low != was_low {
         let free_bytes = space.free_bytes;
         if space.is_low && shared.config.member.is_some() {
-            tracing::error!(free_bytes, "the disk is nearly full: others shall lead until there is space again");
+            tracing::error!(
+                free_bytes,
+                "disk space is low: this member does not lead until space is free; free space below dataDir and dataLogDir"
+            );
         } else if space.is_low {
-            tracing::error!(free_bytes, "the disk is nearly full: writes are refused until there is space again");
+            tracing::error!(
+                free_bytes,
+                "disk space is low: writes are refused until space is free; free space below dataDir and dataLogDir"
+            );
         } else {
-            tracing::info!(free_bytes, "there is space again");
+            tracing::info!(free_bytes, "disk space is sufficient again");
         }
     }
     if let Err(error) = shared.store.renew_reserve(&space) {
-        tracing::warn!(%error, "cannot set space aside for a full disk");
+        tracing::warn!(%error, "cannot renew the disk space reserve");
     }
     space.is_low
 }
 
-/// One line for all watches that were refused since the last look. Returns how many there were ever.
-fn tell_refused_watches(shared: &Shared, told: u64) -> u64 {
+/// Logs one line for all watches refused since the last call. Returns the number refused since the start.
+fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
     let (refused, address) = shared.state.read().watches().lock().refused();
-    if let Some(address) = address.filter(|_| told < refused) {
-        let (max, unsaid) = (shared.config.limits.watches_per_address, refused - told - 1);
-        tracing::warn!(unsaid, "Too many watches from /{address} - max is {max}");
+    if let Some(address) = address.filter(|_| reported < refused) {
+        let (max, suppressed) = (shared.config.limits.watches_per_address, refused - reported - 1);
+        tracing::warn!(suppressed, "Too many watches from /{address} - max is {max}");
     }
     refused
 }
 
-/// The files of a directory that is gone can still be written to, and nobody will ever read them.
+/// Files in a removed directory can still be written to, but no later start would find them.
 fn is_gone(error: &StoreError) -> bool {
     matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
@@ -76,6 +82,6 @@ fn purge(shared: &Shared) {
     match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
         Err(StoreError::PurgeStopped) => (),
-        Err(error) => tracing::error!(%error, "purge failed; nothing needed was removed"),
+        Err(error) => tracing::error!(%error, "purge failed: files that are still needed were kept"),
     }
 }

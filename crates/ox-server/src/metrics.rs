@@ -1,45 +1,45 @@
-//! The metrics: one table with names, kinds and what they mean, and the struct that holds the figures.
+//! The metrics: one table with names, kinds and meanings, and the structs that hold the values.
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
 //! order, `docs/reference/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
 //! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
 //! figures by server, which are looked up once per connection or seldom.
 //!
-//! A metric is a line in the table below and a call where the thing happens.
+//! A metric is a line in the table below, and a call where the event happens.
 
 mod docs;
-mod figures;
-mod idle;
+mod summary;
+mod unused;
 
 pub use docs::metrics_page;
-pub(crate) use figures::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
-pub(crate) use idle::IDLE;
 use ox_tree::MetricSummary;
+pub(crate) use summary::{ByServer, Counter, Namespaces, Number, Percentiles, Summary};
+pub(crate) use unused::UNUSED;
 
-/// What a metric is made of.
+/// The type of a metric, which decides how it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A figure of this moment.
+    /// A value read when it is printed.
     Gauge,
-    /// A gauge for each of several things.
+    /// A gauge for each top-level node.
     GaugeSet,
-    /// Counts up.
+    /// A sum that only grows.
     Counter,
-    /// A counter for each of several things.
+    /// A counter for each top-level node.
     CounterSet,
-    /// Mean, smallest, largest, number and sum.
+    /// Mean, minimum, maximum, count and sum.
     Summary,
-    /// The same and percentiles.
+    /// A summary with percentiles.
     Percentiles,
-    /// A summary for each of several things.
+    /// A summary for each top-level node.
     SummarySet,
     /// A summary for each of several servers.
     ServerSummary,
-    /// The same with percentiles.
+    /// A summary with percentiles for each of several servers.
     ServerPercentiles,
 }
 
-/// A line of the table.
+/// A row of the table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Metric {
     pub(crate) name: &'static str,
@@ -47,7 +47,7 @@ pub(crate) struct Metric {
     pub(crate) help: &'static str,
 }
 
-/// The value of a metric now.
+/// The present value of a metric.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Reading {
     Number(Number),
@@ -56,7 +56,7 @@ pub(crate) enum Reading {
     Percentiles(MetricSummary, [i64; 4]),
 }
 
-/// Takes a metric's name, which of a set it is, and its value.
+/// Receives a metric's name, its key in a set, and its value.
 pub(crate) type Show<'a> = dyn FnMut(&'static str, Option<&str>, Reading) + 'a;
 
 macro_rules! metrics {
@@ -71,14 +71,14 @@ macro_rules! metrics {
         server_summaries { $(#[doc = $server_help:literal] $server:ident;)* }
         server_percentiles { $(#[doc = $timed_help:literal] $timed:ident;)* }
     ) => {
-        /// Figures that are read off the server when somebody asks.
+        /// Values that are read when they are printed.
         #[derive(Clone, Debug, Default)]
         pub(crate) struct Gauges {
             $(#[doc = $gauge_help] pub(crate) $gauge: $gauge_type,)*
             $(#[doc = $gauge_set_help] pub(crate) $gauge_set: Vec<(String, i64)>,)*
         }
 
-        /// Figures that gather.
+        /// Values that threads add to.
         #[derive(Debug, Default)]
         pub(crate) struct Metrics {
             $(#[doc = $counter_help] pub(crate) $counter: Counter,)*
@@ -90,7 +90,7 @@ macro_rules! metrics {
             $(#[doc = $timed_help] pub(crate) $timed: ByServer<Percentiles>,)*
         }
 
-        /// Everything that is measured.
+        /// All metrics, in the order of `mntr`.
         pub(crate) const TABLE: &[Metric] = &[
             $(Metric { name: stringify!($gauge), kind: Kind::Gauge, help: $gauge_help },)*
             $(Metric { name: stringify!($gauge_set), kind: Kind::GaugeSet, help: $gauge_set_help },)*
@@ -104,7 +104,7 @@ macro_rules! metrics {
         ];
 
         impl Gauges {
-            /// Shows all, single ones first.
+            /// Shows all gauges, single ones first.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($gauge), None, Reading::Number(self.$gauge.into()));)*
                 $(for (key, value) in &self.$gauge_set {
@@ -114,17 +114,17 @@ macro_rules! metrics {
         }
 
         impl Metrics {
-            /// Shows all, kind by kind.
+            /// Shows all metrics, kind by kind.
             pub(crate) fn show(&self, show: &mut Show<'_>) {
                 $(show(stringify!($counter), None, Reading::Number(self.$counter.number()));)*
-                $(self.$counter_set.show(&mut |key, tally| {
-                    show(stringify!($counter_set), Some(key), Reading::Number(tally.count.cast_signed().into()));
+                $(self.$counter_set.show(&mut |key, totals| {
+                    show(stringify!($counter_set), Some(key), Reading::Number(totals.count.cast_signed().into()));
                 });)*
-                $(show(stringify!($summary), None, Reading::Summary(self.$summary.tally()));)*
+                $(show(stringify!($summary), None, Reading::Summary(self.$summary.totals()));)*
                 $(show(stringify!($percentiles), None, self.$percentiles.reading());)*
-                $(self.$set.show(&mut |key, tally| show(stringify!($set), Some(key), Reading::Summary(tally)));)*
+                $(self.$set.show(&mut |key, totals| show(stringify!($set), Some(key), Reading::Summary(totals)));)*
                 $(self.$server.each(|key, summary| {
-                    show(stringify!($server), Some(key), Reading::Summary(summary.tally()));
+                    show(stringify!($server), Some(key), Reading::Summary(summary.totals()));
                 });)*
                 $(self.$timed.each(|key, timed| show(stringify!($timed), Some(key), timed.reading()));)*
             }
@@ -380,7 +380,7 @@ mod tests {
     use ox_proto::ServerId;
     use std::collections::BTreeSet;
 
-    /// Without what depends on the data: the namespaces.
+    /// Without the names that depend on the data: the namespaces.
     fn names_in(mntr: &str) -> BTreeSet<&str> {
         let keys = mntr.lines().filter_map(|line| line.split_once('\t')?.0.strip_prefix("zk_"));
         keys.filter(|key| !key.ends_with("_per_namespace")).collect()
@@ -397,7 +397,7 @@ mod tests {
         parts.iter().map(|part| format!("{part}_{}", metric.name)).collect()
     }
 
-    /// What Apache does not have.
+    /// Metrics that Apache does not have.
     const OWN: [&str; 6] = [
         "parked_handshakes",
         "sessions_rejected",
@@ -408,11 +408,11 @@ mod tests {
     ];
 
     #[test]
-    fn the_table_is_apaches() {
+    fn table_has_exactly_the_metrics_of_apache() {
         let golden = include_str!("../testdata/4lw/mntr.txt");
-        let ours: Vec<String> = TABLE.iter().chain(IDLE).flat_map(|metric| expand(*metric)).collect();
+        let ours: Vec<String> = TABLE.iter().chain(UNUSED).flat_map(|metric| expand(*metric)).collect();
         let names: BTreeSet<&str> = ours.iter().map(String::as_str).chain(["version", "server_state"]).collect();
-        assert_eq!(names.len(), ours.len() + 2, "a name stands twice");
+        assert_eq!(names.len(), ours.len() + 2, "duplicate name");
         let theirs = &names_in(golden) | &BTreeSet::from(OWN);
         let (missing, extra): (Vec<_>, Vec<_>) =
             (theirs.difference(&names).collect(), names.difference(&theirs).collect());
@@ -420,12 +420,12 @@ mod tests {
     }
 
     #[test]
-    fn reset_forgets_all_but_the_names() {
+    fn reset_keeps_names_and_sets_values_to_zero() {
         let metrics = Metrics::default();
         metrics.connection_rejected.add(3);
         metrics.fsynctime.note(5, 1);
         metrics.readlatency.note(7, 2);
-        let mut traffic = ox_replica::Traffic::default();
+        let mut traffic = ox_replica::NamespaceTraffic::default();
         traffic.note_write(&ox_proto::txn::Txn::Delete { path: "/app".into() });
         metrics.read_per_namespace.merge(&mut traffic);
         metrics.learner_handler_qp_size.of(ServerId(2)).unwrap().note(3, 1);

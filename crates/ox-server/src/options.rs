@@ -1,4 +1,4 @@
-//! From the configuration to what each part of a server is told.
+//! Settings of the replica, the tree and the store, derived from the configuration.
 
 use ox_config::{Config, MemberConfig};
 use ox_proto::ensemble::ChangeRules;
@@ -13,7 +13,7 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
     let containers = &config.containers;
     ReplicaSettings {
         tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
-        server: 1, // a standalone server's session ids say so, as Apache's do
+        server: 1, // session ids of a standalone server contain 1, as Apache's do
         session_clock_ms,
         threads,
         sweep_interval_ms: i64::from(containers.check_interval_ms),
@@ -90,10 +90,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recovery_knows_how_much_one_sync_may_cover() {
+    fn store_options_tell_recovery_the_largest_batch() {
         let mut config = Config::default_standalone();
-        for (asked, batch_max) in [(1000, 1000), (5, 5), (0, UNLIMITED)] {
-            config.storage.max_batch_size = asked;
+        for (configured, batch_max) in [(1000, 1000), (5, 5), (0, UNLIMITED)] {
+            config.storage.max_batch_size = configured;
             assert_eq!(store_options(&config).batch_max, batch_max);
         }
     }

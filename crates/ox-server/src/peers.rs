@@ -1,75 +1,76 @@
-//! The connections to other servers of the ensemble: one thread, which moves bytes and knows no rules.
+//! The peers thread: all connections to other servers of the ensemble. It transfers bytes and knows no protocol rules.
 //!
 //! ```text
-//!   replica thread ── Command ──► mailbox ─► [ peers thread ] ─► sockets
+//!   replica thread ── PeerCommand ──► queue ─► [ peers thread ] ─► sockets
 //!         ▲                                        │
-//!         └──────────────── Event ── inbox ◄───────┘   short-lived threads: names, on-disk logs
+//!         └──────────────── PeerEvent ── inbox ◄───────┘   short-lived threads: name lookups, on-disk logs
 //! ```
-//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only the newest counts ([`election`]); links carry packets, and
-//! sometimes a whole state ([`link`]). What has been read and not yet been dealt with is bounded per link.
+//! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only
+//! the newest counts ([`election`]); links carry packets, and sometimes a whole snapshot ([`link`]). Received packets
+//! that the replica has not processed are bounded per link.
 
 mod address_match;
-mod command;
+mod addresses;
+mod commands;
 mod dial;
-mod doors;
 mod election;
 mod handshakes;
-mod line_limit;
 mod link;
-mod masters;
-mod names;
-mod places;
+mod listeners;
+mod log_diff_sender;
+mod observer_target;
+mod resolver;
 mod socket;
-mod stored;
+mod timed_log_limit;
 
-pub(crate) use command::{Command, Event, Orders, Packets};
-pub(crate) use election::Heard;
+pub(crate) use commands::{Packets, PeerCommand, PeerCommands, PeerEvent};
+pub(crate) use election::LatestVote;
 pub(crate) use handshakes::unidentified_limits;
 
 use crate::io::WAKER;
-use crate::limits::{PACKET_BYTES_MIN, PEER_TURN_MS, STALLED_LINK_GRACE};
+use crate::limits::{PACKET_BYTES_MIN, PEERS_POLL_MS, STALLED_LINK_GRACE};
 use crate::shared::Shared;
-use crate::watchdog::Turns;
+use crate::watchdog::Heartbeat;
+use addresses::EnsembleAddresses;
 use dial::{Dialed, Dialer, Target};
-use doors::{Doors, Port};
 use election::Elections;
 use handshakes::{Handshakes, Identified, Peer};
-use line_limit::LineLimit;
-use link::{Arrived, End, Links};
-use masters::{Choice, Masters};
+use link::{Links, ReceivedSnapshot, RemoteEnd};
+use listeners::{Listeners, Port};
 use mio::{Events, Poll, Token};
-use names::{Names, Resolver};
+use observer_target::{LinkTarget, ObserverTargets};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble};
-use ox_zab::{LeaderSilence, LinkVerdict, Origin};
-use places::Places;
+use ox_zab::{LeaderSilence, LinkAction, Origin};
+use resolver::{NameLookup, Resolver};
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
+use timed_log_limit::TimedLogLimit;
 
-/// What the thread works with.
+/// State of the peers thread.
 pub(crate) struct Peers {
     shared: Arc<Shared>,
     me: ServerId,
-    places: Places,
-    orders: Arc<Orders>,
+    addresses: EnsembleAddresses,
+    commands: Arc<PeerCommands>,
     poll: Poll,
     dialer: Dialer,
-    doors: Doors,
+    listeners: Listeners,
     handshakes: Handshakes,
     elections: Elections,
     links: Links,
-    masters: Masters,
-    /// Who was dialled last, and for which leader.
+    observer_targets: ObserverTargets,
+    /// The server that was dialled last, and the leader for which.
     dialled: Option<(ServerId, ServerId)>,
-    /// A leader that was not heard for so long has missed a ping.
+    /// A leader that was silent for this long has missed a ping.
     leader_silence: Duration,
     tokens: Tokens,
-    events: Vec<Event>,
-    refusals: LineLimit,
+    events: Vec<PeerEvent>,
+    refusal_log: TimedLogLimit,
 }
 
 impl Peers {
@@ -78,56 +79,56 @@ impl Peers {
         shared: Arc<Shared>,
         member: Arc<MemberConfig>,
         poll: Poll,
-        orders: Arc<Orders>,
+        commands: Arc<PeerCommands>,
     ) -> io::Result<Self> {
-        let places = Places::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
-        let mut doors = Doors::new(Arc::clone(&orders), Names::of_system());
-        doors.open_patiently(Port::Election, places.election_binds(), member.bind_attempts)?;
-        let mut resolver = Resolver::new(Arc::clone(&orders), Names::of_system());
-        resolver.set_members(places.hosts(), Instant::now());
+        let addresses = EnsembleAddresses::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
+        let mut listeners = Listeners::new(Arc::clone(&commands), NameLookup::system());
+        listeners.bind_with_retry(Port::Election, addresses.election_binds(), member.bind_attempts)?;
+        let mut resolver = Resolver::new(Arc::clone(&commands), NameLookup::system());
+        resolver.set_members(addresses.hosts(), Instant::now());
         let leader_silence = Duration::from_millis(u64::from(shared.config.tick_ms) * 3 / 4);
         Ok(Self {
             dialer: Dialer::new(resolver, &member),
             handshakes: Handshakes::new(member.handshake_ms),
             leader_silence: leader_silence.max(LEADER_SILENCE_MIN),
-            elections: Elections::new(&member, &places, shared.config.reconfig_enabled).map_err(io::Error::other)?,
-            masters: Masters::new(&places, member.reconnect_delay_ms),
+            elections: Elections::new(&member, &addresses, shared.config.reconfig_enabled).map_err(io::Error::other)?,
+            observer_targets: ObserverTargets::new(&addresses, member.reconnect_delay_ms),
             dialled: None,
             links: Links::new(
-                Arc::clone(&orders),
+                Arc::clone(&commands),
                 Arc::clone(&shared.metrics),
                 packet_bytes_max(&shared),
                 member.leader_nodelay,
                 member.learner_nodelay,
             ),
             me: member.server,
-            places,
+            addresses,
             shared,
-            orders,
+            commands,
             poll,
-            doors,
+            listeners,
             tokens: Tokens(0),
             events: Vec::new(),
-            refusals: LineLimit::new(),
+            refusal_log: TimedLogLimit::new(),
         })
     }
 
-    /// Where notifications come in.
+    /// The addresses of the election port.
     pub(crate) fn election_binds(&self) -> Vec<Address> {
-        self.places.election_binds()
+        self.addresses.election_binds()
     }
 
     /// Runs until the server stops.
-    pub(crate) fn run(mut self, turns: &Turns) {
+    pub(crate) fn run(mut self, heartbeat: &Heartbeat) {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
-            turns.mark();
-            let has_more = self.links.has_more() || self.elections.has_more() || self.doors.has_more();
-            let patience = if has_more { 0 } else { PEER_TURN_MS };
-            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(patience)))
+            heartbeat.beat();
+            let has_more = self.links.has_more() || self.elections.has_more() || self.listeners.has_more();
+            let timeout = if has_more { 0 } else { PEERS_POLL_MS };
+            if let Err(error) = self.poll.poll(&mut events, Some(Duration::from_millis(timeout)))
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                tracing::error!(%error, "cannot wait for other servers");
+                tracing::error!(%error, "peers thread failed: cannot poll its sockets");
                 return;
             }
             for event in &events {
@@ -137,23 +138,23 @@ impl Peers {
                 }
             }
             self.accept();
-            self.take_orders();
+            self.take_commands();
             self.take_bound();
             self.take_dialed();
             self.take_identified();
-            self.dialer.turn(Instant::now(), &mut self.tokens, self.poll.registry());
-            self.elections.turn(&mut self.events);
-            self.links.turn(&mut self.events);
+            self.dialer.run_iteration(Instant::now(), &mut self.tokens, self.poll.registry());
+            self.elections.run_iteration(&mut self.events);
+            self.links.run_iteration(&mut self.events);
             self.on_time();
             self.hand_over();
-            // The replica has to know first that they come.
-            self.links.take_states().into_iter().for_each(|state| self.put_together(state));
+            // The replica has to process their SNAP packets first.
+            self.links.take_snapshots().into_iter().for_each(|state| self.load_snapshot(state));
         }
     }
 
     fn accept(&mut self) {
         let now = Instant::now();
-        for (port, stream, address) in self.doors.accept() {
+        for (port, stream, address) in self.listeners.accept() {
             let is_member = self.dialer.resolver.is_member(address.ip(), now);
             let origin = if is_member { Origin::Member } else { Origin::Other };
             self.handshakes.add(port, (stream, address), origin, self.tokens.next(), self.poll.registry());
@@ -162,7 +163,7 @@ impl Peers {
 
     /// Hands connections with a valid hello over to the elections and links.
     fn take_identified(&mut self) {
-        self.handshakes.turn();
+        self.handshakes.run_iteration();
         for Identified { peer, conn } in self.handshakes.take() {
             if self.is_refused(&peer, conn.address) {
                 continue;
@@ -172,7 +173,7 @@ impl Peers {
                     self.elections.on_hello(hello, conn, Instant::now(), &mut self.dialer, &mut self.events);
                 }
                 Peer::Learner(server) => {
-                    self.links.adopt(conn, server, |server| self.places.is_member(server), &mut self.events);
+                    self.links.adopt(conn, server, |server| self.addresses.is_member(server), &mut self.events);
                 }
             }
         }
@@ -192,10 +193,10 @@ impl Peers {
         if matches!(peer, Peer::Election(_)) {
             self.elections.probe(server);
         }
-        if let Some(suppressed) = self.refusals.may_log() {
+        if let Some(suppressed) = self.refusal_log.allow() {
             tracing::warn!(
                 %server, %address, ?open, suppressed,
-                "refused a connection: the server that it names is connected from an address that fits its configuration \
+                "refused connection: the server that it names is connected from an address that fits its configuration \
                  better; look for a wrong myid or a missing address"
             );
         }
@@ -203,7 +204,7 @@ impl Peers {
     }
 
     fn on_ready(&mut self, token: Token) {
-        let is_taken = self.doors.on_ready(token)
+        let is_taken = self.listeners.on_ready(token)
             || self.handshakes.on_ready(token)
             || self.dialer.on_ready(token, self.poll.registry())
             || self.elections.on_ready(token);
@@ -212,34 +213,36 @@ impl Peers {
         }
     }
 
-    fn take_orders(&mut self) {
-        for command in self.orders.take() {
+    fn take_commands(&mut self) {
+        for command in self.commands.take() {
             match command {
-                Command::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
-                Command::Dial(leader) => {
+                PeerCommand::Notify(to, note) => self.elections.notify(to, &note, &mut self.dialer, &mut self.events),
+                PeerCommand::Dial(leader) => {
                     self.dial(leader);
                 }
-                Command::Send(link, packets) => self.links.send(link, packets),
-                Command::Snapshot(link, frozen) => self.links.send_state(link, frozen),
-                Command::Stored(link, history) => self.links.send_stored(link, history, &mut self.events),
-                Command::Close(link) => self.links.close(link),
-                Command::Consumed(link, bytes) => self.links.consumed(link, bytes),
-                Command::Listen(listen) => self.listen(listen),
-                Command::ServeObservers => self.doors.open(Port::Observers, self.places.observer_master_binds()),
-                Command::Config(committed, proposed) => self.reconfigure(committed, proposed),
+                PeerCommand::Send(link, packets) => self.links.send(link, packets),
+                PeerCommand::Snapshot(link, frozen) => self.links.send_snapshot(link, frozen),
+                PeerCommand::LogDiff(link, history) => self.links.send_log_diff(link, history, &mut self.events),
+                PeerCommand::Close(link) => self.links.close(link),
+                PeerCommand::Consumed(link, bytes) => self.links.consumed(link, bytes),
+                PeerCommand::Listen(listen) => self.listen(listen),
+                PeerCommand::ServeObservers => {
+                    self.listeners.open(Port::Observers, self.addresses.observer_master_binds())
+                }
+                PeerCommand::Config(committed, proposed) => self.reconfigure(committed, proposed),
             }
         }
     }
 
     fn dial(&mut self, leader: ServerId) {
-        match self.masters.choose(leader, &self.places) {
-            Some(Choice { server, addresses, pause }) => {
+        match self.observer_targets.choose(leader, &self.addresses) {
+            Some(LinkTarget { server, addresses, pause }) => {
                 self.dialled = Some((server, leader));
                 self.dialer.dial(Target::Leader(server), addresses, pause, Instant::now());
             }
             None => {
                 self.dialled = None;
-                self.events.push(Event::Dialed(leader, None));
+                self.events.push(PeerEvent::Dialed(leader, None));
             }
         }
     }
@@ -251,14 +254,14 @@ impl Peers {
                 (Target::Leader(server), stream) => {
                     let Some(leader) = wanted(server) else { continue };
                     let Some(stream) = stream else {
-                        self.events.push(Event::Dialed(leader, None));
+                        self.events.push(PeerEvent::Dialed(leader, None));
                         continue;
                     };
                     self.shared.stats.observed.store(server.0, Relaxed);
                     let token = self.tokens.next();
                     let options = self.shared.state.read().options().clone();
-                    let link = self.links.add(stream, token, End::Leader(options), self.poll.registry());
-                    self.events.push(Event::Dialed(leader, link));
+                    let link = self.links.add(stream, token, RemoteEnd::Leader(options), self.poll.registry());
+                    self.events.push(PeerEvent::Dialed(leader, link));
                 }
                 (Target::Election(server) | Target::Unknown(server), stream) => {
                     let token = self.tokens.next();
@@ -270,58 +273,61 @@ impl Peers {
 
     fn listen(&mut self, listen: bool) {
         if listen {
-            self.doors.open(Port::Quorum, self.places.quorum_binds());
+            self.listeners.open(Port::Quorum, self.addresses.quorum_binds());
         } else {
             for port in [Port::Quorum, Port::Observers] {
-                self.doors.close(port);
+                self.listeners.close(port);
                 self.handshakes.close_port(port);
             }
         }
     }
 
-    /// Takes ports that have been bound. Observers that cannot connect go elsewhere; without learners nobody leads.
+    /// Takes ports that have been bound. Without the quorum port a leader cannot lead; observers can use another
+    /// observer master.
     fn take_bound(&mut self) {
-        if self.doors.take(|| self.tokens.next(), self.poll.registry()).contains(&Port::Quorum) {
-            self.events.push(Event::CannotListen);
+        if self.listeners.take(|| self.tokens.next(), self.poll.registry()).contains(&Port::Quorum) {
+            self.events.push(PeerEvent::CannotListen);
         }
     }
 
-    /// Servers are elsewhere, or others; so may this one be.
+    /// Applies a new ensemble configuration.
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
-        self.places.set(self.me, committed, proposed);
-        self.dialer.resolver.set_members(self.places.hosts(), Instant::now());
-        self.masters.reconfigure(&self.places);
-        self.elections.reconfigure(&self.places, &mut self.events);
-        self.links.reconfigure(|server| self.places.is_member(server));
-        self.doors.open(Port::Election, self.places.election_binds());
-        if self.doors.is_open(Port::Quorum) {
-            self.doors.open(Port::Quorum, self.places.quorum_binds());
+        self.addresses.set(self.me, committed, proposed);
+        self.dialer.resolver.set_members(self.addresses.hosts(), Instant::now());
+        self.observer_targets.reconfigure(&self.addresses);
+        self.elections.reconfigure(&self.addresses, &mut self.events);
+        self.links.reconfigure(|server| self.addresses.is_member(server));
+        self.listeners.open(Port::Election, self.addresses.election_binds());
+        if self.listeners.is_open(Port::Quorum) {
+            self.listeners.open(Port::Quorum, self.addresses.quorum_binds());
         }
-        if self.doors.is_open(Port::Observers) {
-            self.doors.open(Port::Observers, self.places.observer_master_binds());
+        if self.listeners.is_open(Port::Observers) {
+            self.listeners.open(Port::Observers, self.addresses.observer_master_binds());
         }
     }
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        self.doors.on_time(now);
+        self.listeners.on_time(now);
         self.elections.on_time(now, &mut self.dialer);
         self.links.on_time(now, &mut self.events);
         self.check_leader_link(now);
     }
 
-    /// Ends a leader link that a network fault has stalled.
+    /// Closes a leader link that a network fault has stalled.
     fn check_leader_link(&mut self, now: Instant) {
-        let (Some((heard, is_read)), Some((server, _))) = (self.links.leader_heard(), self.dialled) else { return };
+        let (Some((heard, is_read)), Some((server, _))) = (self.links.leader_last_received(), self.dialled) else {
+            return;
+        };
         let since = |at| now.saturating_duration_since(at);
-        let spoke = self.elections.spoke_on_connection_since(server, heard).map(since);
+        let spoke = self.elections.first_notification_since(server, heard).map(since);
         let silence = LeaderSilence { silent: since(heard), is_read, spoke };
         match silence.judge(self.leader_silence, STALLED_LINK_GRACE) {
-            LinkVerdict::Keep => (),
-            LinkVerdict::Probe => self.elections.renew(server, now, &mut self.dialer, &mut self.events),
-            // This thread may have been paused since it last looked.
-            LinkVerdict::Reset if self.links.read_leader(&mut self.events) => (),
-            LinkVerdict::Reset => {
+            LinkAction::Keep => (),
+            LinkAction::Probe => self.elections.reconnect(server, now, &mut self.dialer, &mut self.events),
+            // This thread may have been paused since it last read.
+            LinkAction::Reset if self.links.read_leader(&mut self.events) => (),
+            LinkAction::Reset => {
                 let silent = silence.silent;
                 tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
                 self.links.reset_leader(&mut self.events);
@@ -329,46 +335,47 @@ impl Peers {
         }
     }
 
-    /// Makes a state of what has come, on a thread of its own: that may take a while.
-    fn put_together(&self, state: Arrived) {
-        let (shared, orders, link) = (Arc::clone(&self.shared), Arc::clone(&self.orders), state.link);
+    /// Loads a received snapshot, on a separate thread because that takes long.
+    fn load_snapshot(&self, state: ReceivedSnapshot) {
+        let (shared, commands, link) = (Arc::clone(&self.shared), Arc::clone(&self.commands), state.link);
         let work = move || match state.finish() {
-            Some(state) => shared.inbox.put(|input| input.peers.push(Event::Loaded(link, state))),
+            Some(state) => shared.inbox.put(|input| input.peers.push(PeerEvent::SnapshotLoaded(link, state))),
             None => {
-                tracing::warn!(link = link.0, "a state is broken");
-                orders.give([Command::Close(link)]);
-                shared.inbox.put(|input| input.peers.push(Event::Gone(link)));
+                tracing::warn!(link = link.0, "snapshot stream is corrupt");
+                commands.send([PeerCommand::Close(link)]);
+                shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("state".to_owned()).spawn(work) {
-            tracing::error!(%error, "cannot start a thread to load a state with");
-            self.orders.give([Command::Close(link)]);
-            self.shared.inbox.put(|input| input.peers.push(Event::Gone(link)));
+            tracing::error!(%error, "cannot start a thread to load a snapshot");
+            self.commands.send([PeerCommand::Close(link)]);
+            self.shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
         }
     }
 
     fn hand_over(&mut self) {
-        let (events, heard) = (std::mem::take(&mut self.events), self.elections.take_heard());
-        if !events.is_empty() || !heard.is_empty() {
+        let (events, votes) = (std::mem::take(&mut self.events), self.elections.take_votes());
+        if !events.is_empty() || !votes.is_empty() {
             self.shared.inbox.put(|input| {
                 input.peers.extend(events);
-                input.hear(heard);
+                input.add_votes(votes);
             });
         }
     }
 }
 
-/// What peers send is bounded by what was accepted there; a little more, so that nobody is shut out by a setting.
+/// Packets are bounded by what the sender accepted from its clients. The limit here is higher, so that different
+/// settings do not exclude a peer.
 fn packet_bytes_max(shared: &Shared) -> usize {
     let limits = &shared.config.limits;
     let record = limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize;
     (record * 2).max(PACKET_BYTES_MIN)
 }
 
-/// Shorter silences are no reason to doubt a link.
+/// A shorter silence does not make a link suspect.
 const LEADER_SILENCE_MIN: Duration = Duration::from_millis(750);
 
-/// Numbers for whatever can be ready.
+/// Generates unique tokens for all sockets of the thread.
 struct Tokens(usize);
 
 impl Tokens {

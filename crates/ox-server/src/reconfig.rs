@@ -1,23 +1,23 @@
-//! A new configuration reaches the parts of a running server: files, peers, clients, the node that shows it.
+//! Activation of a new configuration: files, client port and the node `/zookeeper/config`.
 
-use crate::member::show_config;
+use crate::member_setup::show_config;
 use crate::shared::Shared;
 use ox_proto::ensemble::{Address, Ensemble};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// What is written about configurations.
+/// A change of the configuration files.
 pub(crate) enum ConfigChange {
-    /// This one may follow.
+    /// A configuration that is logged but not committed.
     Proposed(Arc<Ensemble>),
-    /// The one in force will stay.
+    /// The committed configuration stays, and the proposed one is discarded.
     Kept,
-    /// This one is in force, and maybe another one may follow.
+    /// A committed configuration, and a proposed one that may follow it.
     Committed(Arc<Ensemble>, Option<Arc<Ensemble>>),
 }
 
 impl ConfigChange {
-    /// Writes it. The log has what matters too, so the server goes on when the files cannot be written.
+    /// Writes the files. The log contains the configuration too, so the server continues if they cannot be written.
     pub(crate) fn save(&self, shared: &Shared) {
         let Some(files) = &shared.config_files else { return };
         let saved = match self {
@@ -30,19 +30,19 @@ impl ConfigChange {
         }
     }
 
-    /// The version of a configuration that is active.
+    /// The version of a committed configuration.
     pub(crate) fn active_version(&self) -> Option<i64> {
         if let Self::Committed(ensemble, _) = self { Some(ensemble.version()) } else { None }
     }
 }
 
-/// A configuration is in force from now on.
-pub(crate) fn put_in_force(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
+/// Makes a committed configuration the active one.
+pub(crate) fn activate(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
     let version = ensemble.version();
-    tracing::info!("the configuration of version {version:x} is in force:\n{ensemble}");
+    tracing::info!("active configuration is version {version:x}:\n{ensemble}");
     let before = shared.ensemble.write().replace(Arc::clone(ensemble));
     if !is_serving {
-        // Who serves gets it with its transaction, and its clients the event.
+        // A serving member applies it with its transaction, which also notifies its clients.
         show_config(shared, &mut shared.state.write());
     }
     let Some(me) = shared.config.member.as_ref().map(|member| member.server) else { return };
@@ -61,17 +61,17 @@ fn listens_at(shared: &Shared, client: &Address) -> bool {
     is_same_host && client.port == address.port()
 }
 
-/// Opens the client port elsewhere. Names are looked up on a thread that nobody waits for.
+/// Moves the client port. The host name is resolved on a separate thread, because that may take long.
 fn relisten(shared: &Arc<Shared>, client: Address) {
     let for_thread = Arc::clone(shared);
     let work = move || {
         let found = (client.host.as_str(), client.port).to_socket_addrs().ok().and_then(|mut found| found.next());
         match found {
             Some(address) => for_thread.mailboxes[0].put(|mail| mail.relisten = Some(address)),
-            None => tracing::error!("Error reconfiguring client port to {client}: the host is not known"),
+            None => tracing::error!("Error reconfiguring client port to {client}: the host name cannot be resolved"),
         }
     };
     if let Err(error) = std::thread::Builder::new().name("relisten".to_owned()).spawn(work) {
-        tracing::error!(%error, "cannot start a thread to look up the client address");
+        tracing::error!(%error, "cannot start a thread to resolve the client address");
     }
 }

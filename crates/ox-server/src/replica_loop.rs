@@ -1,22 +1,22 @@
-//! The thread that runs the replica: inputs in, effects out, never waiting for the disk.
+//! The thread that runs the replica: inputs in, effects out. It never waits for the disk.
 
-mod journal;
+mod ensemble;
 mod latency;
-mod lookups;
-mod member;
+mod log_diff_reads;
+mod role_log;
 
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
-use crate::limits::{EXPIRED_LINES_AT_ONCE, PROVOKED_LINES_AT_ONCE, SUBMITTED_AT_ONCE_BYTES};
+use crate::limits::{EXPIRY_LINES_BURST, LOG_LINES_BURST, SUBMISSION_BYTES_MAX};
+use crate::log_limit::LogLimit;
 use crate::log_writer::LogQueue;
-use crate::peers::Orders;
-use crate::seldom::Seldom;
+use crate::peers::PeerCommands;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
-use crate::watchdog::{LOOK, Turns};
-use member::PeerLines;
+use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
+use ensemble::PeerChannel;
 use ox_proto::Zxid;
-use ox_replica::{Ask, Replica};
+use ox_replica::{ClientInput, Replica};
 use ox_tree::outbox::Outboxes;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -29,19 +29,20 @@ pub(crate) struct ReplicaLoop {
     snapshotter: Snapshotter,
     outboxes: Outboxes,
     snapshot_due: Option<Zxid>,
-    /// Mismatches that are counted in the metrics.
-    mismatches_told: u64,
-    /// The way to other servers.
-    peers: Option<PeerLines>,
-    quota_warnings: Seldom,
-    /// Lines about sessions that expired.
-    expiries: Seldom,
-    /// Lines about sessions that were refused.
-    refusals: Seldom,
+    /// Digest mismatches that the metrics include.
+    mismatches_reported: u64,
+    /// Communication with other servers; `None` on a standalone server.
+    peers: Option<PeerChannel>,
+    quota_warnings: LogLimit,
+    /// Limits the lines about expired sessions.
+    expiry_log: LogLimit,
+    /// Limits the lines about refused sessions.
+    refusal_log: LogLimit,
 }
 
 impl Drop for ReplicaLoop {
-    /// However the thread ends, the log thread must not wait for more; nor be blamed for what it did not begin.
+    /// Ends the log thread, whichever way this thread ends. After a panic the server stops first, so that the end of
+    /// the log thread is not reported as the cause.
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.shared.stop();
@@ -56,16 +57,16 @@ impl ReplicaLoop {
         replica: Replica,
         log: Arc<LogQueue>,
         snapshotter: Snapshotter,
-        orders: Option<Arc<Orders>>,
+        commands: Option<Arc<PeerCommands>>,
     ) -> Self {
         Self {
-            peers: orders.map(|orders| PeerLines::new(orders, Arc::clone(&shared))),
-            quota_warnings: Seldom::new(PROVOKED_LINES_AT_ONCE),
-            expiries: Seldom::new(EXPIRED_LINES_AT_ONCE),
-            refusals: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            peers: commands.map(|commands| PeerChannel::new(commands, Arc::clone(&shared))),
+            quota_warnings: LogLimit::new(LOG_LINES_BURST),
+            expiry_log: LogLimit::new(EXPIRY_LINES_BURST),
+            refusal_log: LogLimit::new(LOG_LINES_BURST),
             outboxes: Outboxes::new(shared.mailboxes.len()),
             snapshot_due: None,
-            mismatches_told: 0,
+            mismatches_reported: 0,
             shared,
             replica,
             log,
@@ -73,43 +74,43 @@ impl ReplicaLoop {
         }
     }
 
-    /// Runs until the server stops; then what was handed to the disk is still written, and acknowledged to nobody.
-    pub(crate) fn run(mut self, turns: &Turns) {
+    /// Runs until the server stops. Queued batches are still written then, but not acknowledged.
+    pub(crate) fn run(mut self, heartbeat: &Heartbeat) {
         if self.peers.is_some() {
             let now = self.shared.clock.now();
             self.replica.start(now);
-            self.perform(now);
+            self.dispatch_effects(now);
         }
         while !self.shared.is_stopping() {
-            turns.mark();
-            let patience = self.patience();
-            let input = self.shared.inbox.take(patience);
-            self.notice_pause(patience);
+            heartbeat.beat();
+            let timeout = self.timeout();
+            let input = self.shared.inbox.take(timeout);
+            self.detect_pause(timeout);
             self.step(input);
             self.apply();
-            self.tell();
+            self.update_metrics();
             self.take_snapshot();
         }
-        // The end of the log is noted with all files that there are: a snapshot must not come after that.
+        // The synced position is recorded with all existing files, so a snapshot must not be written after that.
         self.snapshotter.wait();
         self.log.close();
     }
 
-    /// Notices that the process did not run. Clients may have said anything meanwhile, so none of them counts as
-    /// silent. While only this thread was busy they were heard.
-    fn notice_pause(&mut self, patience: Duration) {
-        let meant_ms = i64::try_from(patience.as_millis()).unwrap_or(i64::MAX);
+    /// Detects that the process was paused. Clients may have sent anything meanwhile, so none of them counts as silent.
+    /// Work of this thread is no pause: I/O threads received input meanwhile.
+    fn detect_pause(&mut self, timeout: Duration) {
+        let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms, thread_worked_ms) {
-            tracing::warn!(late_ms, "the server did not run for a while: every session gets its full timeout again");
+            tracing::warn!(late_ms, "process was paused: every session gets its full timeout again");
         }
     }
 
-    fn patience(&self) -> Duration {
+    fn timeout(&self) -> Duration {
         if self.replica.has_committed() {
             return Duration::ZERO;
         }
         let rest = self.replica.rest_ms(self.shared.clock.now());
-        rest.map_or(LOOK, |rest| LOOK.min(Duration::from_millis(rest.unsigned_abs())))
+        rest.map_or(CHECK_INTERVAL, |rest| CHECK_INTERVAL.min(Duration::from_millis(rest.unsigned_abs())))
     }
 
     fn step(&mut self, mut input: Input) {
@@ -120,7 +121,7 @@ impl ReplicaLoop {
         if let Some(space) = input.space {
             self.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         }
-        self.hear_peers(now, &mut input);
+        self.process_peer_input(now, &mut input);
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
         let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
@@ -131,25 +132,25 @@ impl ReplicaLoop {
         let has_work = !input.submissions.is_empty();
         for submission in input.submissions {
             let taken = submission.load();
-            self.replica.limit_replies(shared.totals.replies_max());
+            self.replica.limit_replies(shared.global_limits.replies_max());
             let state = shared.state.read();
             self.replica.step(now, submission, &state, &mut self.outboxes);
             drop(state);
-            shared.totals.took(taken, self.replica.load());
+            shared.global_limits.on_taken(taken, self.replica.load());
             if self.replica.log_is_full() {
                 self.hand_over_log();
             }
-            if SUBMITTED_AT_ONCE_BYTES < self.outboxes.bytes() {
+            if SUBMISSION_BYTES_MAX < self.outboxes.bytes() {
                 self.post();
             }
         }
         self.hand_over_log();
-        self.settle(now);
+        self.process_effects(now);
         if has_work {
             shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
         }
-        for question in input.questions {
-            question(&self.replica, &shared.state.read());
+        for query in input.queries {
+            query(&self.replica, &shared.state.read());
         }
         self.post();
     }
@@ -166,8 +167,10 @@ impl ReplicaLoop {
 
     fn note_input(&self, input: &Input) {
         let Some(submitted_at) = input.submitted_at else { return };
-        let items = input.submissions.iter().flat_map(|submission| &submission.items);
-        let requests = items.filter(|item| matches!(item.ask, Ask::Request { .. } | Ask::Connect { .. })).count();
+        let items = input.submissions.iter().flat_map(|submission| &submission.entries);
+        let requests = items
+            .filter(|item| matches!(item.input, ClientInput::Request { .. } | ClientInput::Connect { .. }))
+            .count();
         if requests != 0 {
             let (metrics, requests) = (&self.shared.metrics, requests as u64);
             metrics.prep_processor_request_queued.add(requests);
@@ -176,15 +179,15 @@ impl ReplicaLoop {
         }
     }
 
-    /// Applies what is committed. The outboxes are posted while the state is still held: whoever reads the new
-    /// state next finds the events that announce it.
+    /// Applies committed transactions. The outboxes are posted while the state is locked, so that a client receives an
+    /// event before any reply that shows the change.
     fn apply(&mut self) {
         let shared = Arc::clone(&self.shared);
         while self.replica.has_committed() {
             let (now, metrics) = (shared.clock.now(), &shared.metrics);
             let mut state = shared.state.write();
             let began = Instant::now();
-            self.replica.limit_replies(shared.totals.replies_max());
+            self.replica.limit_replies(shared.global_limits.replies_max());
             let applied = self.replica.apply(now, &mut state, &mut self.outboxes) as u64;
             let fired = state.take_fired();
             self.post();
@@ -197,52 +200,52 @@ impl ReplicaLoop {
             metrics.node_changed_watch_count.merge(&fired.changed);
             metrics.node_children_watch_count.merge(&fired.children);
         }
-        shared.totals.hold(self.replica.load());
-        self.settle(shared.clock.now());
+        shared.global_limits.set_held(self.replica.load());
+        self.process_effects(shared.clock.now());
     }
 
-    /// Adds what the replica has counted to the metrics.
-    fn tell(&mut self) {
+    /// Adds the replica's counters to the metrics.
+    fn update_metrics(&mut self) {
         let metrics = &self.shared.metrics;
         let mismatches = self.replica.digest_mismatches();
-        if self.mismatches_told == 0 && 0 < mismatches {
+        if self.mismatches_reported == 0 && 0 < mismatches {
             tracing::error!(
-                "the digest of a transaction does not fit the tree: this server's data is not what others have"
+                "digest mismatch: this server's tree differs from its leader's; compare the command hash of all members"
             );
         }
-        metrics.digest_mismatches_count.add(mismatches - self.mismatches_told);
-        self.mismatches_told = mismatches;
+        metrics.digest_mismatches_count.add(mismatches - self.mismatches_reported);
+        self.mismatches_reported = mismatches;
         let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
         self.shared.stats.local_sessions.store(local, Relaxed);
-        let tallies = self.replica.tallies_mut();
-        metrics.connection_revalidate_count.add(std::mem::take(&mut tallies.resumed));
-        metrics.parked_handshakes.add(std::mem::take(&mut tallies.parked));
-        metrics.stale_sessions_expired.add(tallies.expired.len() as u64);
-        for (session, timeout_ms) in tallies.expired.drain(..) {
-            if let Some(unsaid) = self.expiries.may_say(self.shared.clock.mono_ms()) {
-                tracing::info!(unsaid, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
+        let counters = self.replica.counters_mut();
+        metrics.connection_revalidate_count.add(std::mem::take(&mut counters.resumed));
+        metrics.parked_handshakes.add(std::mem::take(&mut counters.parked));
+        metrics.stale_sessions_expired.add(counters.expired.len() as u64);
+        for (session, timeout_ms) in counters.expired.drain(..) {
+            if let Some(suppressed) = self.expiry_log.allow(self.shared.clock.mono_ms()) {
+                tracing::info!(suppressed, "Expiring session {session}, timeout of {timeout_ms}ms exceeded");
             }
         }
-        if let Some(address) = tallies.refused_address.take() {
-            let count = std::mem::take(&mut tallies.refused_sessions);
+        if let Some(address) = counters.refused_address.take() {
+            let count = std::mem::take(&mut counters.refused_sessions);
             metrics.sessions_rejected.add(count);
             metrics.connection_rejected.add(count);
-            self.refusals.hold_back(count - 1);
-            if let Some(unsaid) = self.refusals.may_say(self.shared.clock.mono_ms()) {
+            self.refusal_log.suppress(count - 1);
+            if let Some(suppressed) = self.refusal_log.allow(self.shared.clock.mono_ms()) {
                 let max = self.shared.config.limits.sessions_per_address;
-                tracing::warn!(unsaid, "Too many sessions from /{address} - max is {max}");
+                tracing::warn!(suppressed, "Too many sessions from /{address} - max is {max}");
             }
         }
-        for (ms, count) in tallies.propagation_ms.drain() {
+        for (ms, count) in counters.propagation_ms.drain() {
             metrics.propagation_latency.note(ms, count);
         }
-        metrics.read_per_namespace.merge(&mut tallies.reads);
-        metrics.write_per_namespace.merge(&mut tallies.writes);
-        metrics.quota_exceeded_error_per_namespace.merge(&mut tallies.refused_by_quota);
-        if let Some(over) = tallies.over_quota.take() {
-            self.quota_warnings.hold_back(std::mem::take(&mut tallies.over_quota_count) - 1);
-            if let Some(held_back) = self.quota_warnings.may_say(self.shared.clock.mono_ms()) {
-                tracing::warn!(held_back, "{over}");
+        metrics.read_per_namespace.merge(&mut counters.reads);
+        metrics.write_per_namespace.merge(&mut counters.writes);
+        metrics.quota_exceeded_error_per_namespace.merge(&mut counters.refused_by_quota);
+        if let Some(over) = counters.over_quota.take() {
+            self.quota_warnings.suppress(std::mem::take(&mut counters.over_quota_count) - 1);
+            if let Some(suppressed) = self.quota_warnings.allow(self.shared.clock.mono_ms()) {
+                tracing::warn!(suppressed, "{over}");
             }
         }
     }
@@ -255,8 +258,8 @@ impl ReplicaLoop {
         }
     }
 
-    /// Starts a snapshot when the log asked for one and everything it covers is applied, or when one failed a while
-    /// ago. Who serves nobody may hold what was never agreed on, and have to forget it (K24).
+    /// Starts a snapshot when one is due and all its transactions are applied, or when the last one failed some time
+    /// ago. A server that does not serve may hold uncommitted transactions, and have to truncate them (K24).
     fn take_snapshot(&mut self) {
         if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;

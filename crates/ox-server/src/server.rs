@@ -1,21 +1,21 @@
-//! Starting, stopping and watching over a server's threads.
+//! Start and stop of a server and its threads.
 
-use crate::descriptors::{TooFewDescriptors, connections_max};
+use crate::fd_limit::{TooFewDescriptors, connections_max};
+use crate::four_letter;
 use crate::io::{IoThread, WAKER, bind};
 use crate::log_writer::{self, Log, LogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
-use crate::member;
+use crate::member_setup;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
-use crate::peers::{Orders, Peers};
+use crate::peers::{PeerCommands, Peers};
 use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
-use crate::shared::{Essential, Fatal, Shared};
+use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
-use crate::start_log;
-use crate::watchdog::{Turns, Watchdog};
-use crate::words;
+use crate::startup_banner;
+use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
@@ -32,46 +32,46 @@ use std::time::{Duration, Instant};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The data cannot be used.
+    /// The data directories cannot be used.
     #[error("{0}")]
     Store(#[from] ox_store::StoreError),
-    /// The client port is taken, or not ours to take.
+    /// The client port or the election port cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// What was asked for.
+        /// The configured address, or the name of the port.
         address: String,
-        /// Why not.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The system has no threads or descriptors left.
+    /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
-    /// The system lets this process open too few files.
+    /// The limit of open files is too low.
     #[error("{0}")]
     Descriptors(#[from] TooFewDescriptors),
 }
 
 impl StartError {
-    /// What an operator can do about it, where that is known.
+    /// What an operator can do about the error, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
             Self::Bind { .. } | Self::Setup(_) => None,
-            Self::Descriptors(_) => Some("ulimit -n"),
+            Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
 
-    /// The disk has no space left.
+    /// Whether the disk is full.
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Store(error) if error.is_full())
     }
 
-    /// Another process, or an earlier server of this one that is about to end, uses the directories.
+    /// Whether another process, or an earlier server of this one that is about to end, uses the directories.
     pub fn is_locked(&self) -> bool {
         matches!(self, Self::Store(ox_store::StoreError::Locked(_)))
     }
 
-    /// The exit code that Apache uses for the same.
+    /// Apache's exit code for the same error.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
@@ -80,43 +80,43 @@ impl StartError {
     }
 }
 
-/// How long threads may take to end while one of them stands still.
-const LEAVE_BEHIND: Duration = Duration::from_secs(2);
+/// How long threads may take to end while one of them hangs.
+const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 
-/// A running server.
+/// A running server. Dropping it stops it.
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<(&'static str, JoinHandle<()>)>,
 }
 
-/// What the replica and the log thread begin with.
+/// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
     log: Log,
-    orders: Option<Arc<Orders>>,
+    commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
 }
 
-/// Stops a server from anywhere, a signal handler's thread for example.
+/// Stops a server from any thread, such as that of a signal handler.
 #[derive(Clone)]
 pub struct Stopper(Arc<Shared>);
 
 impl Stopper {
-    /// Asks the server to stop. [`Server::wait`] returns when it has.
+    /// Requests the stop. [`Server::wait`] returns when the server has stopped.
     pub fn stop(&self) {
         self.0.stop();
     }
 }
 
 impl Server {
-    /// Recovers the data, opens the port and starts to serve.
+    /// Recovers the data, opens the client port and starts to serve.
     pub fn start(config: Config) -> Result<Self, StartError> {
         Self::start_on(Arc::new(RealDisk), config)
     }
 
-    /// The same, with files on any disk.
+    /// The same, with files on any [`Disk`].
     pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
-        start_log::starting(&config);
+        startup_banner::starting(&config);
         if let Some(member) = config.member.clone() {
             return Self::start_member(disk, config, member);
         }
@@ -124,7 +124,7 @@ impl Server {
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         let total_ms = millis(started.elapsed());
-        start_log::recovered(&opened.report, total_ms);
+        startup_banner::recovered(&opened.report, total_ms);
         let listener = bind_client_port(&config)?;
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
@@ -139,18 +139,18 @@ impl Server {
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Alone(Box::new(opened.log)), orders: None, peers: None };
+        let core = Core { replica, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
     fn start_member(disk: Arc<dyn Disk>, config: Config, member: MemberConfig) -> Result<Self, StartError> {
         let started = Instant::now();
-        let config_files = member::config_files(&disk, &config, &member);
-        let opened = member::open(disk, &config, &member)?;
+        let config_files = member_setup::config_files(&disk, &config, &member);
+        let opened = member_setup::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
         if let Some(report) = &opened.loaded {
-            start_log::recovered(report, total_ms);
+            startup_banner::recovered(report, total_ms);
         }
         let listener = bind_client_port(&config)?;
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
@@ -158,28 +158,29 @@ impl Server {
         let space = opened.store.space()?;
         let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;
-        // It may stand in the log only, and the log goes with the snapshots.
-        let pending = opened.peer.configs().pending();
+        // It may be in the log only, and logs are purged with their snapshots.
+        let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
             ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
         }
         let shared = Arc::new(shared);
-        member::show_config(&shared, &mut shared.state.write());
+        member_setup::show_config(&shared, &mut shared.state.write());
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
         let poll = Poll::new().map_err(StartError::Setup)?;
-        let orders = Arc::new(Orders::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
+        let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
-        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&orders));
+        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
-        start_log::listening(&member, &peers.election_binds());
+        startup_banner::listening(&member, &peers.election_binds());
         let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         replica.limit_epochs(member.epoch_txns);
-        // Known before it looks for a leader: who has no room stands back.
+        // Set before the first election: a member with low disk space does not stand for it.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
-        let core = Core { replica, log: Log::Member(Box::new(opened.log)), orders: Some(orders), peers: Some(peers) };
+        let core =
+            Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
@@ -193,43 +194,45 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let Core { mut replica, log, orders, peers } = core;
+        let Core { mut replica, log, commands, peers } = core;
         replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
-        let (word_queue, word_thread) = words::queue();
+        let (command_queue, command_thread) = four_letter::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
-            io.push(IoThread::new(number, poll, Arc::clone(shared), word_queue.clone()));
+            io.push(IoThread::new(number, poll, Arc::clone(shared), command_queue.clone()));
         }
         if let Some((listener, connections_max)) = listener {
             let address = listener.local_addr()?;
             *self.shared.address.lock() = Some(address);
             io[0].listen(listener, connections_max)?;
         }
-        start_log::serving(shared, io.len(), self.address());
+        startup_banner::serving(shared, io.len(), self.address());
         let mut snapshotter = Snapshotter::new(Arc::clone(shared));
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());
         }
         let queue = Arc::new(LogQueue::default());
-        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, orders);
+        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;
         let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);
-        self.spawn_watched(&mut dog, "log", None, move |turns| log_writer::run(&for_log, &queue, log, turns))?;
-        self.spawn_watched(&mut dog, "replica", None, move |turns| replica_loop.run(turns))?;
-        let (for_words, for_space, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
-        self.spawn_watched(&mut dog, "words", None, move |turns| word_thread.run(&for_words, turns))?;
-        self.spawn_watched(&mut dog, "space", None, move |turns| maintenance::look_every_second(&for_space, turns))?;
+        self.spawn_watched(&mut dog, "log", None, move |heartbeat| log_writer::run(&for_log, &queue, log, heartbeat))?;
+        self.spawn_watched(&mut dog, "replica", None, move |heartbeat| replica_loop.run(heartbeat))?;
+        let (for_commands, for_maintenance, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
+        self.spawn_watched(&mut dog, "commands", None, move |heartbeat| command_thread.run(&for_commands, heartbeat))?;
+        self.spawn_watched(&mut dog, "maintenance", None, move |heartbeat| {
+            maintenance::run_checks(&for_maintenance, heartbeat)
+        })?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
         }
         if let Some(peers) = peers {
-            self.spawn_watched(&mut dog, "peers", None, move |turns| peers.run(turns))?;
+            self.spawn_watched(&mut dog, "peers", None, move |heartbeat| peers.run(heartbeat))?;
         }
         for (number, thread) in io.into_iter().enumerate() {
-            self.spawn_watched(&mut dog, "io", Some(number), move |turns| {
-                if let Err(error) = thread.run(turns) {
-                    tracing::error!(%error, "an I/O thread failed");
+            self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
+                if let Err(error) = thread.run(heartbeat) {
+                    tracing::error!(%error, "I/O thread failed");
                 }
             })?;
         }
@@ -237,16 +240,16 @@ impl Server {
         self.spawn("watchdog", None, move || dog.run(&for_dog))
     }
 
-    /// Starts a thread whose end means the end of the server, and which must come around all the time.
+    /// Starts a thread whose end means the end of the server, and whose heartbeat the watchdog checks.
     fn spawn_watched(
         &mut self,
         dog: &mut Watchdog,
         name: &'static str,
         number: Option<usize>,
-        run: impl FnOnce(&Turns) + Send + 'static,
+        run: impl FnOnce(&Heartbeat) + Send + 'static,
     ) -> io::Result<()> {
-        let turns = dog.watch(name, &label(name, number));
-        self.spawn(name, number, move || run(&turns))
+        let heartbeat = dog.watch(name, &label(name, number));
+        self.spawn(name, number, move || run(&heartbeat))
     }
 
     /// Starts a thread whose end means the end of the server.
@@ -258,7 +261,7 @@ impl Server {
     ) -> io::Result<()> {
         let shared = Arc::clone(&self.shared);
         let thread = std::thread::Builder::new().name(label(name, number)).spawn(move || {
-            let _essential = Essential { shared, name, only_panics: false };
+            let _essential = EssentialThread { shared, name, only_panics: false };
             run();
         })?;
         self.threads.push((name, thread));
@@ -287,15 +290,15 @@ impl Server {
         self.shared.take_fatal().map_or(Ok(()), Err)
     }
 
-    /// Waits for the end of all threads, and names those that panicked. When one of them stands still, it and those that
-    /// wait for it are left behind: nothing they do is acknowledged any more.
+    /// Waits for the end of all threads, and returns those that panicked. If a thread hangs, it and those that wait for
+    /// it are left running: nothing that they do is acknowledged any more.
     fn join(&mut self) -> Vec<&'static str> {
         let may_hang = self.shared.await_stop();
-        let until = Instant::now() + LEAVE_BEHIND;
+        let until = Instant::now() + HUNG_THREAD_WAIT;
         let mut panicked = Vec::new();
         for (name, thread) in std::mem::take(&mut self.threads) {
             while may_hang && !thread.is_finished() && Instant::now() < until {
-                std::thread::sleep(LEAVE_BEHIND / 100);
+                std::thread::sleep(HUNG_THREAD_WAIT / 100);
             }
             if (!may_hang || thread.is_finished()) && thread.join().is_err() {
                 panicked.push(name);
@@ -308,21 +311,21 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.shared.stop();
-        self.join(); // what went wrong is told by `wait`, which nobody called
+        self.join(); // errors are returned by `wait`, which was not called
     }
 }
 
-/// Whether a server that ended because its disk was full can begin again. Where nobody knows, the attempt will tell.
-pub fn has_room(config: &Config) -> bool {
+/// Whether a server that ended because of a full disk can start again. True where free space cannot be measured.
+pub fn has_disk_space(config: &Config) -> bool {
     ox_store::has_free_space(&RealDisk, &store_options(config)).unwrap_or(true)
 }
 
-/// How a thread is called where people look.
+/// The name of a thread in the log and in tools.
 fn label(name: &str, number: Option<usize>) -> String {
     number.map_or_else(|| name.to_owned(), |number| format!("{name} {number}"))
 }
 
-/// I/O threads for this machine: the replica and the log need cores too.
+/// Number of I/O threads: the replica and the log need cores too.
 fn io_threads() -> usize {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     (cores / 2).clamp(1, 8)
@@ -379,39 +382,39 @@ mod tests {
     }
 
     #[test]
-    fn a_stop_is_no_failure() {
+    fn requested_stop_is_no_error() {
         let (server, _dir) = start();
         server.stopper().stop();
         assert!(server.wait().is_ok());
     }
 
-    /// R27: whichever thread ends, the server ends, and says so.
+    /// A server ends with an error when any of its threads ends (R27).
     #[test]
-    fn a_thread_that_ends_takes_the_server_with_it() {
+    fn end_of_a_thread_stops_the_server() {
         let (mut server, _dir) = start();
         server.spawn("returns", None, || ()).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("returns"))));
         let (mut server, _dir) = start();
-        server.spawn("panics", None, || panic!("as the test wants it")).unwrap();
+        server.spawn("panics", None, || panic!("panic of the test")).unwrap();
         assert!(matches!(server.wait(), Err(Fatal::Thread("panics"))));
     }
 
     #[test]
-    fn the_replica_does_not_end_alone() {
+    fn panic_of_the_replica_stops_the_server() {
         let (server, _dir) = start();
-        server.shared.inbox.put(|input| input.questions.push(Box::new(|_, _| panic!("as the test wants it"))));
-        assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread does not wait for ever");
+        server.shared.inbox.put(|input| input.queries.push(Box::new(|_, _| panic!("panic of the test"))));
+        assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread ends, too");
     }
 
-    /// R27: a thread that hangs is found, the idle ones beside it are not accused, and nobody waits for it.
+    /// The watchdog finds a thread that hangs and no idle one, and the server does not wait for it (R27).
     #[test]
-    fn a_thread_that_hangs_ends_the_server_where_that_is_asked_for() {
+    fn hanging_thread_stops_the_server_after_exit_after() {
         let (server, _dir) = start_with(|config| {
             (config.supervision.warn_after_ms, config.supervision.exit_after_ms) = (3_000, 4_000);
         });
         let shared = Arc::clone(&server.shared);
         let (release, hung) = std::sync::mpsc::channel::<()>();
-        shared.inbox.put(|input| input.questions.push(Box::new(move |_, _| _ = hung.recv())));
+        shared.inbox.put(|input| input.queries.push(Box::new(move |_, _| _ = hung.recv())));
         assert!(matches!(server.wait(), Err(Fatal::Stalled("replica"))));
         assert_eq!(shared.metrics.thread_stalls.get(), 1, "it alone");
         drop(release);

@@ -1,32 +1,32 @@
-//! Figures of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
+//! Statistics of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
 use crate::metrics::{Counter, Summary};
 use ox_tree::MetricSummary;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
-/// Threads add once per batch, not per request.
+/// Threads add once per batch and not per request.
 #[derive(Debug, Default)]
 pub(crate) struct Stats {
-    /// Packets from clients.
+    /// Packets received from clients.
     pub(crate) received: Counter,
-    /// Packets to clients.
+    /// Packets sent to clients.
     pub(crate) sent: Counter,
-    /// From requests to answers, ms.
+    /// From request to reply, ms.
     pub(crate) latency: Summary,
     pub(crate) responses: Sizes,
-    /// What a leader has proposed.
+    /// Sizes of proposals that this leader has sent.
     pub(crate) proposals: Sizes,
     /// When this server became leader, by the monotonic clock.
     pub(crate) leads_since_ms: AtomicI64,
-    /// Whom an observer, or another learner, has connected to.
+    /// The server that a learner is linked to.
     pub(crate) observed: AtomicI64,
     /// Sessions that only this server knows.
     pub(crate) local_sessions: AtomicI64,
-    /// Requests handed to the replica and not answered yet.
+    /// Requests submitted to the replica that have no reply yet.
     pub(crate) outstanding: AtomicI64,
 }
 
-/// Bytes of replies and events, without their length, or of proposals.
+/// Sizes in bytes: of replies and events without their length prefix, or of proposals.
 #[derive(Debug, Default)]
 pub(crate) struct Sizes {
     last: AtomicI64,
@@ -34,7 +34,6 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
-    /// Adds one.
     pub(crate) fn note_one(&self, size: i64) {
         self.last.store(size, Relaxed);
         self.all.note(size, 1);
@@ -47,15 +46,15 @@ impl Sizes {
         }
     }
 
-    /// The last, the smallest and the largest, -1 before the first.
+    /// The last, smallest and largest size, -1 before the first.
     pub(crate) fn last_min_max(&self) -> (i64, i64, i64) {
-        let all = self.all.tally();
+        let all = self.all.totals();
         if all.count == 0 { (-1, -1, -1) } else { (self.last.load(Relaxed), all.min, all.max) }
     }
 }
 
 impl Stats {
-    /// What `srst` resets.
+    /// Resets what `srst` resets.
     pub(crate) fn reset(&self) {
         self.received.reset();
         self.sent.reset();

@@ -1,8 +1,8 @@
-//! The version as tools see it.
+//! The version that clients and tools see.
 
-/// The ZooKeeper whose behaviour this is; tools match `(\d+)\.(\d+)\.(\d+)` and compare.
+/// The compatible ZooKeeper version; tools match `(\d+)\.(\d+)\.(\d+)` and compare.
 const COMPATIBLE: &str = "3.9.3";
-/// The release process names the commit; anything else is somebody's own build.
+/// Set by release builds to the id of the commit.
 const BUILD: &str = match option_env!("OXKEEPER_BUILD_ID") {
     Some(id) => id,
     None => "dev",
@@ -12,7 +12,7 @@ const BUILT_ON: &str = match option_env!("OXKEEPER_BUILD_DATE") {
     None => "2026-11-15 00:00 UTC",
 };
 
-/// `3.9.3-oxkeeper-<version>-<build>, built on <date>`.
+/// The whole version text: `3.9.3-oxkeeper-<version>-<build>, built on <date>`.
 pub(crate) fn version() -> String {
     format!("{COMPATIBLE}-oxkeeper-{}-{BUILD}, built on {BUILT_ON}", env!("CARGO_PKG_VERSION"))
 }

@@ -1,8 +1,7 @@
-//! What must hold at every step, one file per invariant. What clients see is judged at the end, by `ox-history`.
+//! Invariants that hold at every step, one per file. What clients observe is checked at the end, by `ox-history`.
 
 pub(crate) mod acked_is_durable;
 pub(crate) mod apply_order;
-pub(crate) mod claims;
 pub(crate) mod configs;
 pub(crate) mod digest;
 pub(crate) mod disk_error;
@@ -12,28 +11,28 @@ pub(crate) mod equality;
 pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
+pub(crate) mod no_false_expiry;
 pub(crate) mod outage;
-pub(crate) mod promptness;
 pub(crate) mod quorums;
 pub(crate) mod restorable;
-pub(crate) mod unheard;
+pub(crate) mod sent_is_durable;
+pub(crate) mod timeliness;
 pub(crate) mod watch_residue;
 
 use crate::env::Env;
-use crate::outcome::Kind;
-use crate::server::Track;
+use crate::outcome::FailureKind;
+use crate::server::ExpectedDisk;
 use crate::server::process::Process;
 use ox_proto::Zxid;
 
-/// A broken invariant.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FailureKind,
     pub(crate) detail: String,
 }
 
 impl Finding {
-    pub(crate) fn new(kind: Kind, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: FailureKind, detail: impl Into<String>) -> Self {
         Self { kind, detail: detail.into() }
     }
 
@@ -42,11 +41,11 @@ impl Finding {
     }
 }
 
-/// The checks after each hold of the state by the applier.
-pub(crate) fn after_apply(process: &Process, env: &mut Env, track: &Track, before: Zxid, applied: usize) {
-    let thorough = process.state.node_count() < 100 || env.dice.chance(100);
-    let checked = acked_is_durable::check(process, track)
-        .and_then(|()| apply_order::check(process, &env.journal, before, applied))
+/// Checks after each batch of applied transactions.
+pub(crate) fn after_apply(process: &Process, env: &mut Env, expected: &ExpectedDisk, before: Zxid, applied: usize) {
+    let thorough = process.state.node_count() < 100 || env.rng.chance(100);
+    let checked = acked_is_durable::check(process, expected)
+        .and_then(|()| apply_order::check(process, &env.reference_log, before, applied))
         .and_then(|()| if thorough { ephemerals::check(process) } else { Ok(()) })
         .and_then(|()| if thorough { digest::check(process) } else { Ok(()) })
         .and_then(|()| watch_residue::check(process));

@@ -1,10 +1,9 @@
-//! The simulated disk with a sense of time: before every call the rest of the world goes on for a while.
+//! A simulated disk whose calls take time: other events run before each call completes.
 //!
-//! If the process dies meanwhile, or power goes at the call itself, the call fails and the caller unwinds; its run of
-//! the server is over.
+//! If the process dies meanwhile, or the power fails at the call, the call returns an error and the job unwinds.
 
 use crate::engine::{WeakWorld, wait};
-use crate::event::{End, Who};
+use crate::event::{End, ProcessId};
 use ox_history::Time;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, SimDisk};
 use std::io;
@@ -14,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) struct PacedDisk {
     world: WeakWorld,
     disk: SimDisk,
-    who: Who,
+    pid: ProcessId,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -24,30 +23,30 @@ enum Call {
 }
 
 impl PacedDisk {
-    pub(crate) fn new(world: WeakWorld, disk: SimDisk, who: Who) -> Self {
-        Self { world, disk, who }
+    pub(crate) fn new(world: WeakWorld, disk: SimDisk, pid: ProcessId) -> Self {
+        Self { world, disk, pid }
     }
 
-    /// Lets time pass, then makes the call if its process still lives.
+    /// Lets virtual time pass, then executes the call if its process is still alive.
     fn call<T>(&self, call: Call, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let Some(world) = self.world.upgrade() else { return Err(dead()) };
         let until = {
             let mut world = world.lock();
-            if !world.is_current(self.who) {
+            if !world.is_current(self.pid) {
                 return Err(dead());
             }
-            let server = &world.servers[self.who.server];
+            let server = &world.servers[self.pid.server];
             let (slowness, hung_until) = (server.slow_disk, server.hung_until);
             let delay = world.env.disk_delay(call == Call::Sync, slowness);
             Time(world.env.now.0 + delay).max(hung_until)
         };
-        wait(&world, until, self.who);
-        if !world.lock().is_current(self.who) {
+        wait(&world, until, self.pid);
+        if !world.lock().is_current(self.pid) {
             return Err(dead());
         }
         let result = work();
         if !self.disk.is_powered() {
-            world.lock().end(self.who, End::PowerCut);
+            world.lock().end(self.pid, End::PowerCut);
         }
         result
     }

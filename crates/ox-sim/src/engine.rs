@@ -1,11 +1,12 @@
-//! The loop that makes things happen, one after the other.
+//! The event loop.
 //!
-//! Most events are handled in the world. Jobs are different: they call the store, the store calls the disk, and a call
-//! takes its time. So each job has a thread of its own, and there is one baton: who calls the disk runs the loop itself
-//! until its call is done, and hands the baton over when it is somebody else's turn. Only the holder of the baton runs,
-//! so a run is as deterministic as on one thread, and every job can be interrupted by every other one.
+//! Most events are handled directly in the world. Jobs call the store, which calls the disk, and each disk call takes
+//! virtual time. Every job therefore has its own thread, and a single baton is passed between threads: a thread that
+//! calls the disk runs the event loop itself until its call completes, and passes the baton on when the next event
+//! belongs to another thread. Only the holder of the baton runs, so a simulation is as deterministic as on one thread,
+//! and every job can be interrupted by every other one.
 
-use crate::event::{Event, Job, Who};
+use crate::event::{Event, Job, ProcessId};
 use crate::jobs;
 use crate::world::World;
 use ox_history::Time;
@@ -21,30 +22,30 @@ use std::thread::JoinHandle;
 pub(crate) type SharedWorld = Arc<Mutex<World>>;
 pub(crate) type WeakWorld = Weak<Mutex<World>>;
 
-/// The baton, and what to do with it.
+/// Passes the baton to a thread, with an instruction.
 #[derive(Debug)]
-enum Go {
-    /// What was waited for has come.
-    On,
-    /// A job begins.
+enum Baton {
+    /// The awaited event has occurred.
+    Resume,
+    /// A job is to be executed.
     Run(Job),
-    /// The world has ended.
-    Home,
+    /// The simulation has ended.
+    Exit,
 }
 
-/// Names a wait.
+/// Identifies a wait for an event.
 pub(crate) type Ticket = u64;
 
-/// The threads of a world.
+/// The threads of a simulation.
 #[derive(Debug, Default)]
-pub(crate) struct Hands {
+pub(crate) struct Workers {
     tickets: Ticket,
-    /// Who waits for what.
-    waiting: BTreeMap<Ticket, Sender<Go>>,
-    /// Who has nothing to do.
-    idle: Vec<Sender<Go>>,
+    /// Threads that wait for an event.
+    waiting: BTreeMap<Ticket, Sender<Baton>>,
+    /// Threads without a job.
+    idle: Vec<Sender<Baton>>,
     threads: Vec<JoinHandle<()>>,
-    /// What the thread waits for that began the world.
+    /// The wait of the thread that started the simulation.
     main: Option<Ticket>,
     panic: Option<Panic>,
     is_over: bool,
@@ -52,7 +53,7 @@ pub(crate) struct Hands {
 
 type Panic = Box<dyn Any + Send>;
 
-impl Hands {
+impl Workers {
     pub(crate) fn is_over(&self) -> bool {
         self.is_over
     }
@@ -64,11 +65,11 @@ impl Hands {
 }
 
 thread_local! {
-    static HAND: RefCell<Option<(Sender<Go>, Receiver<Go>)>> = const { RefCell::new(None) };
+    static CHANNEL: RefCell<Option<(Sender<Baton>, Receiver<Baton>)>> = const { RefCell::new(None) };
     static SEED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The seed that runs on this thread.
+/// The seed of the simulation that runs on this thread.
 pub fn running_seed() -> u64 {
     SEED.get()
 }
@@ -77,86 +78,86 @@ pub(crate) fn set_seed(seed: u64) {
     SEED.set(seed);
 }
 
-/// Runs the world until a moment, on the thread that began it. Ends early when something fails.
-pub(crate) fn pump(world: &SharedWorld, until: Time) {
+/// Runs events until the given time, on the thread that started the simulation. Returns early after a failure.
+pub(crate) fn run_until(world: &SharedWorld, until: Time) {
     let ticket = {
         let mut world = world.lock();
-        let ticket = world.env.hands.ticket();
-        world.env.hands.main = Some(ticket);
-        world.env.queue.plan(until, Event::Wake(ticket, None));
+        let ticket = world.env.workers.ticket();
+        world.env.workers.main = Some(ticket);
+        world.env.queue.schedule(until, Event::Wake(ticket, None));
         ticket
     };
-    turn(world, Some(ticket));
+    run_events(world, Some(ticket));
     let mut locked = world.lock();
-    locked.env.hands.main = None;
-    let panic = locked.env.hands.panic.take();
+    locked.env.workers.main = None;
+    let panic = locked.env.workers.panic.take();
     drop(locked);
     if let Some(panic) = panic {
-        dismiss(world);
+        shut_down(world);
         resume_unwind(panic);
     }
 }
 
-/// Lets the world go on until a moment, in the middle of a job of `who`.
-pub(crate) fn wait(world: &SharedWorld, until: Time, who: Who) {
+/// Runs events until the given time, during a job of `pid`.
+pub(crate) fn wait(world: &SharedWorld, until: Time, pid: ProcessId) {
     let ticket = {
         let mut world = world.lock();
-        let ticket = world.env.hands.ticket();
-        world.env.queue.plan(until, Event::Wake(ticket, Some(who)));
+        let ticket = world.env.workers.ticket();
+        world.env.queue.schedule(until, Event::Wake(ticket, Some(pid)));
         ticket
     };
-    turn(world, Some(ticket));
+    run_events(world, Some(ticket));
 }
 
-/// Ends all jobs that are under way, one after the other.
-pub(crate) fn dismiss(world: &SharedWorld) {
-    world.lock().env.hands.is_over = true;
+/// Ends all unfinished jobs, one after another.
+pub(crate) fn shut_down(world: &SharedWorld) {
+    world.lock().env.workers.is_over = true;
     loop {
         let mut locked = world.lock();
-        let hands = &mut locked.env.hands;
-        let next = hands.waiting.pop_first().map(|(_, hand)| (hand, Go::On));
-        let Some((hand, go)) = next.or_else(|| hands.idle.pop().map(|hand| (hand, Go::Home))) else { break };
+        let workers = &mut locked.env.workers;
+        let next = workers.waiting.pop_first().map(|(_, worker)| (worker, Baton::Resume));
+        let Some((worker, go)) = next.or_else(|| workers.idle.pop().map(|worker| (worker, Baton::Exit))) else { break };
         drop(locked);
-        _ = hand.send(go);
+        _ = worker.send(go);
     }
-    let threads = std::mem::take(&mut world.lock().env.hands.threads);
+    let threads = std::mem::take(&mut world.lock().env.workers.threads);
     threads.into_iter().for_each(|thread| _ = thread.join());
 }
 
-/// Makes things happen until it is this thread's turn. Without a ticket that is when it has nothing to do any more.
-fn turn(world: &SharedWorld, ticket: Option<Ticket>) {
+/// Runs events until the one that `ticket` waits for. Without a ticket: until the thread gets no further job.
+fn run_events(world: &SharedWorld, ticket: Option<Ticket>) {
     loop {
         let mut locked = world.lock();
-        if locked.env.hands.is_over {
+        if locked.env.workers.is_over {
             return;
         }
-        if locked.env.failure.is_some() || locked.env.hands.panic.is_some() {
-            let main = locked.env.hands.main;
+        if locked.env.failure.is_some() || locked.env.workers.panic.is_some() {
+            let main = locked.env.workers.main;
             if main == ticket {
                 return;
             }
-            return hand_over(world, locked, main, ticket);
+            return resume_waiter(world, locked, main, ticket);
         }
-        let (at, event) = locked.env.queue.pop().expect("somebody waits for something");
+        let (at, event) = locked.env.queue.pop().expect("a thread waits for an event");
         locked.env.now = at.max(locked.env.now);
         if let Some(later) = locked.waits(event) {
-            locked.env.queue.plan(later, event);
+            locked.env.queue.schedule(later, event);
             continue;
         }
         match event {
             Event::Wake(due, _) if Some(due) == ticket => return,
-            Event::Wake(due, _) => return hand_over(world, locked, Some(due), ticket),
-            Event::Job(job) if !locked.may_begin(job) => locked.env.plan_in(200, event),
+            Event::Wake(due, _) => return resume_waiter(world, locked, Some(due), ticket),
+            Event::Job(job) if !locked.may_begin(job) => locked.env.schedule_in(200, event),
             Event::Job(job) => match ticket {
                 None => {
                     drop(locked);
                     run(world, job);
                 }
                 Some(ticket) => {
-                    let hand = locked.env.hands.idle.pop();
+                    let worker = locked.env.workers.idle.pop();
                     drop(locked);
-                    let hand = hand.unwrap_or_else(|| hire(world));
-                    return pass(world, &hand, Go::Run(job), Some(ticket));
+                    let worker = worker.unwrap_or_else(|| spawn_worker(world));
+                    return pass_baton(world, &worker, Baton::Run(job), Some(ticket));
                 }
             },
             _ => locked.handle(event),
@@ -164,74 +165,74 @@ fn turn(world: &SharedWorld, ticket: Option<Ticket>) {
     }
 }
 
-/// Gives the baton to who waits for `due`.
-fn hand_over(
+/// Passes the baton to the thread that waits for `due`.
+fn resume_waiter(
     world: &SharedWorld,
     mut locked: parking_lot::MutexGuard<'_, World>,
     due: Option<Ticket>,
     ticket: Option<Ticket>,
 ) {
-    let hand = due.and_then(|due| locked.env.hands.waiting.remove(&due));
+    let worker = due.and_then(|due| locked.env.workers.waiting.remove(&due));
     drop(locked);
-    // Nobody is there any more only if the world ends.
-    if let Some(hand) = hand {
-        pass(world, &hand, Go::On, ticket);
+    // The thread is missing only when the simulation ends.
+    if let Some(worker) = worker {
+        pass_baton(world, &worker, Baton::Resume, ticket);
     }
 }
 
-/// Gives the baton away, and waits until it comes back. Without a ticket it comes back with a job, or not at all.
-fn pass(world: &SharedWorld, to: &Sender<Go>, go: Go, ticket: Option<Ticket>) {
-    let own = HAND.with_borrow_mut(|hand| hand.get_or_insert_with(channel).0.clone());
+/// Passes the baton and waits for its return. Without a ticket it returns with a job or not at all.
+fn pass_baton(world: &SharedWorld, to: &Sender<Baton>, go: Baton, ticket: Option<Ticket>) {
+    let ours = CHANNEL.with_borrow_mut(|worker| worker.get_or_insert_with(channel).0.clone());
     let mut locked = world.lock();
     match ticket {
-        Some(ticket) => _ = locked.env.hands.waiting.insert(ticket, own),
-        None => locked.env.hands.idle.push(own),
+        Some(ticket) => _ = locked.env.workers.waiting.insert(ticket, ours),
+        None => locked.env.workers.idle.push(ours),
     }
     drop(locked);
     _ = to.send(go);
-    match HAND.with_borrow(|hand| hand.as_ref().and_then(|(_, receiver)| receiver.recv().ok())) {
-        Some(Go::Run(job)) => run(world, job),
-        Some(Go::On | Go::Home) | None => (),
+    match CHANNEL.with_borrow(|worker| worker.as_ref().and_then(|(_, receiver)| receiver.recv().ok())) {
+        Some(Baton::Run(job)) => run(world, job),
+        Some(Baton::Resume | Baton::Exit) | None => (),
     }
 }
 
-/// Begins a thread that works through jobs.
-fn hire(world: &SharedWorld) -> Sender<Go> {
+/// Starts a thread that executes jobs.
+fn spawn_worker(world: &SharedWorld) -> Sender<Baton> {
     let (sender, receiver) = channel();
-    let (hand, shared, seed) = (sender.clone(), Arc::clone(world), running_seed());
+    let (worker, shared, seed) = (sender.clone(), Arc::clone(world), running_seed());
     let thread = std::thread::spawn(move || {
         set_seed(seed);
         let first = receiver.recv();
-        HAND.set(Some((hand, receiver)));
-        let Ok(Go::Run(job)) = first else { return };
+        CHANNEL.set(Some((worker, receiver)));
+        let Ok(Baton::Run(job)) = first else { return };
         let worked = catch_unwind(AssertUnwindSafe(|| {
             run(&shared, job);
-            while !shared.lock().env.hands.is_over {
-                turn(&shared, None);
+            while !shared.lock().env.workers.is_over {
+                run_events(&shared, None);
             }
         }));
         if let Err(panic) = worked {
             let mut locked = shared.lock();
-            locked.env.hands.panic = Some(panic);
-            let main = locked.env.hands.main;
-            if let Some(hand) = main.and_then(|main| locked.env.hands.waiting.remove(&main)) {
-                _ = hand.send(Go::On);
+            locked.env.workers.panic = Some(panic);
+            let main = locked.env.workers.main;
+            if let Some(worker) = main.and_then(|main| locked.env.workers.waiting.remove(&main)) {
+                _ = worker.send(Baton::Resume);
             }
         }
     });
-    world.lock().env.hands.threads.push(thread);
+    world.lock().env.workers.threads.push(thread);
     sender
 }
 
 fn run(world: &SharedWorld, job: Job) {
     match job {
         Job::Start(server) => jobs::start(world, server),
-        Job::Log(who) => jobs::write_log(world, who),
-        Job::Snapshot(who) => jobs::write_snapshot(world, who),
-        Job::Maintain(who) => jobs::maintain(world, who),
-        Job::Stop(who) => jobs::stop(world, who),
-        Job::LookUp(who, link) => jobs::look_up(world, who, link),
-        Job::SendStored(who, link) => jobs::send_stored(world, who, link),
+        Job::Log(pid) => jobs::write_log(world, pid),
+        Job::Snapshot(pid) => jobs::write_snapshot(world, pid),
+        Job::Maintain(pid) => jobs::maintain(world, pid),
+        Job::Stop(pid) => jobs::stop(world, pid),
+        Job::ReadLog(pid, link) => jobs::read_log(world, pid, link),
+        Job::SendLogDiff(pid, link) => jobs::send_log_diff(world, pid, link),
     }
     world.lock().on_job_done(job);
 }

@@ -2,13 +2,13 @@
 
 use crate::engine::Ticket;
 use crate::faults::Fault;
-use crate::link::{LinkId, Way};
+use crate::link::{Direction, LinkId};
 use crate::net::{Side, WireId};
 use ox_zab::LinkId as LearnerLink;
 
-/// One run of one server.
+/// A process of a server: each start of a server creates a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Who {
+pub(crate) struct ProcessId {
     pub(crate) server: usize,
     pub(crate) boot: u64,
 }
@@ -16,11 +16,11 @@ pub(crate) struct Who {
 /// How a process ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// It dies; what the system has buffered stays.
+    /// The process dies; the page cache survives.
     Killed,
-    /// Power goes: what was not synced may be lost.
+    /// The power fails: data that was not fsynced may be lost.
     PowerCut,
-    /// It was asked to end and has finished its work.
+    /// The process was stopped and has finished its work.
     Stopped,
 }
 
@@ -28,55 +28,54 @@ pub(crate) enum End {
 pub(crate) enum Event {
     /// A client's connection reaches its server.
     Accept(LinkId),
-    /// Bytes, or the end of a stream, arrive.
-    Arrive(LinkId, Way),
+    /// Bytes or the end of a stream arrive.
+    Arrive(LinkId, Direction),
     /// An I/O thread takes a step.
-    Io(Who, usize),
+    Io(ProcessId, usize),
     /// The replica thread takes a step.
-    Replica(Who),
-    /// Connections that were silent for too long are looked for.
-    Idle(Who),
-    /// A client looks what there is to do; outdated tokens are ignored.
+    Replica(ProcessId),
+    /// The check for idle connections runs.
+    Idle(ProcessId),
+    /// A client acts; outdated tokens are ignored.
     Client(usize, u64),
-    /// The process ends.
-    End(Who, End),
+    End(ProcessId, End),
     Fault(Fault),
-    /// A learner's connection reaches the server it wants.
+    /// A learner's dial reaches its target.
     Dialed(WireId),
-    /// Bytes, or the end of a stream, of the given side arrive at the other.
-    Wired(WireId, Side),
+    /// Bytes or the end of a stream arrive from the given side of a wire.
+    WireArrives(WireId, Side),
     /// One side of a wire may read or write again.
     Ready(WireId, Side),
-    /// A notification arrives.
-    Noted(usize, usize),
-    /// Election connections that are missing are tried.
-    Mesh,
-    /// An election connection is given up because nothing gets through.
-    Unmesh(usize, usize),
-    /// Servers are asked when they have heard of each other.
-    Look,
+    /// A notification arrives, from the first server at the second.
+    NotificationArrives(usize, usize),
+    /// Missing election connections are opened.
+    ConnectElections,
+    /// An election connection is closed because nothing arrives.
+    DropElectionLink(usize, usize),
+    /// The timeliness checks run.
+    CheckTimeliness,
     /// All faults end for good.
     Heal,
-    /// What somebody waited for has come.
-    Wake(Ticket, Option<Who>),
+    /// The event that a thread waits for.
+    Wake(Ticket, Option<ProcessId>),
     Job(Job),
 }
 
-/// Work that touches the disk, and is interrupted by other events at every call.
+/// Work that calls the disk. Other events can interrupt it at every call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Job {
-    /// Recovery.
+    /// A server recovers and starts.
     Start(usize),
-    /// The log thread writes what has gathered.
-    Log(Who),
-    /// The snapshot thread writes what was frozen.
-    Snapshot(Who),
-    /// Free space is measured, old files are purged.
-    Maintain(Who),
-    /// What was handed to the disk is written, then the process ends.
-    Stop(Who),
-    /// A stored history is looked for, for a learner.
-    LookUp(Who, LearnerLink),
-    /// A part of it is read and sent.
-    SendStored(Who, LearnerLink),
+    /// The log thread executes its queue.
+    Log(ProcessId),
+    /// The snapshot thread writes the frozen state.
+    Snapshot(ProcessId),
+    /// Free space is checked, old files are purged.
+    Maintain(ProcessId),
+    /// All queued work is written, then the process ends.
+    Stop(ProcessId),
+    /// The on-disk log is searched for a log diff for a learner.
+    ReadLog(ProcessId, LearnerLink),
+    /// Part of a log diff is read and sent.
+    SendLogDiff(ProcessId, LearnerLink),
 }

@@ -1,18 +1,18 @@
-//! What goes wrong: each kind strikes by itself, again and again, until the world is healed.
+//! Fault injection: each kind of fault occurs repeatedly until all faults end.
 //!
-//! To add one: a variant, its interval in the plan, and an arm in `strike`.
+//! To add a fault: a variant, its mean interval in the plan, and an arm in `strike`.
 
 pub(crate) mod copies;
 mod damage;
-mod joiner;
+mod empty_joiner;
 mod one_way;
 
 use crate::checkers::elections;
 use crate::env::Env;
-use crate::event::{End, Event, Job, Who};
+use crate::event::{End, Event, Job, ProcessId};
 use crate::plan::{MeanMs, Plan};
 use crate::server::member::PeerInput;
-use crate::server::plug::SlowRead;
+use crate::server::wire_end::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
@@ -21,7 +21,7 @@ use ox_zab::{Origin, PeerState};
 use std::io::ErrorKind;
 use std::path::Path;
 
-/// What a disk holds that is not full.
+/// The capacity of a disk that is not full.
 const CAPACITY: u64 = 1 << 40;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,42 +33,42 @@ pub(crate) enum Fault {
     DiskError,
     LostSync,
     Full,
-    /// The end of a full disk.
+    /// The end of `Full`: the disk has free space again.
     NotFull,
     SlowDisk,
     Stop,
     Cut,
-    /// Ways between servers are cut.
+    /// Paths between servers are cut.
     Partition,
-    /// They are open again.
-    Mend,
-    /// The leader is cut off, and hears what was said before for a while.
+    /// All cut paths are open again.
+    Reopen,
+    /// The leader is cut off, and receives old messages for a while.
     Depose,
     /// A server is deaf or mute.
     OneWay,
-    /// A voter of a proposed configuration loses everything, and all servers restart.
+    /// A voter of a proposed configuration loses its disk, and all servers restart.
     EmptyJoiner,
-    /// A connection between servers breaks.
+    /// A wire between servers breaks.
     Wire,
-    /// A way between servers is slow for a while.
-    SlowWay,
+    /// A path between servers is slow for a while.
+    SlowPath,
     /// An attacker opens silent connections to a quorum port.
     Flood,
-    /// A disk does nothing for a while.
+    /// A disk completes no call for a while.
     Hang,
-    /// Files of one member are damaged, or lost.
+    /// Files of one member are damaged or deleted.
     Damage,
-    /// A directory is copied while its server runs, and the copy is used.
+    /// A data directory is copied while its server runs, and the copy is used.
     Copy,
-    /// The next files are copied.
-    CopyOn,
+    /// The next files of a copy are read.
+    ContinueCopy,
     SlowNet,
     Clock,
     Stall,
     Freeze,
-    /// A member reads its links slowly for a while.
+    /// A member reads its wires slowly for a while.
     SlowRead,
-    Nap,
+    PauseClient,
     Abandon,
 }
 
@@ -88,7 +88,7 @@ impl Fault {
         Self::Depose,
         Self::OneWay,
         Self::Wire,
-        Self::SlowWay,
+        Self::SlowPath,
         Self::Flood,
         Self::Hang,
         Self::Damage,
@@ -98,7 +98,7 @@ impl Fault {
         Self::Stall,
         Self::Freeze,
         Self::SlowRead,
-        Self::Nap,
+        Self::PauseClient,
         Self::Abandon,
     ];
 
@@ -112,12 +112,12 @@ impl Fault {
             Self::DiskError => plan.disk_error_ms,
             Self::LostSync => plan.lost_sync_ms,
             Self::Full => plan.full_ms,
-            Self::NotFull | Self::Mend | Self::EmptyJoiner | Self::CopyOn => 0,
+            Self::NotFull | Self::Reopen | Self::EmptyJoiner | Self::ContinueCopy => 0,
             Self::Partition => plan.partition_ms,
             Self::Depose => plan.depose_ms,
             Self::OneWay => plan.one_way_ms,
             Self::Wire => plan.wire_ms,
-            Self::SlowWay => plan.slow_way_ms,
+            Self::SlowPath => plan.slow_path_ms,
             Self::Flood => plan.flood_ms,
             Self::Hang => plan.hang_ms,
             Self::Damage => plan.damage_ms,
@@ -130,104 +130,104 @@ impl Fault {
             Self::Stall => plan.stall_ms,
             Self::Freeze => plan.freeze_ms,
             Self::SlowRead => plan.slow_read_ms,
-            Self::Nap => plan.nap_ms,
+            Self::PauseClient => plan.client_pause_ms,
             Self::Abandon => plan.abandon_ms,
         }
     }
 }
 
-/// Plans the next strike.
-pub(crate) fn plan_next(env: &mut Env, fault: Fault) {
+/// Schedules the next fault of a kind.
+pub(crate) fn schedule_next(env: &mut Env, fault: Fault) {
     let mean_ms = fault.mean_ms(env);
     if 0 < mean_ms && !env.is_healed {
-        let wait = env.dice.between(mean_ms * 200, mean_ms * 1_800);
-        env.plan_in(wait, Event::Fault(fault));
+        let wait = env.rng.between(mean_ms * 200, mean_ms * 1_800);
+        env.schedule_in(wait, Event::Fault(fault));
     }
 }
 
 pub(crate) fn strike(world: &mut World, fault: Fault) {
     match fault {
         Fault::NotFull => return empty_disks(world),
-        Fault::Mend => return mend(world),
-        Fault::CopyOn => return copies::go_on(world),
+        Fault::Reopen => return reopen_paths(world),
+        Fault::ContinueCopy => return copies::go_on(world),
         _ => (),
     }
     if world.env.is_healed {
         return;
     }
-    let server = world.env.dice.index(world.servers.len());
-    let who = Who { server, boot: world.servers[server].boot };
+    let server = world.env.rng.index(world.servers.len());
+    let pid = ProcessId { server, boot: world.servers[server].boot };
     world.env.note(format_args!("fault: {fault:?}"));
     elections::on_fault(&mut world.env, fault);
     match fault {
-        Fault::Kill => world.end(who, End::Killed),
-        Fault::Power => world.end(who, End::PowerCut),
+        Fault::Kill => world.end(pid, End::Killed),
+        Fault::Power => world.end(pid, End::PowerCut),
         Fault::PowerAtCall => arm(world, server, DiskFault::PowerCut),
         Fault::PowerBeforeSync => {
-            let unsynced = *world.env.dice.pick(&[Unsynced::Anything, Unsynced::FirstOfFile]);
+            let unsynced = *world.env.rng.pick(&[Unsynced::Anything, Unsynced::FirstOfFile]);
             world.servers[server].cuts_before_sync = Some(unsynced);
         }
         Fault::DiskError => {
             let kinds = [ErrorKind::StorageFull, ErrorKind::Other, ErrorKind::PermissionDenied];
-            let kind = *world.env.dice.pick(&kinds);
+            let kind = *world.env.rng.pick(&kinds);
             arm(world, server, DiskFault::Error(kind));
         }
         Fault::LostSync => arm(world, server, DiskFault::LostSync),
         Fault::Full => fill_disk(world, server),
-        Fault::NotFull | Fault::CopyOn => (),
+        Fault::NotFull | Fault::ContinueCopy => (),
         Fault::SlowDisk => world.servers[server].slow_disk = slowdown(&mut world.env, 200),
-        Fault::Stop => world.env.plan_in(0, Event::Job(Job::Stop(who))),
+        Fault::Stop => world.env.schedule_in(0, Event::Job(Job::Stop(pid))),
         Fault::Cut => cut_link(world),
         Fault::Partition => partition(world),
-        Fault::Mend => mend(world),
+        Fault::Reopen => reopen_paths(world),
         Fault::Depose => depose(world),
         Fault::OneWay => one_way::strike(world),
-        Fault::EmptyJoiner => joiner::strike(world),
+        Fault::EmptyJoiner => empty_joiner::strike(world),
         Fault::Wire => break_wire(world),
-        Fault::SlowWay => slow_way(world, server),
-        Fault::Flood => flood(world, who),
+        Fault::SlowPath => slow_path(world, server),
+        Fault::Flood => flood(world, pid),
         Fault::Hang => hang_disk(world, server),
         Fault::Damage => damage::strike(world),
         Fault::Copy => copies::begin(world),
         Fault::SlowNet => world.env.slow_net = slowdown(&mut world.env, 20),
-        Fault::Clock => jump_clock(world, who),
+        Fault::Clock => jump_clock(world, pid),
         Fault::Stall => {
-            let (factor, ms) = (world.env.dice.between(10, 5_000), world.env.dice.between(50, 1_500));
+            let (factor, ms) = (world.env.rng.between(10, 5_000), world.env.rng.between(50, 1_500));
             let until = Time(world.env.now.0 + ms * 1000);
-            if let Some(Alive { process, .. }) = world.alive(who) {
+            if let Some(Alive { process, .. }) = world.alive(pid) {
                 process.stall(factor, until);
             }
         }
-        Fault::Freeze => freeze(world, who),
-        Fault::SlowRead => read_slowly(world, who),
-        Fault::Nap => {
-            let client = world.env.dice.index(world.clients.len());
+        Fault::Freeze => freeze(world, pid),
+        Fault::SlowRead => read_slowly(world, pid),
+        Fault::PauseClient => {
+            let client = world.env.rng.index(world.clients.len());
             let longest = world.env.plan.timeouts_ms.1 * 2;
-            let ms = world.env.dice.skewed(longest);
-            world.clients[client].nap(&mut world.env, ms);
+            let ms = world.env.rng.skewed(longest);
+            world.clients[client].pause(&mut world.env, ms);
         }
         Fault::Abandon => {
-            let client = world.env.dice.index(world.clients.len());
+            let client = world.env.rng.index(world.clients.len());
             world.clients[client].abandon(&mut world.env);
         }
     }
-    plan_next(&mut world.env, fault);
+    schedule_next(&mut world.env, fault);
 }
 
 /// A factor of up to `factor_max`, and when it ends.
 fn slowdown(env: &mut Env, factor_max: i64) -> (i64, Time) {
-    let (factor, ms) = (env.dice.between(2, factor_max), env.dice.between(50, 2_000));
+    let (factor, ms) = (env.rng.between(2, factor_max), env.rng.between(50, 2_000));
     (factor, Time(env.now.0 + ms * 1000))
 }
 
-/// Cuts some ways between servers: one of them off, in one direction or both, one way of one pair, the whole in two, with
-/// or without one that sees both parts, or all but the neighbours on a ring.
+/// Cuts paths between servers: of one server, in one or both directions; of one pair in one direction; between two
+/// halves, with or without a server that reaches both; or all but those between neighbours on a ring.
 fn partition(world: &mut World) {
     let servers = world.servers.len();
     let env = &mut world.env;
-    let kind = env.dice.below(8);
-    let (one, sides) = (env.dice.index(servers), env.dice.next());
-    let other = (one + 1 + env.dice.index(servers - 1)) % servers;
+    let kind = env.rng.below(8);
+    let (one, sides) = (env.rng.index(servers), env.rng.next());
+    let other = (one + 1 + env.rng.index(servers - 1)) % servers;
     let is_cut = |from: usize, to: usize| match kind {
         0 => from == one || to == one,
         1 => (from, to) == (one, other),
@@ -240,30 +240,29 @@ fn partition(world: &mut World) {
     };
     for from in 0..servers {
         for to in (0..servers).filter(|to| from != *to && is_cut(from, *to)) {
-            env.marks.partitions += 1;
-            env.note(format_args!("nothing gets from {from} to {to}"));
-            env.set_way(from, to, false);
+            env.coverage.partitions += 1;
+            env.note(format_args!("path from {from} to {to} is cut"));
+            env.set_path(from, to, false);
         }
     }
-    let ms = env.dice.skewed(8_000) + 50;
-    env.plan_in(ms * 1000, Event::Fault(Fault::Mend));
+    let ms = env.rng.skewed(8_000) + 50;
+    env.schedule_in(ms * 1000, Event::Fault(Fault::Reopen));
 }
 
-/// Nothing of the leader reaches the others any more. What they have said before is slow, so that it believes in them
-/// for longer than they do in it.
+/// Cuts all paths from the leader and slows those to it, so that it relies on old replies for longer than the others
+/// follow it.
 fn depose(world: &mut World) {
     let Some(leader) = leader(world) else { return };
     let sync_ms = i64::from(world.env.plan.tick_ms) * world.env.plan.sync_ticks;
-    let (late_ms, ms) =
-        (world.env.dice.between(sync_ms / 2, sync_ms * 2), world.env.dice.between(sync_ms, sync_ms * 4));
+    let (late_ms, ms) = (world.env.rng.between(sync_ms / 2, sync_ms * 2), world.env.rng.between(sync_ms, sync_ms * 4));
     let (now, servers) = (world.env.now, world.servers.len());
-    world.env.marks.deposed += 1;
-    world.env.note(format_args!("leader {leader} is cut off for {ms} ms, and hears others {late_ms} ms late"));
+    world.env.coverage.deposed += 1;
+    world.env.note(format_args!("leader {leader} is cut off for {ms} ms, and receives {late_ms} ms late"));
     for other in (0..servers).filter(|other| *other != leader) {
         world.env.net.slow.insert((other, leader), (late_ms * 1000, Time(now.0 + (ms + late_ms) * 1000)));
-        world.env.set_way(leader, other, false);
+        world.env.set_path(leader, other, false);
     }
-    world.env.plan_in((ms + late_ms) * 1000, Event::Fault(Fault::Mend));
+    world.env.schedule_in((ms + late_ms) * 1000, Event::Fault(Fault::Reopen));
 }
 
 fn leader(world: &World) -> Option<usize> {
@@ -274,12 +273,12 @@ fn leader(world: &World) -> Option<usize> {
     world.servers.iter().position(leads)
 }
 
-fn mend(world: &mut World) {
-    world.env.looks.ways_changed = world.env.now;
+fn reopen_paths(world: &mut World) {
+    world.env.timeliness.paths_changed = world.env.now;
     let servers = world.servers.len();
     for from in 0..servers {
         for to in 0..servers {
-            world.env.set_way(from, to, true);
+            world.env.set_path(from, to, true);
         }
     }
 }
@@ -288,22 +287,22 @@ fn mend(world: &mut World) {
 fn cut_link(world: &mut World) {
     let env = &mut world.env;
     if !env.links.is_empty() {
-        let link = env.dice.index(env.links.len().min(64)) + env.links.len().saturating_sub(64);
-        env.marks.cut_connections += u64::from(env.links[link].place.is_some());
+        let link = env.rng.index(env.links.len().min(64)) + env.links.len().saturating_sub(64);
+        env.coverage.cut_connections += u64::from(env.links[link].place.is_some());
         env.cut(link);
     }
 }
 
-fn slow_way(world: &mut World, from: usize) {
-    let to = world.env.dice.index(world.servers.len());
-    let (delay, ms) = (world.env.dice.between(1_000, 3_000_000), world.env.dice.between(50, 5_000));
+fn slow_path(world: &mut World, from: usize) {
+    let to = world.env.rng.index(world.servers.len());
+    let (delay, ms) = (world.env.rng.between(1_000, 3_000_000), world.env.rng.between(50, 5_000));
     world.env.net.slow.insert((from, to), (delay, Time(world.env.now.0 + ms * 1000)));
 }
 
 fn hang_disk(world: &mut World, number: usize) {
-    let ms = world.env.dice.between(50, 20_000);
+    let ms = world.env.rng.between(50, 20_000);
     world.env.note(format_args!("the disk of {number} hangs for {ms} ms"));
-    world.env.marks.hung_disks += 1;
+    world.env.coverage.hung_disks += 1;
     let server = &mut world.servers[number];
     server.hung_until = Time(world.env.now.0 + ms * 1000);
     server.hangs_end = server.hangs_end.max(server.hung_until);
@@ -314,30 +313,30 @@ fn hang_disk(world: &mut World, number: usize) {
 fn break_wire(world: &mut World) {
     let up: Vec<usize> = (0..world.env.net.wires.len()).filter(|wire| world.env.net.wires[*wire].is_up).collect();
     if !up.is_empty() {
-        let wire = *world.env.dice.pick(&up);
-        world.env.marks.wires_cut += 1;
+        let wire = *world.env.rng.pick(&up);
+        world.env.coverage.wires_cut += 1;
         world.env.wire_cut(wire);
     }
 }
 
-/// Opens silent connections to a member that listens: many from unknown addresses, or some from that of a member.
-fn flood(world: &mut World, who: Who) {
-    let is_of_member = world.env.dice.chance(250);
+/// Opens silent connections to a listening member: many from unknown addresses, or some from a member's address.
+fn flood(world: &mut World, pid: ProcessId) {
+    let is_of_member = world.env.rng.chance(250);
     let (count, origin) = if is_of_member {
-        (world.env.dice.index(40), Origin::Member)
+        (world.env.rng.index(40), Origin::Member)
     } else {
-        (100 + world.env.dice.index(400), Origin::Other)
+        (100 + world.env.rng.index(400), Origin::Other)
     };
-    if let Some(Alive { process, env, .. }) = world.alive(who).filter(|alive| alive.process.member.is_listening) {
-        env.marks.floods += 1;
-        process.on_peer(env, who, PeerInput::Flood(count, origin));
+    if let Some(Alive { process, env, .. }) = world.alive(pid).filter(|alive| alive.process.member.is_listening) {
+        env.coverage.floods += 1;
+        process.on_peer(env, pid, PeerInput::Flood(count, origin));
     }
 }
 
-/// Makes one of the next disk calls meet `fault`.
+/// Injects `fault` into one of the next disk calls.
 fn arm(world: &mut World, server: usize, fault: DiskFault) {
-    let reach = *world.env.dice.pick(&[5, 40, 300]);
-    let ahead = 1 + world.env.dice.below(reach);
+    let reach = *world.env.rng.pick(&[5, 40, 300]);
+    let ahead = 1 + world.env.rng.below(reach);
     let server = &mut world.servers[server];
     let call = server.disk.calls() + ahead;
     server.disk.set_fault(call, fault);
@@ -345,7 +344,7 @@ fn arm(world: &mut World, server: usize, fault: DiskFault) {
 }
 
 fn fill_disk(world: &mut World, number: usize) {
-    world.env.marks.full_disks += 1;
+    world.env.coverage.full_disks += 1;
     let server = &mut world.servers[number];
     let copy = server.disk.fork();
     copy.clear_faults();
@@ -353,16 +352,16 @@ fn fill_disk(world: &mut World, number: usize) {
     if server.is_full {
         return;
     }
-    // Sometimes there is nothing left at once, sometimes the server itself uses up the rest. On a small volume the
-    // low-water mark is low.
+    // Sometimes the disk is full immediately, sometimes the server uses up the rest. A small volume has a lower
+    // low-water mark.
     let low_water = world.env.plan.low_water_bytes.min((CAPACITY - free) / 20);
-    let room = u64::try_from(world.env.dice.between(0, i64::try_from(low_water * 4).unwrap_or(0))).unwrap_or(0);
+    let room = u64::try_from(world.env.rng.between(0, i64::try_from(low_water * 4).unwrap_or(0))).unwrap_or(0);
     server.disk.set_capacity(CAPACITY - free + room);
     (server.is_full, server.was_full) = (true, true);
-    // Long enough that others lead meanwhile, and something has to be agreed on without it.
+    // Long enough for another leader to commit transactions meanwhile.
     let longest_ms = if world.env.plan.is_ensemble() { 12_000 } else { 3_000 };
-    let ms = world.env.dice.between(100, longest_ms);
-    world.env.plan_in(ms * 1000, Event::Fault(Fault::NotFull));
+    let ms = world.env.rng.between(100, longest_ms);
+    world.env.schedule_in(ms * 1000, Event::Fault(Fault::NotFull));
 }
 
 fn empty_disks(world: &mut World) {
@@ -372,36 +371,36 @@ fn empty_disks(world: &mut World) {
     }
 }
 
-fn jump_clock(world: &mut World, who: Who) {
+fn jump_clock(world: &mut World, pid: ProcessId) {
     const YEAR_MS: i64 = 365 * 24 * 3600 * 1000;
     let sizes = [10, 1_000, 60_000, YEAR_MS, 10 * YEAR_MS];
-    let size = *world.env.dice.pick(&sizes);
-    let jump = world.env.dice.between(-size, size);
-    world.env.marks.clock_jumps += 1;
-    let server = &mut world.servers[who.server];
+    let size = *world.env.rng.pick(&sizes);
+    let jump = world.env.rng.between(-size, size);
+    world.env.coverage.clock_jumps += 1;
+    let server = &mut world.servers[pid.server];
     server.wall_ahead_ms = (server.wall_ahead_ms + jump).clamp(-20 * YEAR_MS, 20 * YEAR_MS);
     let ahead = server.wall_ahead_ms;
-    if let Some(Alive { process, .. }) = world.alive(who) {
+    if let Some(Alive { process, .. }) = world.alive(pid) {
         process.set_wall_ahead(ahead);
     }
 }
 
-/// A process stands still, as if stopped by a signal, and goes on later.
-fn freeze(world: &mut World, who: Who) {
+/// Stops all threads of a process, as SIGSTOP does, until a later time.
+fn freeze(world: &mut World, pid: ProcessId) {
     let ms = match world.env.plan.freeze_per_cent {
-        0 => world.env.dice.skewed(world.env.plan.timeouts_ms.1 * 2) + 10,
-        most => world.env.dice.between(10, sync_ms(&world.env.plan) * most / 100),
+        0 => world.env.rng.skewed(world.env.plan.timeouts_ms.1 * 2) + 10,
+        most => world.env.rng.between(10, sync_ms(&world.env.plan) * most / 100),
     };
     let (is_short, rest_us) = (world.env.plan.freeze_per_cent != 0, sync_ms(&world.env.plan) * 1_000);
-    if is_short && world.env.now.0 < world.env.looks.paused_until.0 + rest_us {
+    if is_short && world.env.now.0 < world.env.timeliness.paused_until.0 + rest_us {
         return; // two short pauses would be a long one
     }
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
-    env.looks.paused_until = Time(env.now.0 + ms * 1000);
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
+    env.timeliness.paused_until = Time(env.now.0 + ms * 1000);
     let until = Time(env.now.0 + ms * 1000);
     process.freeze(until);
-    env.note(format_args!("server {} is frozen for {ms} ms", who.server));
-    env.marks.freezes += 1;
+    env.note(format_args!("server {} is frozen for {ms} ms", pid.server));
+    env.coverage.freezes += 1;
     env.history.pauses.push(until);
 }
 
@@ -409,23 +408,23 @@ fn sync_ms(plan: &Plan) -> i64 {
     i64::from(plan.tick_ms) * plan.sync_ticks
 }
 
-/// A member takes only a little at a time from its links, slower than others can send.
-fn read_slowly(world: &mut World, who: Who) {
-    let ms = world.env.dice.between(50, 2 * sync_ms(&world.env.plan));
-    let (bytes, pause_us) = (*world.env.dice.pick(&[200, 1_000]), world.env.dice.between(1_000, 5_000));
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
-    env.note(format_args!("server {} reads slowly for {ms} ms", who.server));
-    env.marks.slow_reads += 1;
+/// Makes a member read its wires in small parts, slower than others can send.
+fn read_slowly(world: &mut World, pid: ProcessId) {
+    let ms = world.env.rng.between(50, 2 * sync_ms(&world.env.plan));
+    let (bytes, pause_us) = (*world.env.rng.pick(&[200, 1_000]), world.env.rng.between(1_000, 5_000));
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
+    env.note(format_args!("server {} reads slowly for {ms} ms", pid.server));
+    env.coverage.slow_reads += 1;
     process.member.slow_read = SlowRead { bytes, pause_us, until: Time(env.now.0 + ms * 1000) };
 }
 
 /// Ends all faults for good.
 pub(crate) fn heal(world: &mut World) {
     world.env.is_healed = true;
-    world.env.looks.healed = Some(world.env.now);
+    world.env.timeliness.healed = Some(world.env.now);
     world.env.note(format_args!("healed"));
     empty_disks(world);
-    mend(world);
+    reopen_paths(world);
     for server in &mut world.servers {
         server.disk.clear_faults();
         server.cuts_before_sync = None;
@@ -442,7 +441,7 @@ pub(crate) fn heal(world: &mut World) {
     plan.thread_delay_us = plan.thread_delay_us.min(100);
     plan.sync_us = plan.sync_us.min(5_000);
     for number in 0..world.clients.len() {
-        world.clients[number].wake(&mut world.env);
-        world.wake_client(number);
+        world.clients[number].resume(&mut world.env);
+        world.resume_client(number);
     }
 }

@@ -1,19 +1,19 @@
-//! Work on the disk. Each job takes what it needs out of the world, works without holding it, and puts the outcome
-//! back if its process still lives.
+//! Disk work. A job takes its input out of the world, works without holding the world's lock, and puts the result back
+//! if its process is still alive.
 
 use crate::checkers::{Finding, disk_error, restorable};
 use crate::disk::PacedDisk;
 use crate::engine::SharedWorld;
 use crate::env::Env;
-use crate::event::{End, Event, Job, Who};
-use crate::outcome::Kind;
+use crate::event::{End, Event, Job, ProcessId};
+use crate::outcome::FailureKind;
 use crate::plan::Plan;
 use crate::server::config::{self, ConfigChange};
 use crate::server::dump::dump;
 use crate::server::log::{Log, Work};
 use crate::server::member::{PeerInput, server_id, truncated};
 use crate::server::process::Process;
-use crate::server::{Report, Track, Unsynced};
+use crate::server::{ExpectedDisk, Report, Unsynced};
 use crate::world::{Alive, World};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -24,15 +24,15 @@ use ox_store::{
 };
 use ox_tree::auth::digest_id;
 use ox_tree::{FrozenView, TreeOptions};
-use ox_zab::{DiskDone, DiskJob, Epoch, LinkId, Message, Search, Txn};
+use ox_zab::{DiskDone, DiskJob, EncodedTxn, Epoch, LinkId, LogDiffRange, Message};
 use std::sync::Arc;
 
-/// How soon after an error of the log the last thread of the process has noticed, at most.
+/// The longest time from an error of the log until the process ends.
 const DYING_US: i64 = 50_000;
-/// How often free space is measured.
+/// Interval of the check of free disk space.
 const SPACE_CHECK_MS: i64 = 500;
 
-/// Who may change the ensemble.
+/// The credentials of the client that reconfigures the ensemble.
 pub(crate) const SUPER: &[u8] = b"super:secret";
 
 pub(crate) fn store_options(plan: &Plan, now_ms: i64) -> StoreOptions {
@@ -68,39 +68,39 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
     MemberOptions { recent_max: plan.commit_log, ..MemberOptions::new(server_id(number).0) }
 }
 
-/// What a start came to.
+/// The result of opening the store.
 enum Start {
-    Alone(Box<Opened>),
+    Standalone(Box<Opened>),
     Member(Box<(OpenedMember, FreeSpace, Option<Files>)>),
 }
 
-/// The configurations in the files of a server: in force, and proposed.
+/// The committed and the proposed configuration in a server's files.
 type Files = (Ensemble, Option<Ensemble>);
 
-/// Recovers and begins to serve.
+/// Recovers a server and starts its process.
 pub(crate) fn start(world: &SharedWorld, number: usize) {
-    let (who, disk, options, tree, member, seed, calls, is_dynamic) = {
+    let (pid, disk, options, tree, member, seed, calls, is_dynamic) = {
         let world = &mut *world.lock();
         let server = &mut world.servers[number];
         if server.process.is_some() || std::mem::replace(&mut server.is_starting, true) {
             return;
         }
-        let who = Who { server: number, boot: server.boot };
+        let pid = ProcessId { server: number, boot: server.boot };
         if world.env.plan.resets_clock {
             server.wall_ahead_ms = -world.env.now.0 / 1000;
         }
         let (disk, calls, now_ms) = (server.disk.clone(), server.disk.calls(), server.wall_ms(world.env.now));
-        let seed = world.env.dice.next();
-        world.env.note(format_args!("server {number} run {} starts", who.boot));
+        let seed = world.env.rng.next();
+        world.env.note(format_args!("server {number} process {} starts", pid.boot));
         let plan = &world.env.plan;
         let member = plan.is_ensemble().then(|| member_options(plan, number));
-        (who, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls, plan.is_dynamic())
+        (pid, disk, store_options(plan, now_ms), tree_options(plan), member, seed, calls, plan.is_dynamic())
     };
-    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), who));
+    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk.clone(), pid));
     let files = is_dynamic.then(|| config::read(&*paced)).transpose();
     let opened = match member {
         None => {
-            let opened = Store::open(paced, &options, &tree, seed).map(|opened| Start::Alone(Box::new(opened)));
+            let opened = Store::open(paced, &options, &tree, seed).map(|opened| Start::Standalone(Box::new(opened)));
             opened.map_err(|error| error.to_string())
         }
         Some(member) => {
@@ -111,15 +111,15 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
         }
     };
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
     world.servers[number].is_starting = false;
     match opened {
-        Ok(Start::Alone(opened)) => world.serve(who, *opened),
+        Ok(Start::Standalone(opened)) => world.serve_standalone(pid, *opened),
         Ok(Start::Member(member)) => {
             let (opened, space, files) = *member;
-            world.join(who, (opened, space), files);
+            world.start_member(pid, (opened, space), files);
         }
         Err(error) => {
             let server = &world.servers[number];
@@ -127,200 +127,201 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
                 server.is_full || server.armed_calls.iter().any(|call| calls < *call && *call <= disk.calls());
             world.env.note(format_args!("server {number} does not start: {error}"));
             if was_injected {
-                world.env.marks.start_errors += 1;
-                world.end(who, End::Killed);
+                world.env.coverage.start_errors += 1;
+                world.end(pid, End::Killed);
             } else {
-                world.env.fail(Kind::Recovery, error);
+                world.env.fail(FailureKind::Recovery, error);
             }
         }
     }
 }
 
 impl World {
-    fn serve(&mut self, who: Who, opened: Opened) {
-        let server = &mut self.servers[who.server];
+    fn serve_standalone(&mut self, pid: ProcessId, opened: Opened) {
+        let server = &mut self.servers[pid.server];
         let (env, report, state) = (&mut self.env, &opened.report, &opened.state);
-        let before = server.track.last;
-        env.marks.recoveries += 1;
-        env.marks.torn_tails += u64::from(report.dropped.is_some());
+        let before = server.expected.last;
+        env.coverage.recoveries += 1;
+        env.coverage.torn_tails += u64::from(report.dropped.is_some());
         env.note(format_args!(
-            "server {} run {} serves at {}: {} replayed, digest {:x}",
-            who.server, who.boot, report.last_zxid, report.replayed, report.digest
+            "server {} process {} serves at {}: {} replayed, digest {:x}",
+            pid.server, pid.boot, report.last_zxid, report.replayed, report.digest
         ));
         if report.digest_mismatches != 0 || report.conflicts != 0 || report.removed_ephemerals != 0 {
-            return env.fail(Kind::Digest, format!("recovery reports {report:?}"));
+            return env.fail(FailureKind::Digest, format!("recovery reports {report:?}"));
         }
         let now = env.now;
-        match env.journal.recover(&mut server.track, state.last_zxid(), state.digest(), now) {
+        match env.reference_log.recover(&mut server.expected, state.last_zxid(), state.digest(), now) {
             Ok(recovered) => {
-                env.marks.lost_tails += u64::from(recovered.lost);
-                env.marks.kept_unacked += u64::from(recovered.kept_unacked);
+                env.coverage.lost_tails += u64::from(recovered.lost);
+                env.coverage.kept_unacked += u64::from(recovered.kept_unacked);
             }
             Err(Finding { kind, detail }) => {
                 return env.fail(kind, format!("{detail} (written up to {before}); {report:?}"));
             }
         }
-        let name = format!("server {} run {} after its start", who.server, who.boot);
+        let name = format!("server {} process {} after its start", pid.server, pid.boot);
         env.history.dumps.push(dump(state, name));
         env.history.starts.push(env.now);
-        let process = Process::alone(env, who, opened, server.wall_ahead_ms);
+        let process = Process::standalone(env, pid, opened, server.wall_ahead_ms);
         server.process = Some(process);
     }
 
-    /// A member has started.
-    fn join(&mut self, who: Who, (opened, space): (OpenedMember, FreeSpace), files: Option<Files>) {
-        let server = &mut self.servers[who.server];
+    /// Starts the process of a member.
+    fn start_member(&mut self, pid: ProcessId, (opened, space): (OpenedMember, FreeSpace), files: Option<Files>) {
+        let server = &mut self.servers[pid.server];
         let env = &mut self.env;
-        env.marks.recoveries += 1;
-        let (track, epochs) = (&mut server.track, opened.log.epochs());
+        env.coverage.recoveries += 1;
+        let (expected, epochs) = (&mut server.expected, opened.log.epochs());
         match &opened.outcome {
             OpenOutcome::Loaded(loaded) => {
                 let (state, report) = (&loaded.state, &loaded.report);
                 let last = state.last_zxid();
-                env.marks.torn_tails += u64::from(report.dropped.is_some());
-                env.note(format_args!("server {} run {} has {last}, {epochs:?}", who.server, who.boot));
-                let is_monotonic = track.epochs.accepted <= epochs.accepted
-                    && track.epochs.current <= epochs.current
+                env.coverage.torn_tails += u64::from(report.dropped.is_some());
+                env.note(format_args!("server {} process {} has {last}, {epochs:?}", pid.server, pid.boot));
+                let is_monotonic = expected.epochs.accepted <= epochs.accepted
+                    && expected.epochs.current <= epochs.current
                     && epochs.current <= epochs.accepted;
                 if !is_monotonic {
-                    let detail = format!("a start found {epochs:?}, the disk had reported {:?}", track.epochs);
-                    return env.fail(Kind::ClaimNotDurable, detail);
+                    let detail = format!("a start found {epochs:?}, the disk had reported {:?}", expected.epochs);
+                    return env.fail(FailureKind::SentNotDurable, detail);
                 }
                 if report.digest_mismatches != 0 || report.conflicts != 0 || loaded.reach != last {
-                    return env.fail(Kind::Digest, format!("recovery of server {} reports {report:?}", who.server));
+                    return env
+                        .fail(FailureKind::Digest, format!("recovery of server {} reports {report:?}", pid.server));
                 }
-                match env.journal.recover_member(track, last, state.digest()) {
+                match env.reference_log.recover_member(expected, last, state.digest()) {
                     Ok(recovered) => {
-                        env.marks.lost_tails += u64::from(recovered.lost);
-                        env.marks.kept_unacked += u64::from(recovered.kept_unacked);
+                        env.coverage.lost_tails += u64::from(recovered.lost);
+                        env.coverage.kept_unacked += u64::from(recovered.kept_unacked);
                     }
                     Err(Finding { kind, detail }) => {
-                        return env.fail(kind, format!("server {}: {detail}; {report:?}", who.server));
+                        return env.fail(kind, format!("server {}: {detail}; {report:?}", pid.server));
                     }
                 }
-                let name = format!("server {} run {} after its start", who.server, who.boot);
+                let name = format!("server {} process {} after its start", pid.server, pid.boot);
                 env.history.dumps.push(dump(state, name));
             }
             OpenOutcome::Empty => {
-                env.note(format_args!("server {} has nothing", who.server));
-                env.marks.wiped += 1;
+                env.note(format_args!("server {} is empty", pid.server));
+                env.coverage.empty_starts += 1;
                 if !server.was_damaged {
-                    return env.fail(Kind::Recovery, format!("server {} is empty", who.server));
+                    return env.fail(FailureKind::Recovery, format!("server {} is empty", pid.server));
                 }
-                *track = Track::default();
+                *expected = ExpectedDisk::default();
                 server.was_lost = true;
             }
             OpenOutcome::Quarantined(quarantine) => {
-                env.note(format_args!("server {} is in quarantine: {}", who.server, quarantine.reason));
-                env.marks.quarantines += 1;
+                env.note(format_args!("server {} is quarantined: {}", pid.server, quarantine.reason));
+                env.coverage.quarantines += 1;
                 if server.armed_calls.is_empty() && !server.was_full && !server.was_damaged {
-                    return env.fail(Kind::Recovery, format!("server {}: {}", who.server, quarantine.reason));
+                    return env.fail(FailureKind::Recovery, format!("server {}: {}", pid.server, quarantine.reason));
                 }
-                *track = Track { epochs: track.epochs, ..Track::default() };
+                *expected = ExpectedDisk { epochs: expected.epochs, ..ExpectedDisk::default() };
                 server.was_lost = true;
             }
         }
-        (track.epochs, track.epochs_begun) = (epochs, epochs);
-        server.process = Some(Process::member(env, who, (opened, space), files, server.wall_ahead_ms));
+        (expected.epochs, expected.epochs_begun) = (epochs, epochs);
+        server.process = Some(Process::member(env, pid, (opened, space), files, server.wall_ahead_ms));
     }
 }
 
-/// Writes what has gathered, as the log thread does in one turn.
-pub(crate) fn write_log(world: &SharedWorld, who: Who) {
-    let Some(mut log) = take_log(world, who) else { return };
-    let done = match next_work(world, who) {
-        None => return give_back(world, who, log),
-        Some(Work::Batch(first)) => write_group(world, who, &mut log, first),
-        Some(Work::Job(job, frozen)) => do_job(world, who, &mut log, job, frozen.as_ref()),
+/// Executes the next work of the log queue, as one iteration of the log thread.
+pub(crate) fn write_log(world: &SharedWorld, pid: ProcessId) {
+    let Some(mut log) = take_log(world, pid) else { return };
+    let done = match next_work(world, pid) {
+        None => return return_log(world, pid, log),
+        Some(Work::Batch(first)) => write_group(world, pid, &mut log, first),
+        Some(Work::Job(job, frozen)) => do_job(world, pid, &mut log, job, frozen.as_ref()),
         Some(Work::Config(change)) => {
-            save_config(world, who, &change);
+            save_config(world, pid, &change);
             Ok(())
         }
     };
     if let Err(error) = done {
-        return on_log_error(world, who, &mut log, &error);
+        return on_log_error(world, pid, &mut log, &error);
     }
-    give_back(world, who, log);
+    return_log(world, pid, log);
 }
 
-/// Writes files of the configuration. A server that cannot goes on.
-fn save_config(world: &SharedWorld, who: Who, change: &ConfigChange) {
-    let disk = world.lock().servers[who.server].disk.clone();
-    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk, who));
-    let saved = change.save(paced, who.server);
+/// Writes configuration files. The server continues after an error.
+fn save_config(world: &SharedWorld, pid: ProcessId, change: &ConfigChange) {
+    let disk = world.lock().servers[pid.server].disk.clone();
+    let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk, pid));
+    let saved = change.save(paced, pid.server);
     let mut world = world.lock();
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
-    env.marks.config_files += u64::from(saved.is_ok());
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
+    env.coverage.config_files += u64::from(saved.is_ok());
     env.note(format_args!("config: {change:?}: {saved:?}"));
     if let ConfigChange::Committed(ensemble, _) = change {
         process.inbox.config_stored = Some(ensemble.version());
-        process.wake_replica(env, who);
+        process.wake_replica(env, pid);
     }
 }
 
-fn give_back(world: &SharedWorld, who: Who, log: Log) {
+fn return_log(world: &SharedWorld, pid: ProcessId, log: Log) {
     let mut locked = world.lock();
-    let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
+    let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
     process.log = Some(log);
     if !process.log_queue.is_empty() {
-        process.wake_log(env, who);
+        process.wake_log(env, pid);
     }
-    let checks = env.dice.chance(env.plan.restore_per_mille);
+    let checks = env.rng.chance(env.plan.restore_per_mille);
     if checks {
-        check_restorable(&mut locked, who);
+        check_restorable(&mut locked, pid);
     }
 }
 
-fn take_log(world: &SharedWorld, who: Who) -> Option<Log> {
+fn take_log(world: &SharedWorld, pid: ProcessId) -> Option<Log> {
     let mut world = world.lock();
-    let process = world.alive(who)?.process;
-    process.log_is_planned = false;
+    let process = world.alive(pid)?.process;
+    process.log_is_scheduled = false;
     process.log.take()
 }
 
-/// What is to be done next. What removes files waits until nobody else does.
-fn next_work(world: &SharedWorld, who: Who) -> Option<Work> {
+/// The next work of the queue. Work that deletes files waits for other jobs that do.
+fn next_work(world: &SharedWorld, pid: ProcessId) -> Option<Work> {
     let mut world = world.lock();
-    let first = world.alive(who)?.process.log_queue.front()?;
+    let first = world.alive(pid)?.process.log_queue.front()?;
     let removes = matches!(first, Work::Job(DiskJob::Truncate(_) | DiskJob::Install(_), _));
-    if removes && !world.take_files(who, Job::Log(who)) {
+    if removes && !world.take_files(pid, Job::Log(pid)) {
         return None;
     }
-    world.alive(who)?.process.log_queue.pop_front()
+    world.alive(pid)?.process.log_queue.pop_front()
 }
 
-/// The next batch, if that is what comes next.
-fn next_batch(world: &SharedWorld, who: Who) -> Option<Arc<LogBatch>> {
+/// Takes the next entry of the queue if it is a batch.
+fn next_batch(world: &SharedWorld, pid: ProcessId) -> Option<Arc<LogBatch>> {
     let mut world = world.lock();
-    let queue = &mut world.alive(who)?.process.log_queue;
+    let queue = &mut world.alive(pid)?.process.log_queue;
     match queue.pop_front_if(|work| matches!(work, Work::Batch(_)))? {
         Work::Batch(batch) => Some(batch),
         Work::Job(..) | Work::Config(_) => None,
     }
 }
 
-/// Does what a member's disk was asked for, and reports it.
+/// Executes a member's disk job and reports it.
 fn do_job(
     world: &SharedWorld,
-    who: Who,
+    pid: ProcessId,
     log: &mut Log,
     job: DiskJob,
     frozen: Option<&FrozenView>,
 ) -> Result<(), StoreError> {
-    let Log::Member(log) = log else { unreachable!("only members have jobs") };
+    let Log::Member(log) = log else { unreachable!("only members have disk jobs") };
     let (done, left) = match job {
         DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
-        DiskJob::Found => (DiskDone::Founded, Some(Box::new(log.initialize()?.state))),
+        DiskJob::InitializeLog => (DiskDone::LogInitialized, Some(Box::new(log.initialize()?.state))),
         _ => (do_plain_job(log, job, frozen)?, None),
     };
     let mut world = world.lock();
-    let Some(Alive { process, track, env }) = world.alive(who) else { return Ok(()) };
+    let Some(Alive { process, expected, env }) = world.alive(pid) else { return Ok(()) };
     env.note(format_args!("log: {done:?}"));
-    env.marks.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
-    env.marks.installs += u64::from(matches!(done, DiskDone::Installed(_)));
-    track.done(done, &env.journal);
+    env.coverage.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
+    env.coverage.installs += u64::from(matches!(done, DiskDone::Installed(_)));
+    expected.done(done, &env.reference_log);
     process.member.reports.push_back(Report { done, left });
-    process.wake_replica(env, who);
+    process.wake_replica(env, pid);
     Ok(())
 }
 
@@ -332,14 +333,14 @@ fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) 
             log.set_current(number(epoch))?;
             log.end_quarantine()?;
         }
-        DiskJob::Install(_) => _ = log.install(frozen.expect("a state was staged"))?,
-        DiskJob::Truncate(_) | DiskJob::Found => unreachable!("they leave a state"),
+        DiskJob::Install(_) => _ = log.install(frozen.expect("a snapshot was staged"))?,
+        DiskJob::Truncate(_) | DiskJob::InitializeLog => unreachable!("these jobs leave a state"),
     }
     Ok(job.done())
 }
 
-/// Appends all batches that are there, up to the limit, and syncs once.
-fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch>) -> Result<(), StoreError> {
+/// Appends the queued batches, up to the limit, and fsyncs once.
+fn write_group(world: &SharedWorld, pid: ProcessId, log: &mut Log, first: Arc<LogBatch>) -> Result<(), StoreError> {
     let limit = world.lock().env.plan.batch_records;
     let (mut records, mut batches, mut snapshot_due, mut last) = (0, 0, None, Zxid::ZERO);
     let file = log.current_file();
@@ -351,59 +352,59 @@ fn write_group(world: &SharedWorld, who: Who, log: &mut Log, first: Arc<LogBatch
         if log.append(&batch)? == Appended::SnapshotDue {
             snapshot_due = Some(batch.last);
         }
-        next = if limit <= records { None } else { next_batch(world, who) };
+        next = if limit <= records { None } else { next_batch(world, pid) };
     }
     let is_first = log.current_file() != file;
-    cut_before_sync(&mut world.lock(), who, is_first && 1 < records);
+    cut_before_sync(&mut world.lock(), pid, is_first && 1 < records);
     let synced = log.sync()?.last;
-    assert_eq!(synced, last, "all that was appended is synced");
+    assert_eq!(synced, last, "the fsync covers all appended records");
     let mut world = world.lock();
-    let Some(Alive { process, track, env }) = world.alive(who) else { return Ok(()) };
-    env.note(format_args!("log: synced to {last}"));
-    env.marks.group_commits += u64::from(1 < batches);
-    env.marks.rolled_logs += u64::from(is_first);
-    track.synced = track.synced.max(last);
+    let Some(Alive { process, expected, env }) = world.alive(pid) else { return Ok(()) };
+    env.note(format_args!("log: fsynced up to {last}"));
+    env.coverage.group_commits += u64::from(1 < batches);
+    env.coverage.rolled_logs += u64::from(is_first);
+    expected.synced = expected.synced.max(last);
     process.inbox.durable = process.inbox.durable.max(Some(last));
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
-    process.wake_replica(env, who);
+    process.wake_replica(env, pid);
     Ok(())
 }
 
-/// Power goes between writing and syncing, if that was planned.
-fn cut_before_sync(world: &mut World, who: Who, is_first: bool) {
+/// Cuts the power between write and fsync, if that fault is pending.
+fn cut_before_sync(world: &mut World, pid: ProcessId, is_first: bool) {
     let wanted = |unsynced: &mut Unsynced| *unsynced == Unsynced::Anything || is_first;
-    if world.is_current(who) && world.servers[who.server].cuts_before_sync.take_if(wanted).is_some() {
-        world.env.marks.power_cuts_before_sync += 1;
-        world.end(who, End::PowerCut);
+    if world.is_current(pid) && world.servers[pid.server].cuts_before_sync.take_if(wanted).is_some() {
+        world.env.coverage.power_cuts_before_sync += 1;
+        world.end(pid, End::PowerCut);
     }
 }
 
-/// The log cannot be written any more: nothing may be acknowledged, the process ends.
-fn on_log_error(world: &SharedWorld, who: Who, log: &mut Log, error: &StoreError) {
+/// Ends the process after an error of the log. Nothing may be acknowledged any more.
+fn on_log_error(world: &SharedWorld, pid: ProcessId, log: &mut Log, error: &StoreError) {
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
     let env = &mut world.env;
     env.note(format_args!("log: {error}"));
-    env.marks.log_errors += 1;
+    env.coverage.log_errors += 1;
     if let Err(finding) = disk_error::check(log, env) {
         return finding.report(env);
     }
-    let dying = env.dice.skewed(DYING_US);
-    env.plan_in(dying, Event::End(who, End::Killed));
-    if let Some(Alive { process, .. }) = world.alive(who) {
+    let dying = env.rng.skewed(DYING_US);
+    env.schedule_in(dying, Event::End(pid, End::Killed));
+    if let Some(Alive { process, .. }) = world.alive(pid) {
         process.is_stopping = true;
     }
 }
 
-/// Looks for what a learner lacks in the stored log, as a thread of its own does.
-pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
-    let Some((store, Search { after, below, continues }, factor)) = ({
+/// Searches the on-disk log for the transactions that a learner lacks, as a separate thread does in production.
+pub(crate) fn read_log(world: &SharedWorld, pid: ProcessId, link: LinkId) {
+    let Some((store, LogDiffRange { after, below, continues }, factor)) = ({
         let mut world = world.lock();
         let factor = world.env.plan.size_factor;
-        world.alive(who).and_then(|alive| {
-            let wanted = alive.process.take_look_up(link)?;
+        world.alive(pid).and_then(|alive| {
+            let wanted = alive.process.take_log_search(link)?;
             Some((alive.process.store.clone(), wanted, factor))
         })
     }) else {
@@ -411,23 +412,23 @@ pub(crate) fn look_up(world: &SharedWorld, who: Who, link: LinkId) {
     };
     let found = store.log_diff(after, below, if continues { f64::INFINITY } else { factor });
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     let found = found.unwrap_or_else(|error| {
         env.note(format_args!("history: {error}"));
         None
     });
-    process.on_peer(env, who, PeerInput::LookedUp(link, below, found.map(Box::new)));
+    process.on_peer(env, pid, PeerInput::LogSearched(link, below, found.map(Box::new)));
 }
 
-/// Reads a part of a stored history and sends it.
-pub(crate) fn send_stored(world: &SharedWorld, who: Who, link: LinkId) {
+/// Reads the next part of a log diff and sends it.
+pub(crate) fn send_log_diff(world: &SharedWorld, pid: ProcessId, link: LinkId) {
     let Some((mut stored, most)) = ({
         let mut world = world.lock();
-        let most = 1 + world.env.dice.index(20);
-        world.alive(who).and_then(|alive| Some((alive.process.take_stored(link)?, most)))
+        let most = 1 + world.env.rng.index(20);
+        world.alive(pid).and_then(|alive| Some((alive.process.take_log_diff(link)?, most)))
     }) else {
         return;
     };
@@ -437,28 +438,28 @@ pub(crate) fn send_stored(world: &SharedWorld, who: Who, link: LinkId) {
         match next {
             Ok(logged) => {
                 let zxid = logged.zxid;
-                Message::Proposal(Txn { zxid, record: logged.record.into() }).put(&mut bytes);
+                Message::Proposal(EncodedTxn { zxid, record: logged.record.into() }).put(&mut bytes);
                 Message::Commit(zxid).put(&mut bytes);
             }
             Err(error) => failure = Some(error),
         }
     }
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     if let Some(error) = &failure {
         env.note(format_args!("history: {error}"));
     }
-    process.on_stored(env, who, link, stored, failure.is_none().then_some(&bytes[..]));
+    process.on_log_diff_read(env, pid, link, stored, failure.is_none().then_some(&bytes[..]));
 }
 
-/// Writes the snapshot that was frozen.
-pub(crate) fn write_snapshot(world: &SharedWorld, who: Who) {
+/// Writes a snapshot of the frozen state.
+pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
     let Some((store, frozen)) = ({
         let mut world = world.lock();
-        world.alive(who).and_then(|alive| {
+        world.alive(pid).and_then(|alive| {
             let frozen = alive.process.frozen.take()?;
             alive.process.is_snapshotting = true;
             Some((alive.process.store.clone(), frozen))
@@ -468,31 +469,31 @@ pub(crate) fn write_snapshot(world: &SharedWorld, who: Who) {
     };
     let written = store.write_snapshot(&frozen);
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     process.is_snapshotting = false;
     match written {
         Ok(SnapshotTaken::Written(_) | SnapshotTaken::Existed(_)) => {
-            env.marks.snapshots += 1;
+            env.coverage.snapshots += 1;
             env.note(format_args!("snapshot at {} written", frozen.last_zxid()));
         }
         Err(error) => {
-            env.marks.snapshot_errors += 1;
+            env.coverage.snapshot_errors += 1;
             env.note(format_args!("snapshot at {}: {error}", frozen.last_zxid()));
         }
     }
-    check_restorable(&mut world, who);
+    check_restorable(&mut world, pid);
 }
 
-/// Measures free space and removes old files.
-pub(crate) fn maintain(world: &SharedWorld, who: Who) {
+/// Checks free space and purges old files.
+pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
     let Some((store, retain, purges)) = ({
         let mut world = world.lock();
-        world.alive(who).filter(|alive| !alive.process.is_stopping).map(|alive| {
+        world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|alive| {
             let env = alive.env;
-            let purges = 0 < env.plan.purge_ms && env.dice.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
+            let purges = 0 < env.plan.purge_ms && env.rng.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
             (alive.process.store.clone(), env.plan.retain, purges)
         })
     }) else {
@@ -504,83 +505,83 @@ pub(crate) fn maintain(world: &SharedWorld, who: Who) {
     }
     let purged = purges.then(|| store.purge(retain, &|| false));
     let mut world = world.lock();
-    if !world.is_current(who) {
+    if !world.is_current(pid) {
         return;
     }
-    let Some(Alive { process, env, .. }) = world.alive(who) else { return };
+    let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     match space {
         Ok(space) => {
             process.inbox.space = Some(space);
-            process.wake_replica(env, who);
+            process.wake_replica(env, pid);
         }
         Err(error) => env.note(format_args!("space: {error}")),
     }
     match purged {
         Some(Ok(purged)) => {
-            env.marks.purges += u64::from(!purged.removed.is_empty());
+            env.coverage.purges += u64::from(!purged.removed.is_empty());
             env.note(format_args!("purged {} files", purged.removed.len()));
         }
         Some(Err(error)) => env.note(format_args!("purge: {error}")),
         None => (),
     }
-    let next = env.dice.between(SPACE_CHECK_MS / 2, SPACE_CHECK_MS * 2);
-    env.plan_in(next * 1000, Event::Job(Job::Maintain(who)));
+    let next = env.rng.between(SPACE_CHECK_MS / 2, SPACE_CHECK_MS * 2);
+    env.schedule_in(next * 1000, Event::Job(Job::Maintain(pid)));
     if purges {
-        check_restorable(&mut world, who);
+        check_restorable(&mut world, pid);
     }
 }
 
-/// Ends a process cleanly: what was handed to the disk is written, and acknowledged to nobody.
-pub(crate) fn stop(world: &SharedWorld, who: Who) {
+/// Stops a process cleanly: writes all queued work without acknowledging it.
+pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     {
         let mut locked = world.lock();
-        let Some(Alive { process, env, .. }) = locked.alive(who) else { return };
+        let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
         if process.log.is_none() || process.is_snapshotting || process.frozen.is_some() || process.is_stopping {
-            return env.plan_in(1_000, Event::Job(Job::Stop(who))); // production waits for them
+            return env.schedule_in(1_000, Event::Job(Job::Stop(pid))); // production waits for them
         }
         process.is_stopping = true;
-        env.note(format_args!("server {} stops", who.server));
+        env.note(format_args!("server {} stops", pid.server));
     }
-    let Some(mut log) = take_log(world, who) else { return };
-    let finished = finish_log(world, who, &mut log).and_then(|()| log.close());
+    let Some(mut log) = take_log(world, pid) else { return };
+    let finished = finish_log(world, pid, &mut log).and_then(|()| log.close());
     let mut world = world.lock();
-    if world.is_current(who) {
-        world.env.note(format_args!("server {} stopped: {finished:?}", who.server));
-        world.end(who, End::Stopped);
+    if world.is_current(pid) {
+        world.env.note(format_args!("server {} stopped: {finished:?}", pid.server));
+        world.end(pid, End::Stopped);
     }
 }
 
-fn finish_log(world: &SharedWorld, who: Who, log: &mut Log) -> Result<(), StoreError> {
-    while let Some(batch) = next_batch(world, who) {
+fn finish_log(world: &SharedWorld, pid: ProcessId, log: &mut Log) -> Result<(), StoreError> {
+    while let Some(batch) = next_batch(world, pid) {
         _ = log.append(&batch)?;
         let last = log.sync()?.last;
-        if let Some(Alive { track, .. }) = world.lock().alive(who) {
-            track.synced = track.synced.max(last);
+        if let Some(Alive { expected, .. }) = world.lock().alive(pid) {
+            expected.synced = expected.synced.max(last);
         }
     }
     Ok(())
 }
 
-/// Recovers a copy of the disk as it would be after a power cut right now (P60).
-fn check_restorable(world: &mut World, who: Who) {
+/// Recovers a copy of the disk as a power cut would leave it now (P60).
+fn check_restorable(world: &mut World, pid: ProcessId) {
     let World { env, servers, .. } = world;
-    let server = &servers[who.server];
+    let server = &servers[pid.server];
     if server.is_full || server.was_damaged {
         return;
     }
-    env.marks.restores_checked += 1;
-    let seed = env.dice.next();
-    let seen = (&env.journal, &server.track);
-    if let Err(finding) = restorable::check(&server.disk, who.server, seen, &env.plan, seed) {
+    env.coverage.restores_checked += 1;
+    let seed = env.rng.next();
+    let seen = (&env.reference_log, &server.expected);
+    if let Err(finding) = restorable::check(&server.disk, pid.server, seen, &env.plan, seed) {
         finding.report(env);
     }
 }
 
-/// Whether nothing is on its way inside a server.
+/// Whether all queues of a server are empty.
 pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
     process.replica.outstanding() == 0
         && process.inbox.is_empty()
-        && !process.has_heard()
+        && !process.has_peer_input()
         && process.log_queue.is_empty()
         && process.io.iter().all(|io| io.mailbox.is_empty())
         && env.failure.is_none()

@@ -1,71 +1,70 @@
-//! Whole servers in one thread: virtual time, simulated network and disks, faults by plan, and checks at every step.
+//! Deterministic simulation of whole servers: virtual time, simulated network and disks, injected faults, and checks
+//! after every step.
 //!
-//! A run is a function of its seed: the plan ([`Plan::of`]), every delay, every request of a client and every fault
-//! come from it, and [`Outcome::trace_hash`] is the proof. The servers are the production ones: `ox-replica` and
-//! `ox-store` driven through the steps of `ox-server`, cut finer than threads would be.
+//! A simulation is a function of its seed: the plan ([`Plan::of`]), every delay, every client request and every fault are
+//! drawn from it, and [`Outcome::trace_hash`] proves it. The servers are those of production: `ox-replica` and `ox-store`,
+//! driven through the steps of `ox-server`, with more interleavings than real threads would have.
 //!
 //! ```text
 //! clients <== links ==> I/O steps <--> replica steps <--> log job ──┐
 //!                                           └── snapshot job ───────┴──> simulated disk
-//! faults strike anywhere; checkers look after every step; ox-history judges what the clients saw
+//! faults occur anywhere; checkers run after every step; ox-history checks what the clients saw
 //! ```
-//! Read [`Plan`] for what can vary, `engine` for how everything takes its turn, `checkers` for what must hold.
+//! [`Plan`] lists what can vary, `engine` contains the event loop, `checkers` the invariants.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "clients look at a few of two dozen operations at a time")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "clients handle a few of two dozen operations at a time")]
 
 mod checkers;
 mod client;
-mod dice;
+mod coverage;
 mod disk;
 mod engine;
 mod env;
 mod event;
 mod faults;
-mod finish;
 mod jobs;
 mod link;
-mod marks;
 mod net;
 mod outcome;
 mod plan;
 mod queue;
+mod quiesce;
+mod rng;
 mod server;
 mod trace;
 mod world;
 
+pub use coverage::CoverageCounts;
 pub use engine::running_seed;
-pub use marks::Marks;
-pub use outcome::{Failure, Kind, Outcome};
-pub use plan::{MeanMs, Plan, Storm};
+pub use outcome::{Failure, FailureKind, Outcome};
+pub use plan::{FaultProfile, MeanMs, Plan};
 
-use engine::{SharedWorld, pump};
+use engine::{SharedWorld, run_until};
 use ox_history::Time;
 use parking_lot::Mutex;
 use std::sync::Arc;
 use world::World;
 
-/// How much of a run is told.
+/// How much a simulation prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Only the outcome.
-    Outcome,
+pub enum Verbosity {
+    Quiet,
     /// Every step, on standard output.
-    Everything,
+    Trace,
 }
 
-/// Runs one seed.
+/// Simulates one seed without printing.
 pub fn run(seed: u64, plan: &Plan) -> Outcome {
-    run_told(seed, plan, Told::Outcome)
+    run_with(seed, plan, Verbosity::Quiet)
 }
 
-/// Runs one seed and tells about it.
-pub fn run_told(seed: u64, plan: &Plan, told: Told) -> Outcome {
+pub fn run_with(seed: u64, plan: &Plan, verbosity: Verbosity) -> Outcome {
     let active_us = plan.active_ms * 1000;
     engine::set_seed(seed);
-    let world: SharedWorld = Arc::new(Mutex::new(World::new(seed, plan.clone(), told == Told::Everything)));
-    pump(&world, Time(active_us));
-    finish::finish(&world);
-    engine::dismiss(&world);
+    let world: SharedWorld = Arc::new(Mutex::new(World::new(seed, plan.clone(), verbosity == Verbosity::Trace)));
+    run_until(&world, Time(active_us));
+    quiesce::quiesce(&world);
+    engine::shut_down(&world);
     let world = world.lock();
     let env = &world.env;
     Outcome {
@@ -74,6 +73,6 @@ pub fn run_told(seed: u64, plan: &Plan, told: Told) -> Outcome {
         trace_hash: env.trace.hash(),
         steps: env.trace.steps(),
         virtual_us: env.now.0,
-        marks: env.marks,
+        coverage: env.coverage,
     }
 }

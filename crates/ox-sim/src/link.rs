@@ -1,16 +1,15 @@
-//! A client's connection: two streams of bytes that arrive later than they were sent, and may break anywhere.
+//! A client's connection: two byte streams with delays, which may break at any byte.
 
 use ox_history::Time;
 use std::collections::VecDeque;
 
-/// Place of a link in the world.
+/// The index of a link in `Env::links`.
 pub(crate) type LinkId = usize;
 
-/// Which way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
-    Up,
-    Down,
+pub(crate) enum Direction {
+    ToServer,
+    ToClient,
 }
 
 #[derive(Debug)]
@@ -19,21 +18,21 @@ enum Chunk {
     End,
 }
 
-/// One direction.
+/// The stream in one direction.
 #[derive(Debug, Default)]
 pub(crate) struct Pipe {
     in_flight: VecDeque<Chunk>,
     unread: VecDeque<u8>,
-    /// When the last of them arrived.
+    /// When the last of the bytes arrived.
     pub(crate) arrived: Time,
-    /// When the last chunk on its way arrives.
+    /// When the last chunk in flight arrives.
     pub(crate) last: Time,
     is_closed: bool,
     has_ended: bool,
 }
 
 impl Pipe {
-    /// Takes bytes; nothing if its end is closed. Returns whether an arrival is to be planned.
+    /// Queues bytes, unless the stream is closed. Returns whether to schedule an arrival.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> bool {
         if self.is_closed || bytes.is_empty() {
             return false;
@@ -42,7 +41,7 @@ impl Pipe {
         true
     }
 
-    /// Nothing more will be sent; what is on its way arrives.
+    /// Ends the stream after the bytes in flight. Returns whether to schedule an arrival.
     pub(crate) fn close(&mut self) -> bool {
         if std::mem::replace(&mut self.is_closed, true) {
             return false;
@@ -51,7 +50,7 @@ impl Pipe {
         true
     }
 
-    /// Breaks the stream behind `keep` more bytes.
+    /// Breaks the stream after `keep` more bytes.
     pub(crate) fn cut(&mut self, keep: usize) -> bool {
         if self.has_ended {
             return false;
@@ -71,7 +70,7 @@ impl Pipe {
         true
     }
 
-    /// The next chunk arrives.
+    /// The next chunk in flight arrives.
     pub(crate) fn arrive(&mut self, now: Time) {
         match self.in_flight.pop_front() {
             Some(Chunk::Bytes(bytes)) => {
@@ -93,12 +92,12 @@ impl Pipe {
         !self.unread.is_empty()
     }
 
-    /// The end has arrived; there may be bytes before it.
+    /// Whether the end of the stream has arrived; bytes before it may be unread.
     pub(crate) fn has_ended(&self) -> bool {
         self.has_ended
     }
 
-    /// Everything has arrived and was read, and nothing more will come.
+    /// Whether everything was read and the stream has ended.
     pub(crate) fn is_at_end(&self) -> bool {
         self.has_ended && self.unread.is_empty()
     }
@@ -112,20 +111,19 @@ impl Pipe {
         self.in_flight.iter().map(size).sum()
     }
 
-    /// Bytes sent and not read yet.
+    /// Bytes that were sent and not read yet.
     pub(crate) fn unread(&self) -> usize {
         self.bytes_in_flight() + self.unread.len()
     }
 }
 
-/// A connection between a client and a server.
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
     pub(crate) server: usize,
-    /// Thread and slot at the server, once it was accepted and until it is closed.
+    /// I/O thread and slot at the server, from accept to close.
     pub(crate) place: Option<(usize, usize)>,
-    /// The run of the server that accepted it.
+    /// The process that accepted it.
     pub(crate) boot: u64,
     pub(crate) up: Pipe,
     pub(crate) down: Pipe,
@@ -136,10 +134,10 @@ impl Link {
         Self { client, server, place: None, boot: 0, up: Pipe::default(), down: Pipe::default() }
     }
 
-    pub(crate) fn pipe(&mut self, way: Way) -> &mut Pipe {
-        match way {
-            Way::Up => &mut self.up,
-            Way::Down => &mut self.down,
+    pub(crate) fn pipe(&mut self, direction: Direction) -> &mut Pipe {
+        match direction {
+            Direction::ToServer => &mut self.up,
+            Direction::ToClient => &mut self.down,
         }
     }
 }
@@ -149,7 +147,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cut_keeps_a_prefix_and_ends() {
+    fn cut_keeps_a_prefix_and_ends() {
         let mut pipe = Pipe::default();
         assert!(pipe.send(b"abc") && pipe.send(b"def"));
         assert!(pipe.cut(4));

@@ -1,19 +1,19 @@
-//! How a run ended.
+//! The outcome of a simulation.
 
-use crate::marks::Marks;
+use crate::coverage::CoverageCounts;
 use std::fmt;
 
 macro_rules! kinds {
     ($($name:ident = $code:literal, $text:literal;)*) => {
-        /// What a run can fail of. The number is the exit code of the program.
+        /// Why a simulation can fail. The number is the exit code of the program.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[repr(u8)]
-        pub enum Kind {
+        pub enum FailureKind {
             $(#[doc = $text] $name = $code),*
         }
 
-        impl Kind {
-            /// In words.
+        impl FailureKind {
+            /// The description of the failure.
             pub fn text(self) -> &'static str {
                 match self { $(Self::$name => $text),* }
             }
@@ -22,38 +22,35 @@ macro_rules! kinds {
 }
 
 kinds! {
-    History = 10, "clients saw something impossible";
-    AckedNotDurable = 11, "something was shown that the disk did not hold";
-    ApplyOrder = 12, "transactions were not applied one after the other, once each";
-    Ephemerals = 13, "ephemeral nodes and sessions do not fit";
-    Digest = 14, "the digest is not that of the tree";
-    WatchResidue = 15, "watches of nobody are left";
-    AckAfterDiskError = 16, "the log went on after an error";
-    Liveness = 17, "requests were not answered although everything works";
-    Recovery = 18, "a server could not start again";
-    NotRestorable = 19, "the disk did not hold a complete history at some moment";
-    LogDiffers = 20, "the log on disk is not what was written to it";
-    Panic = 21, "an invariant broke in the code";
-    Unheard = 23, "a session ended because the server did not listen to its client";
+    History = 10, "the history of the clients is not consistent";
+    AckedNotDurable = 11, "clients saw a transaction that was not durable";
+    ApplyOrder = 12, "transactions were not applied once each and in order";
+    Ephemerals = 13, "ephemeral nodes and sessions do not match";
+    Digest = 14, "the digest does not match the tree";
+    WatchResidue = 15, "watches without a connection are left";
+    AckAfterDiskError = 16, "the log accepted data after an error";
+    Liveness = 17, "requests got no reply although all faults had ended";
+    Recovery = 18, "a server did not recover";
+    NotRestorable = 19, "the disk did not contain a complete history";
+    LogDiffers = 20, "the log on disk differs from what was written";
+    Panic = 21, "a panic in the code";
+    FalseExpiry = 23, "a session expired although its client had sent a message";
     TwoLeaders = 24, "two servers were established as leaders of one epoch";
-    LeaderIncomplete = 25, "a leader lacked what had been agreed on";
-    ClaimNotDurable = 26, "a server claimed what its disk had not reported";
+    LeaderIncomplete = 25, "a leader lacked committed transactions";
+    SentNotDurable = 26, "a server sent state that its disk had not reported";
     Forked = 27, "two servers have different histories";
     Unequal = 28, "two servers with the same history have different states";
-    Link = 29, "servers did not understand each other";
-    NoQuorum = 30, "something counts as agreed on that a quorum does not hold";
-    Late = 31, "something took longer than it may";
-    NotDeterministic = 22, "the same seed gave another run";
+    Link = 29, "a server received a malformed or unexpected packet";
+    NoQuorum = 30, "a decision is not stored by a quorum";
+    Late = 31, "a time limit was exceeded";
+    NotDeterministic = 22, "two runs of one seed had different traces";
 }
 
-/// Why a run failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// What kind of thing.
-    pub kind: Kind,
-    /// When, in microseconds of virtual time.
+    pub kind: FailureKind,
+    /// Microseconds of virtual time.
     pub at_us: i64,
-    /// What exactly.
     pub detail: String,
 }
 
@@ -64,19 +61,16 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The end of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// The seed.
     pub seed: u64,
-    /// What went wrong, if anything.
+    /// `None` if all checks passed.
     pub failure: Option<Failure>,
-    /// A hash over everything that happened.
+    /// A hash over the whole trace.
     pub trace_hash: u64,
-    /// Steps taken.
     pub steps: u64,
     /// Virtual time that passed, in microseconds.
     pub virtual_us: i64,
-    /// Interesting situations that occurred.
-    pub marks: Marks,
+    /// How often each situation occurred.
+    pub coverage: CoverageCounts,
 }

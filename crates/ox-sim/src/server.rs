@@ -1,20 +1,20 @@
-//! A simulated server: a disk that outlives its processes, and what an observer knows about both.
+//! A simulated server: a disk that outlives its processes, and what checkers know about both.
 
 pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-pub(crate) mod journal;
 pub(crate) mod log;
 pub(crate) mod member;
-pub(crate) mod plug;
 pub(crate) mod process;
+pub(crate) mod reference_log;
 mod replica_thread;
-mod totals;
+mod server_load;
 mod unidentified;
+pub(crate) mod wire_end;
 
-pub(crate) use journal::{Journal, Track};
 pub(crate) use log::Report;
+pub(crate) use reference_log::{ExpectedDisk, ReferenceLog};
 
 use crate::event::Job;
 use ox_history::Time;
@@ -22,10 +22,10 @@ use ox_proto::Zxid;
 use ox_store::disk::SimDisk;
 use process::Process;
 
-/// Where the wall clock stands when the world begins.
+/// The wall clock at the start of a simulation.
 pub(crate) const WALL_START_MS: i64 = 1_700_000_000_000;
 
-/// What is in the log, and not yet on the disk, when power goes.
+/// Which unsynced records trigger a pending power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unsynced {
     Anything,
@@ -35,34 +35,34 @@ pub(crate) enum Unsynced {
 
 pub(crate) struct Server {
     pub(crate) disk: SimDisk,
-    /// Number of the run.
+    /// Number of the present process, counted from 1.
     pub(crate) boot: u64,
     pub(crate) process: Option<Process>,
     pub(crate) is_starting: bool,
-    /// The job that has its files for itself.
+    /// The job that has reserved the server's files.
     pub(crate) files: Option<Job>,
-    pub(crate) track: Track,
-    /// What its wall clock is ahead.
+    pub(crate) expected: ExpectedDisk,
+    /// The offset of its wall clock.
     pub(crate) wall_ahead_ms: i64,
     /// Disk calls that were made to fail.
     pub(crate) armed_calls: Vec<u64>,
-    /// The disk is too small for now.
+    /// The disk is full at present.
     pub(crate) is_full: bool,
-    /// It was once.
+    /// The disk was full before.
     pub(crate) was_full: bool,
-    /// Its files were damaged once.
+    /// Its files were damaged or deleted before.
     pub(crate) was_damaged: bool,
-    /// It has once started without what its disk had reported.
+    /// It has started before without data that its disk had reported.
     pub(crate) was_lost: bool,
-    /// What its disk had reported when it was last asked as leader, and since when.
+    /// The durable zxid at the last check of its leadership, and since when it has not changed.
     pub(crate) stuck: Option<(Zxid, Time)>,
-    /// Its disk does nothing before.
+    /// The disk completes no call before this time.
     pub(crate) hung_until: Time,
-    /// A call that was under way while it hung may end then.
+    /// When a call that was in progress during a hang may complete.
     pub(crate) hangs_end: Time,
-    /// How much slower than planned its disk is, until when.
+    /// Factor by which the disk is slowed down, and until when.
     pub(crate) slow_disk: (i64, Time),
-    /// Power goes before what is written next is synced.
+    /// A power cut is pending that strikes between write and fsync.
     pub(crate) cuts_before_sync: Option<Unsynced>,
 }
 
@@ -74,7 +74,7 @@ impl Server {
             process: None,
             is_starting: false,
             files: None,
-            track: Track::default(),
+            expected: ExpectedDisk::default(),
             wall_ahead_ms: 0,
             armed_calls: Vec::new(),
             is_full: false,
@@ -89,7 +89,6 @@ impl Server {
         }
     }
 
-    /// What its wall clock shows.
     pub(crate) fn wall_ms(&self, now: Time) -> i64 {
         WALL_START_MS + now.0 / 1000 + self.wall_ahead_ms
     }

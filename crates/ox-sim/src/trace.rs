@@ -1,12 +1,12 @@
-//! What happened, as a hash always and as text on demand.
+//! The trace of a simulation: always as a hash, on request also as text.
 
 use std::fmt;
 
-/// Every step of a run enters the hash: two runs of one seed must have the same.
+/// Every step enters the hash, so that two runs of one seed can be compared.
 #[derive(Debug)]
 pub(crate) struct Trace {
     hash: u64,
-    /// Text of every step, as it happens.
+    /// Print each step when it happens.
     is_verbose: bool,
     steps: u64,
     buffer: String,
@@ -30,7 +30,7 @@ impl Trace {
         self.buffer = text;
     }
 
-    /// Content that would be too long for a line.
+    /// Adds content to the hash that is too long for a line of text.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         // FNV-1a, eight bytes at a time.
         for word in bytes.chunks(8) {

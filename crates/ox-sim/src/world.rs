@@ -1,40 +1,40 @@
-//! Servers, clients, and what lies between them.
+//! The world: servers, clients and the network between them.
 
-use crate::checkers::{promptness, quorums};
+use crate::checkers::{quorums, timeliness};
 use crate::client::Client;
 use crate::env::Env;
-use crate::event::{End, Event, Job, Who};
+use crate::event::{End, Event, Job, ProcessId};
 use crate::faults::copies::Copying;
 use crate::faults::{self, Fault};
 use crate::jobs::SUPER;
-use crate::link::{LinkId, Way};
+use crate::link::{Direction, LinkId};
 use crate::net::{Side, WireId};
 use crate::plan::Plan;
 use crate::server::config;
 use crate::server::member::PeerInput;
 use crate::server::process::Process;
-use crate::server::{Server, Track};
+use crate::server::{ExpectedDisk, Server};
 use ox_history::{HistorySettings, Time};
 use ox_store::disk::Keep;
 use ox_tree::auth::digest_id;
-use ox_zab::Link as ElectionLink;
+use ox_zab::ElectionConnection as ElectionLink;
 use std::path::Path;
 
-/// How long a server stays down after its process ended, at most.
+/// The longest time between the end of a process and the next start.
 const DOWN_MS: i64 = 3_000;
 
 pub(crate) struct World {
     pub(crate) env: Env,
     pub(crate) servers: Vec<Server>,
     pub(crate) clients: Vec<Client>,
-    /// A copy of a directory that is being made.
+    /// A copy of a data directory that is being made.
     pub(crate) copying: Option<Copying>,
 }
 
-/// A live process with what it works on.
+/// A live process with its surroundings.
 pub(crate) struct Alive<'a> {
     pub(crate) process: &'a mut Process,
-    pub(crate) track: &'a mut Track,
+    pub(crate) expected: &'a mut ExpectedDisk,
     pub(crate) env: &'a mut Env,
 }
 
@@ -46,7 +46,7 @@ impl World {
         env.history.settings = settings;
         let servers: Vec<Server> = (0..env.plan.servers()).map(|_| Server::new()).collect();
         let mut world = Self { env, servers, clients: Vec::new(), copying: None };
-        world.env.plan_in(world.env.plan.active_ms * 1000, Event::Heal);
+        world.env.schedule_in(world.env.plan.active_ms * 1000, Event::Heal);
         for (number, server) in world.servers.iter().enumerate() {
             if world.env.plan.is_ensemble() {
                 server.disk.install(Path::new("/data/initialize"), b"");
@@ -54,80 +54,79 @@ impl World {
             if world.env.plan.is_dynamic() {
                 config::install(&server.disk, &world.env.plan);
             }
-            world.env.queue.plan(Time(0), Event::Job(Job::Start(number)));
+            world.env.queue.schedule(Time(0), Event::Job(Job::Start(number)));
         }
         if world.env.plan.is_ensemble() {
-            world.env.plan_in(0, Event::Mesh);
-            promptness::plan_next(&mut world.env);
+            world.env.schedule_in(0, Event::ConnectElections);
+            timeliness::schedule_next(&mut world.env);
         }
         for number in 0..clients {
             let client = Client::new(number, &mut world.env);
             world.clients.push(client);
         }
         for fault in Fault::ALL {
-            faults::plan_next(&mut world.env, *fault);
+            faults::schedule_next(&mut world.env, *fault);
         }
         world
     }
 
-    /// Whether this run of the server goes on. After a failure nothing does.
-    pub(crate) fn is_current(&self, who: Who) -> bool {
-        let goes_on = self.env.failure.is_none() && !self.env.hands.is_over();
-        goes_on && self.servers[who.server].boot == who.boot
+    /// Whether this process is the server's present one. False for all processes after a failure.
+    pub(crate) fn is_current(&self, pid: ProcessId) -> bool {
+        let goes_on = self.env.failure.is_none() && !self.env.workers.is_over();
+        goes_on && self.servers[pid.server].boot == pid.boot
     }
 
-    pub(crate) fn alive(&mut self, who: Who) -> Option<Alive<'_>> {
-        let server = &mut self.servers[who.server];
-        let process = server.process.as_mut().filter(|_| server.boot == who.boot)?;
-        Some(Alive { process, track: &mut server.track, env: &mut self.env })
+    pub(crate) fn alive(&mut self, pid: ProcessId) -> Option<Alive<'_>> {
+        let server = &mut self.servers[pid.server];
+        let process = server.process.as_mut().filter(|_| server.boot == pid.boot)?;
+        Some(Alive { process, expected: &mut server.expected, env: &mut self.env })
     }
 
-    /// Whether a job may begin now. The files of a server are for one at a time of those that remove some.
+    /// Whether a job may begin now. Only one job at a time may delete files of a server.
     pub(crate) fn may_begin(&mut self, job: Job) -> bool {
         match job {
-            Job::Snapshot(who) | Job::Maintain(who) if self.is_current(who) => self.take_files(who, job),
+            Job::Snapshot(pid) | Job::Maintain(pid) if self.is_current(pid) => self.take_files(pid, job),
             _ => true,
         }
     }
 
-    /// Takes a server's files for a job; false if another one has them.
-    pub(crate) fn take_files(&mut self, who: Who, job: Job) -> bool {
-        let files = &mut self.servers[who.server].files;
+    /// Reserves a server's files for a job. Returns false if another job has them.
+    pub(crate) fn take_files(&mut self, pid: ProcessId, job: Job) -> bool {
+        let files = &mut self.servers[pid.server].files;
         *files.get_or_insert(job) == job
     }
 
-    /// A job has ended.
     pub(crate) fn on_job_done(&mut self, job: Job) {
-        if let Job::Snapshot(who) | Job::Maintain(who) | Job::Log(who) = job {
-            self.servers[who.server].files.take_if(|holder| *holder == job);
+        if let Job::Snapshot(pid) | Job::Maintain(pid) | Job::Log(pid) = job {
+            self.servers[pid.server].files.take_if(|holder| *holder == job);
         }
     }
 
-    /// When a run of a server goes on, if it is frozen.
-    pub(crate) fn frozen(&self, who: Who) -> Option<Time> {
-        let process = self.servers[who.server].process.as_ref().filter(|_| self.is_current(who))?;
+    /// When a process resumes, if it is frozen.
+    pub(crate) fn frozen(&self, pid: ProcessId) -> Option<Time> {
+        let process = self.servers[pid.server].process.as_ref().filter(|_| self.is_current(pid))?;
         process.frozen(self.env.now)
     }
 
-    /// When an event happens that has to wait for a frozen process.
+    /// When an event may happen that a frozen process delays.
     pub(crate) fn waits(&self, event: Event) -> Option<Time> {
         match event {
-            Event::Io(who, _) | Event::Replica(who) | Event::Idle(who) => self.frozen(who),
-            Event::Job(Job::Log(who) | Job::Snapshot(who) | Job::Maintain(who) | Job::Stop(who)) => self.frozen(who),
-            Event::Job(Job::LookUp(who, _) | Job::SendStored(who, _)) => self.frozen(who),
+            Event::Io(pid, _) | Event::Replica(pid) | Event::Idle(pid) => self.frozen(pid),
+            Event::Job(Job::Log(pid) | Job::Snapshot(pid) | Job::Maintain(pid) | Job::Stop(pid)) => self.frozen(pid),
+            Event::Job(Job::ReadLog(pid, _) | Job::SendLogDiff(pid, _)) => self.frozen(pid),
             Event::Accept(link) => {
                 let server = self.env.links[link].server;
-                self.frozen(Who { server, boot: self.servers[server].boot })
+                self.frozen(ProcessId { server, boot: self.servers[server].boot })
             }
-            Event::Wake(_, who) => who.and_then(|who| self.frozen(who)),
+            Event::Wake(_, pid) => pid.and_then(|pid| self.frozen(pid)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
-            Event::Look => None,
+            Event::CheckTimeliness => None,
             Event::Dialed(_)
-            | Event::Wired(..)
+            | Event::WireArrives(..)
             | Event::Ready(..)
-            | Event::Noted(..)
-            | Event::Mesh
-            | Event::Unmesh(..) => None,
+            | Event::NotificationArrives(..)
+            | Event::ConnectElections
+            | Event::DropElectionLink(..) => None,
             Event::Job(Job::Start(_)) => None,
         }
     }
@@ -135,79 +134,79 @@ impl World {
     pub(crate) fn handle(&mut self, event: Event) {
         match event {
             Event::Accept(link) => self.accept(link),
-            Event::Arrive(link, way) => self.arrive(link, way),
-            Event::Io(who, thread) => {
-                if let Some(Alive { process, env, .. }) = self.alive(who) {
-                    process.io_step(env, who, thread);
+            Event::Arrive(link, direction) => self.arrive(link, direction),
+            Event::Io(pid, thread) => {
+                if let Some(Alive { process, env, .. }) = self.alive(pid) {
+                    process.io_step(env, pid, thread);
                 }
             }
-            Event::Replica(who) => {
-                if let Some(Alive { process, track, env }) = self.alive(who) {
-                    process.replica_step(env, track, who);
+            Event::Replica(pid) => {
+                if let Some(Alive { process, expected, env }) = self.alive(pid) {
+                    process.replica_step(env, expected, pid);
                     quorums::check(self);
                 }
             }
-            Event::Idle(who) => {
-                if let Some(Alive { process, env, .. }) = self.alive(who) {
-                    process.look_for_idle(env, who);
+            Event::Idle(pid) => {
+                if let Some(Alive { process, env, .. }) = self.alive(pid) {
+                    process.check_idle(env, pid);
                 }
             }
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
-            Event::End(who, end) => self.end(who, end),
+            Event::End(pid, end) => self.end(pid, end),
             Event::Fault(fault) => faults::strike(self, fault),
-            Event::Look => promptness::look(self),
+            Event::CheckTimeliness => timeliness::check(self),
             Event::Heal => faults::heal(self),
             Event::Dialed(wire) => self.on_dialed(wire),
-            Event::Wired(wire, side) => self.on_wired(wire, side),
+            Event::WireArrives(wire, side) => self.on_wire_arrival(wire, side),
             Event::Ready(wire, side) => self.on_ready(wire, side),
-            Event::Noted(from, to) => {
-                if let Some((note, config)) = self.env.net.take_note(from, to) {
-                    self.tell(to, PeerInput::Note(from, note, config));
+            Event::NotificationArrives(from, to) => {
+                if let Some((notification, config)) = self.env.net.take_notification(from, to) {
+                    self.pass_input(to, PeerInput::Notification(from, notification, config));
                 }
             }
-            Event::Mesh => self.mesh(),
-            Event::Unmesh(a, b) => {
+            Event::ConnectElections => self.connect_elections(),
+            Event::DropElectionLink(a, b) => {
                 if !self.env.net.is_open_both_ways(a, b) {
-                    self.unmesh(a, b);
+                    self.disconnect_election(a, b);
                 }
             }
             Event::Job(_) | Event::Wake(..) => unreachable!("the engine runs jobs"),
         }
     }
 
-    /// Gives a member something from its peers, if it is there.
-    fn tell(&mut self, server: usize, input: PeerInput) {
-        let who = Who { server, boot: self.servers[server].boot };
-        if let Some(Alive { process, env, .. }) = self.alive(who) {
-            process.on_peer(env, who, input);
+    /// Passes input to a member, if its process runs.
+    fn pass_input(&mut self, server: usize, input: PeerInput) {
+        let pid = ProcessId { server, boot: self.servers[server].boot };
+        if let Some(Alive { process, env, .. }) = self.alive(pid) {
+            process.on_peer(env, pid, input);
         }
     }
 
-    /// A learner's connection reaches the server it wants, or not.
+    /// A learner's dial reaches its target, or fails.
     fn on_dialed(&mut self, wire: WireId) {
-        let [from, Who { server, .. }] = self.env.net.wires[wire].ends;
+        let [from, ProcessId { server, .. }] = self.env.net.wires[wire].ends;
         let leader = self.env.net.wires[wire].leader;
         let is_open = self.env.net.is_open_both_ways(from.server, server);
         if !is_open && !std::mem::replace(&mut self.env.net.wires[wire].has_waited, true) {
-            let patience_us = self.env.dice.between(100_000, 3_000_000);
-            return self.env.plan_in(patience_us, Event::Dialed(wire));
+            let patience_us = self.env.rng.between(100_000, 3_000_000);
+            return self.env.schedule_in(patience_us, Event::Dialed(wire));
         }
         if !self.is_current(from) {
             return;
         }
-        let to = Who { server, boot: self.servers[server].boot };
+        let to = ProcessId { server, boot: self.servers[server].boot };
         let listens = self.alive(to).is_some_and(|alive| alive.process.member.is_listening);
         if !listens || !is_open {
-            return self.tell(from.server, PeerInput::Dialed(leader, None));
+            return self.pass_input(from.server, PeerInput::Dialed(leader, None));
         }
         let wired = &mut self.env.net.wires[wire];
         (wired.ends[1], wired.is_up) = (to, true);
-        self.tell(server, PeerInput::Link(wire));
-        self.tell(from.server, PeerInput::Dialed(leader, Some(wire)));
+        self.pass_input(server, PeerInput::Link(wire));
+        self.pass_input(from.server, PeerInput::Dialed(leader, Some(wire)));
     }
 
-    /// Bytes, or the end, of one side of a wire arrive at the other.
-    fn on_wired(&mut self, wire: WireId, side: Side) {
+    /// Bytes or the end of a stream arrive on a wire.
+    fn on_wire_arrival(&mut self, wire: WireId, side: Side) {
         let now = self.env.now;
         self.env.net.wires[wire].pipes[side].arrive(now);
         let to = self.env.net.wires[wire].ends[1 - side];
@@ -224,95 +223,95 @@ impl World {
         }
     }
 
-    /// Tries the election connections that are missing.
-    fn mesh(&mut self) {
+    /// Opens missing election connections.
+    fn connect_elections(&mut self) {
         for a in 0..self.servers.len() {
             for b in a + 1..self.servers.len() {
                 let are_up = [a, b].iter().all(|server| self.servers[*server].process.is_some());
-                if are_up && !self.env.net.is_meshed(a, b) && self.env.net.is_open_both_ways(a, b) {
-                    self.env.net.mesh(a, b);
-                    self.tell(a, PeerInput::Election(b, ElectionLink::Up));
-                    self.tell(b, PeerInput::Election(a, ElectionLink::Up));
+                if are_up && !self.env.net.has_election_link(a, b) && self.env.net.is_open_both_ways(a, b) {
+                    self.env.net.open_election_link(a, b);
+                    self.pass_input(a, PeerInput::Election(b, ElectionLink::Up));
+                    self.pass_input(b, PeerInput::Election(a, ElectionLink::Up));
                 }
             }
         }
-        let pause_us = self.env.dice.between(10_000, 200_000);
-        self.env.plan_in(pause_us, Event::Mesh);
+        let pause_us = self.env.rng.between(10_000, 200_000);
+        self.env.schedule_in(pause_us, Event::ConnectElections);
     }
 
-    fn unmesh(&mut self, a: usize, b: usize) {
-        if self.env.net.unmesh(a, b) {
-            self.tell(a, PeerInput::Election(b, ElectionLink::Down));
-            self.tell(b, PeerInput::Election(a, ElectionLink::Down));
+    fn disconnect_election(&mut self, a: usize, b: usize) {
+        if self.env.net.close_election_link(a, b) {
+            self.pass_input(a, PeerInput::Election(b, ElectionLink::Down));
+            self.pass_input(b, PeerInput::Election(a, ElectionLink::Down));
         }
     }
 
-    /// A connection reaches its server, if that is there.
+    /// A client's connection reaches its server. It is cut if no process accepts it.
     fn accept(&mut self, link: LinkId) {
         let server = self.env.links[link].server;
-        let who = Who { server, boot: self.servers[server].boot };
-        match self.alive(who) {
-            Some(Alive { process, env, .. }) if !process.is_stopping => process.accept(env, who, link),
+        let pid = ProcessId { server, boot: self.servers[server].boot };
+        match self.alive(pid) {
+            Some(Alive { process, env, .. }) if !process.is_stopping => process.accept(env, pid, link),
             _ => self.env.cut(link),
         }
     }
 
-    fn arrive(&mut self, link: LinkId, way: Way) {
+    fn arrive(&mut self, link: LinkId, direction: Direction) {
         let now = self.env.now;
-        self.env.links[link].pipe(way).arrive(now);
+        self.env.links[link].pipe(direction).arrive(now);
         let (client, server, boot) = {
             let link = &self.env.links[link];
             (link.client, link.server, link.boot)
         };
-        match way {
-            Way::Up => {
-                let who = Who { server, boot };
-                if let Some(Alive { process, env, .. }) = self.alive(who) {
-                    process.on_readable(env, who, link);
+        match direction {
+            Direction::ToServer => {
+                let pid = ProcessId { server, boot };
+                if let Some(Alive { process, env, .. }) = self.alive(pid) {
+                    process.on_readable(env, pid, link);
                 }
             }
-            Way::Down => {
+            Direction::ToClient => {
                 self.clients[client].on_readable(&mut self.env, link);
                 self.on_drained(link);
             }
         }
     }
 
-    /// The client may have made room for more.
+    /// The client has read, so that the server may send more.
     fn on_drained(&mut self, link: LinkId) {
         let (server, boot) = (self.env.links[link].server, self.env.links[link].boot);
-        let who = Who { server, boot };
-        if let Some(Alive { process, env, .. }) = self.alive(who) {
-            process.on_writable(env, who, link);
+        let pid = ProcessId { server, boot };
+        if let Some(Alive { process, env, .. }) = self.alive(pid) {
+            process.on_writable(env, pid, link);
         }
     }
 
-    /// A client wakes up and reads what has come meanwhile.
-    pub(crate) fn wake_client(&mut self, number: usize) {
+    /// A paused client resumes and reads what has arrived.
+    pub(crate) fn resume_client(&mut self, number: usize) {
         for link in self.clients[number].links() {
             self.clients[number].on_readable(&mut self.env, link);
             self.on_drained(link);
         }
     }
 
-    /// A run of a server ends.
-    pub(crate) fn end(&mut self, who: Who, end: End) {
-        if self.servers[who.server].boot != who.boot {
+    /// Ends a process and schedules the next start.
+    pub(crate) fn end(&mut self, pid: ProcessId, end: End) {
+        if self.servers[pid.server].boot != pid.boot {
             return;
         }
-        let server = &mut self.servers[who.server];
-        self.env.looks.excused_until = self.env.looks.excused_until.max(Some(self.env.now));
-        let marks = &mut self.env.marks;
+        let server = &mut self.servers[pid.server];
+        self.env.timeliness.excused_until = self.env.timeliness.excused_until.max(Some(self.env.now));
+        let coverage = &mut self.env.coverage;
         match end {
-            End::Killed => marks.kills += 1,
-            End::PowerCut => marks.power_cuts += 1,
-            End::Stopped => marks.clean_stops += 1,
+            End::Killed => coverage.kills += 1,
+            End::PowerCut => coverage.power_cuts += 1,
+            End::Stopped => coverage.clean_stops += 1,
         }
         if let Some(process) = server.process.take() {
-            marks.kills_in_log += u64::from(process.log.is_none() && end != End::Stopped);
-            marks.kills_in_snapshot += u64::from(process.is_snapshotting);
+            coverage.kills_in_log += u64::from(process.log.is_none() && end != End::Stopped);
+            coverage.kills_in_snapshot += u64::from(process.is_snapshotting);
         }
-        marks.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
+        coverage.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
         server.boot += 1;
         server.files = None;
         match end {
@@ -320,35 +319,35 @@ impl World {
             End::PowerCut => {
                 let keep = draw_keep(&mut self.env, server.disk.unsynced_pieces());
                 server.disk.power_on(keep);
-                self.env.note(format_args!("server {} comes back with {keep:?} of what was unsynced", who.server));
+                self.env.note(format_args!("server {} keeps {keep:?} of the unsynced data", pid.server));
             }
         }
-        self.env.note(format_args!("server {} run {} ended: {end:?}", who.server, who.boot));
+        self.env.note(format_args!("server {} process {} ended: {end:?}", pid.server, pid.boot));
         for link in 0..self.env.links.len() {
-            if self.env.links[link].server == who.server && self.env.links[link].boot == who.boot {
+            if self.env.links[link].server == pid.server && self.env.links[link].boot == pid.boot {
                 self.env.links[link].place = None;
                 self.env.cut(link);
             }
         }
         for wire in 0..self.env.net.wires.len() {
-            if self.env.net.wires[wire].is_up && self.env.net.wires[wire].ends.contains(&who) {
+            if self.env.net.wires[wire].is_up && self.env.net.wires[wire].ends.contains(&pid) {
                 self.env.net.wires[wire].is_up = false;
                 self.env.wire_cut(wire);
             }
         }
         for other in 0..self.servers.len() {
-            self.unmesh(who.server, other);
+            self.disconnect_election(pid.server, other);
         }
-        let down_ms = if self.env.is_healed { 20 } else { self.env.dice.skewed(DOWN_MS) };
-        self.env.plan_in(down_ms * 1000, Event::Job(Job::Start(who.server)));
+        let down_ms = if self.env.is_healed { 20 } else { self.env.rng.skewed(DOWN_MS) };
+        self.env.schedule_in(down_ms * 1000, Event::Job(Job::Start(pid.server)));
     }
 }
 
-/// What clients can expect of servers that follow the plan.
+/// What clients can expect of servers with this plan.
 fn settings(plan: &Plan) -> HistorySettings {
     let mut slowest_us = plan.net_delay_us * 20 + plan.thread_delay_us * 50 + 2_000_000;
     if plan.throttle_max.is_some() || plan.outstanding_max < 100 || plan.memory_budget_bytes < 1 << 20 {
-        // Requests that have come may be looked at when everybody else's are on disk.
+        // A request may have to wait until the requests of all other clients are durable.
         let requests = plan.requests.min(plan.pipeline as u64) * plan.clients as u64;
         let sync_us = if plan.slow_disk_ms == 0 { plan.sync_us } else { 2_000_000 };
         slowest_us += i64::try_from(requests).unwrap_or(i64::MAX).saturating_mul(sync_us);
@@ -369,26 +368,27 @@ fn settings(plan: &Plan) -> HistorySettings {
     }
 }
 
-/// A learner reports its clients when it is pinged, and is given up when that takes too long.
+/// A learner reports its touches when it is pinged; the leader closes its link if that takes too long.
 fn touch_loss_max_ms(plan: &Plan, slowest_us: i64) -> i64 {
     i64::from(plan.tick_ms) * (plan.sync_ticks + 2) + slowest_us / 1000
 }
 
-/// How late a leader may hear of a learner's clients where ways between servers are slow or cut for a while: it counts from
-/// then on, since it cannot know when they spoke, and gives up who is later. What observers of followers say goes two ways.
+/// How late a leader may learn of touches at its learners when paths between servers are slow or cut. The leader
+/// counts from the arrival of the report and closes links that are later. Reports of observers behind a follower
+/// travel two paths.
 fn report_max_ms(plan: &Plan) -> i64 {
     let ways_suffer =
-        plan.is_ensemble() && [plan.slow_way_ms, plan.depose_ms, plan.partition_ms, plan.one_way_ms] != [0; 4];
+        plan.is_ensemble() && [plan.slow_path_ms, plan.depose_ms, plan.partition_ms, plan.one_way_ms] != [0; 4];
     let ways = i64::from(ways_suffer) * if plan.observer_masters { 2 } else { 1 };
     ways * i64::from(plan.tick_ms) * (plan.sync_ticks + 1)
 }
 
 fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
-    match env.dice.below(8) {
+    match env.rng.below(8) {
         0 => Keep::Nothing,
         1 => Keep::Everything,
-        2 => Keep::Only(env.dice.index(pieces)),
-        3 | 4 => Keep::AllBut(env.dice.index(pieces)),
-        _ => Keep::Random(env.dice.next()),
+        2 => Keep::Only(env.rng.index(pieces)),
+        3 | 4 => Keep::AllBut(env.rng.index(pieces)),
+        _ => Keep::Random(env.rng.next()),
     }
 }

@@ -1,16 +1,15 @@
-//! The broadcast phase as its leader sees it: number, wait for a quorum's disks, commit in order.
+//! The broadcast phase at the leader: assign zxids, count the ACKs of a quorum, commit in order.
 
 use crate::quorum::Quorum;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use std::collections::BTreeMap;
 
-/// The order that an established leader gives. Acks are cumulative: a server that has made a transaction durable has
-/// made everything before it durable too, and says so in order.
+/// Proposals and ACKs of an established leader. ACKs are cumulative: an ACK of a transaction covers all earlier ones.
 #[derive(Clone, Debug)]
 pub struct Broadcast {
     quorum: Quorum,
-    /// A configuration in the making, and the proposal it comes with: from there on it must agree too.
+    /// A proposed configuration with the zxid of its proposal, from which on its quorum must acknowledge too.
     proposed: Option<(Zxid, Quorum)>,
     last_proposed: Zxid,
     acked: BTreeMap<ServerId, Zxid>,
@@ -18,77 +17,73 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
-    /// An order whose history ends, durable and committed, at `last`.
+    /// Starts after a history that is durable and committed up to `last`.
     pub fn new(quorum: Quorum, last: Zxid) -> Self {
         Self { quorum, proposed: None, last_proposed: last, acked: BTreeMap::new(), committed: last }
     }
 
-    /// The zxid of the next proposal.
     pub fn next(&self) -> Zxid {
-        // Compat: when the counter is used up, a single voter goes on in the next epoch by itself, from 0.
+        // Compat: when the counter of a standalone server overflows, it continues in the next epoch, from 0.
         Zxid(self.last_proposed.0 + 1)
     }
 
-    /// Takes that zxid for a proposal.
+    /// Records a proposal.
     ///
     /// # Panics
-    /// When `zxid` is not the next one: the order would have a hole.
+    /// If `zxid` does not follow the last proposal.
     pub fn propose(&mut self, zxid: Zxid) {
         assert!(zxid.follows(self.last_proposed), "{zxid} does not follow {}", self.last_proposed);
         self.last_proposed = zxid;
     }
 
-    /// The next proposal brings a configuration, which has to agree to it. Nothing behind it is agreed on before the
-    /// configuration is in force.
+    /// The next proposal is a reconfiguration: `quorum` has to acknowledge it too, and nothing after it is committed
+    /// before [`Self::activate`].
     pub fn propose_quorum(&mut self, quorum: Quorum) {
         self.proposed = Some((self.next(), quorum));
     }
 
-    /// The proposal that brings a configuration, while that is not in force.
+    /// The proposed reconfiguration that is not active yet.
     pub fn reconfigures_at(&self) -> Option<Zxid> {
         self.proposed.as_ref().map(|(zxid, _)| *zxid)
     }
 
-    /// The proposed configuration is in force.
+    /// The proposed configuration becomes active.
     pub fn activate(&mut self) {
         if let Some((_, quorum)) = self.proposed.take() {
             self.set_quorum(quorum);
         }
     }
 
-    /// Another quorum decides from now on.
     pub fn set_quorum(&mut self, quorum: Quorum) {
         self.quorum = quorum;
         self.count();
     }
 
-    /// How far a server's disk is known to be.
     pub fn acked(&self, server: ServerId) -> Option<Zxid> {
         self.acked.get(&server).copied()
     }
 
-    /// The last proposal.
     pub fn last_proposed(&self) -> Zxid {
         self.last_proposed
     }
 
-    /// Everything up to here is agreed on.
+    /// The last committed transaction.
     pub fn committed(&self) -> Zxid {
         self.committed
     }
 
-    /// A server's disk holds everything up to `zxid`.
+    /// The log of `server` is durable up to `zxid`.
     ///
     /// # Panics
-    /// When `zxid` was never proposed: an ack must not run ahead of the history.
+    /// If `zxid` was never proposed.
     pub fn on_ack(&mut self, server: ServerId, zxid: Zxid) {
-        assert!(zxid <= self.last_proposed, "{zxid} acked but {} is the last proposal", self.last_proposed);
+        assert!(zxid <= self.last_proposed, "ACK of {zxid} after the last proposal {}", self.last_proposed);
         let acked = self.acked.entry(server).or_insert(zxid);
         *acked = zxid.max(*acked);
         self.count();
     }
 
-    /// Of what is not agreed on, a server's disk may hold nothing behind `zxid` any more.
+    /// `server` may have lost proposals after `zxid`. Has no effect on transactions that are committed.
     pub fn retract(&mut self, server: ServerId, zxid: Zxid) {
         if let Some(acked) = self.acked.get_mut(&server) {
             *acked = zxid.min(*acked);
@@ -122,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn one_voter_commits_what_its_disk_holds() {
+    fn single_voter_commits_after_own_ack() {
         let mut leader = leader(1);
         assert_eq!(leader.committed(), Zxid(0));
         leader.on_ack(ServerId(1), Zxid(2));
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn three_voters_need_two_disks() {
+    fn three_voters_commit_after_two_acks() {
         let mut leader = leader(3);
         leader.on_ack(ServerId(2), Zxid(3));
         assert_eq!(leader.committed(), Zxid(0));
@@ -141,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proposed_configuration_must_agree_from_its_proposal_on() {
+    fn reconfiguration_needs_acks_of_proposed_quorum() {
         let mut order = leader(3);
         order.propose_quorum(Quorum::majority_of([3, 4, 5].map(ServerId)));
         order.propose(Zxid(4));
@@ -157,7 +152,7 @@ mod tests {
         for server in 1..=5 {
             order.on_ack(ServerId(server), Zxid(5));
         }
-        assert_eq!((order.committed(), order.reconfigures_at()), (Zxid(4), Some(Zxid(4))), "not in force yet");
+        assert_eq!((order.committed(), order.reconfigures_at()), (Zxid(4), Some(Zxid(4))), "not active yet");
         order.activate();
         assert_eq!((order.committed(), order.reconfigures_at()), (Zxid(5), None));
         order.propose(Zxid(6));
@@ -167,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_used_up_counter_runs_over_into_the_epoch() {
+    fn exhausted_counter_continues_in_next_epoch() {
         let mut leader = Broadcast::new(Quorum::majority_of([ServerId(1)]), Zxid::new(0, u32::MAX));
         assert_eq!(leader.next(), Zxid::new(1, 0));
         leader.propose(leader.next());
@@ -175,7 +170,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "does not follow")]
-    fn holes_are_impossible() {
+    fn proposal_after_gap_panics() {
         leader(1).propose(Zxid(5));
     }
 }

@@ -1,14 +1,13 @@
-//! What every step of a machine gets.
+//! Arguments that every step of a state machine needs.
 
 use crate::effect::Effects;
-use crate::history::History;
+use crate::recent_log::RecentLog;
 
-/// The time, the history, and where effects go.
 pub struct Context<'a> {
-    /// A clock that only goes forward.
+    /// Monotonic clock, in milliseconds.
     pub now_ms: i64,
-    /// What is logged.
-    pub history: &'a mut History,
-    /// What is to be done.
+    /// The log of this member.
+    pub history: &'a mut RecentLog,
+    /// Effects for the driver, in order.
     pub out: &'a mut Effects,
 }

@@ -1,56 +1,52 @@
-//! What the machines ask their driver to do, in this order.
+//! What the state machines require of their driver. Effects are executed in order.
 
 use crate::epoch::Epoch;
-use crate::message::{Message, Txn};
-use crate::vote::Notification;
+use crate::message::{EncodedTxn, Message};
+use crate::vote::VoteNotification;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use std::sync::Arc;
 
-/// A connection between a learner and its leader.
+/// The link between a learner and its leader, or its observer master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LinkId(pub u64);
 
-/// Work for the disk. Jobs and appended transactions are done one after the other, and each is reported.
+/// A step of the log thread. Jobs and appended transactions run one after another, and the completion of each is
+/// reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskJob {
-    /// Remember a promise.
+    /// Store the accepted epoch.
     AcceptedEpoch(Epoch),
-    /// Everything before it is durable; then remember that it is the history of this epoch.
+    /// Store the current epoch, after making everything before this job durable.
     CurrentEpoch(Epoch),
-    /// Forget what is behind this transaction.
+    /// Truncate the log after this zxid.
     Truncate(Zxid),
-    /// The staged state replaces all history.
+    /// Replace state and log by the received snapshot, which is at this zxid.
     Install(Zxid),
-    /// Begin an empty history.
-    Found,
+    /// Create an empty log, which makes the member eligible to vote.
+    InitializeLog,
 }
 
-/// A finished job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskDone {
-    /// The promise is durable.
     AcceptedEpoch(Epoch),
-    /// The epoch is durable.
     CurrentEpoch(Epoch),
-    /// The history begins with the installed state, here.
     Installed(Zxid),
-    /// There is a history, and nothing in it.
-    Founded,
-    /// The history ends here now; none if it could not be cut there, and is as it was.
+    LogInitialized,
+    /// The new end of the log. None if it could not be truncated there, and is unchanged.
     Truncated(Option<Zxid>),
 }
 
 impl DiskJob {
-    /// The report that everything went well.
+    /// The report of this job's success.
     pub fn done(self) -> DiskDone {
         match self {
             Self::AcceptedEpoch(epoch) => DiskDone::AcceptedEpoch(epoch),
             Self::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(epoch),
             Self::Truncate(zxid) => DiskDone::Truncated(Some(zxid)),
             Self::Install(zxid) => DiskDone::Installed(zxid),
-            Self::Found => DiskDone::Founded,
+            Self::InitializeLog => DiskDone::LogInitialized,
         }
     }
 }
@@ -58,98 +54,95 @@ impl DiskJob {
 /// Why a role ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The other side is gone.
+    /// The link was closed.
     LinkLost,
-    /// Nothing was heard for too long.
-    Silence,
-    /// Too few servers to agree.
+    /// The peer was silent for too long.
+    Timeout,
+    /// A leader has too few followers.
     NoQuorum,
-    /// The leader's epoch is below one that was promised.
+    /// The leader's epoch is below the accepted epoch.
     OldEpoch(Epoch),
-    /// The other side broke the protocol.
+    /// The peer violated the protocol.
     Violation(String),
-    /// The history cannot be continued as the leader wants it; the next time it is asked for a snapshot.
+    /// The local log cannot be made equal to the leader's. The next synchronisation asks for a snapshot.
     NeedsSnapshot,
-    /// Learners cannot connect.
+    /// The leader cannot listen on its quorum port.
     CannotListen,
-    /// Numbers of this epoch are used up.
-    EpochUsedUp,
-    /// The own disk is too slow.
+    /// The counter of this epoch is exhausted (K85).
+    ZxidRollover,
+    /// The leader's own disk did not complete a write in time.
     DiskStalled,
-    /// The own disk is nearly full, and others can lead.
-    NoRoom,
-    /// A voter that had elected this leader looks for one again.
-    Deserted,
-    /// This leader is not established, and a quorum follows another one.
+    /// The leader's disk is nearly full, and a quorum can continue without it.
+    DiskLow,
+    /// A supporter of an unestablished leader changed its vote, and no quorum remains.
+    LostSupport,
+    /// This leader is not established, and a quorum follows another leader.
     OtherLeader(ServerId),
     /// A new configuration names another leader.
     HandedOver(ServerId),
-    /// A new configuration changes who leads, or what this server is.
+    /// A new configuration changes the leader, or this server's role.
     Reconfigured,
-    /// A voter cannot follow because it promised a higher epoch to somebody who never led.
-    HigherPromise,
+    /// A voter that is needed has accepted a higher epoch, from a leader that was never established.
+    HigherAcceptedEpoch,
 }
 
-/// A part of the on-disk log that a learner needs.
+/// A part of the on-disk log that a learner lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Search {
-    /// The learner has this one.
+pub struct LogDiffRange {
+    /// The learner's last transaction.
     pub after: Zxid,
-    /// Memory holds everything from this one on.
+    /// The first transaction in memory.
     pub below: Zxid,
-    /// Any size is better than nothing: the learner has been sent everything up to `after`, maybe as a snapshot. Otherwise a
-    /// snapshot may be the smaller choice (`snapshotSizeFactor`).
+    /// The learner has already been sent everything up to `after`, perhaps as a snapshot, so the diff may have any
+    /// size. Otherwise a snapshot may be the cheaper choice (`snapshotSizeFactor`).
     pub continues: bool,
 }
 
-/// One thing to do.
+/// One instruction to the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Tell a server on the election port; what was told before and is not sent yet is out of date.
-    Notify(ServerId, Notification),
-    /// Connect to a leader.
+    /// Send a notification. It replaces any earlier one to this server that is not sent yet.
+    Notify(ServerId, VoteNotification),
     Dial(ServerId),
-    /// Send a packet. When the socket has taken it, [`crate::Peer::on_sent`] reports its [`Message::flow_bytes`].
+    /// Send a packet. When the socket has accepted it, the driver reports its [`Message::flow_bytes`] by
+    /// [`crate::QuorumPeer::on_sent`].
     Send(LinkId, Message),
-    /// Say SNAP, and stream the state as it is at this moment.
+    /// Send SNAP, and stream the state as it is at this moment.
     SendSnapshot(LinkId),
-    /// Look whether the on-disk log has everything between two transactions; answered by [`crate::Peer::on_looked_up`].
-    LookUp(LinkId, Search),
-    /// Send what was found, as proposals with their commits.
-    SendStored(LinkId),
-    /// Hang up.
+    /// Check whether the on-disk log contains the range. The driver reports the result by
+    /// [`crate::QuorumPeer::on_log_read`].
+    ReadLog(LinkId, LogDiffRange),
+    /// Send the transactions of the last successful [`Self::ReadLog`], as proposals with their commits.
+    SendLogDiff(LinkId),
     Close(LinkId),
-    /// Give work to the disk.
     Disk(DiskJob),
-    /// Log a transaction.
-    Append(Txn),
-    /// Everything up to here is agreed on: apply it as soon as it is durable here.
+    Append(EncodedTxn),
+    /// Everything up to this zxid is committed: apply it as soon as it is durable here.
     Commit(Zxid),
-    /// Apply a transaction to the state that is being received.
-    Stage(Txn),
-    /// This server leads; what it orders from now on may be agreed on.
+    /// Apply a transaction to the snapshot that is being received.
+    ApplyToSnapshot(EncodedTxn),
+    /// This server is an established leader: it may propose transactions.
     Established(Epoch),
-    /// This server follows an established leader: serve clients.
+    /// This server follows an established leader: it may serve clients.
     UpToDate(Epoch),
-    /// The role is over: nobody is served, and what is not logged is forgotten.
-    Leave(Reason),
-    /// Nobody leads.
+    /// The role ends: stop serving clients, and drop what is not logged.
+    StepDown(Reason),
+    /// This server is LOOKING.
     Looking,
-    /// Elected: let learners connect.
+    /// Elected: accept learners on the quorum port.
     Listen,
-    /// Following: let observers connect.
+    /// Following as observer master: accept observers.
     ServeObservers,
-    /// A learner says something that is not about history.
+    /// A packet of a learner that concerns its clients.
     FromLearner(LinkId, ServerId, Message),
-    /// The leader says something that is not about history.
+    /// A packet of the leader that concerns clients.
     FromLeader(Message),
-    /// A sync that was asked for can be answered.
+    /// The sync with this id may be replied to.
     Synced(u64),
-    /// This configuration may follow the one in force. Remembered on disk before whatever the disk is given next.
-    Seen(Arc<Ensemble>),
-    /// This configuration is in force, with this leader if one was named.
-    Activate(Arc<Ensemble>, Option<ServerId>),
+    /// A configuration is proposed. The driver stores it before anything that the disk is given next.
+    ConfigProposed(Arc<Ensemble>),
+    /// A configuration is committed, with the leader that it names, if it does.
+    ActivateConfig(Arc<Ensemble>, Option<ServerId>),
 }
 
-/// Everything to do, in order.
 pub type Effects = Vec<Effect>;

@@ -1,36 +1,33 @@
-//! Terms of leaders.
+//! Epochs: the numbers of leaderships.
 
 use ox_proto::Zxid;
 use std::fmt;
 
-/// A leader's term. -1 stands for none: the directory of a server that has nothing.
+/// The number of a leadership. -1 means none: the server is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Epoch(pub i64);
 
 impl Epoch {
-    /// Before the first leader.
     pub const ZERO: Self = Self(0);
 
-    /// The point where its history begins: behind everything of earlier epochs, before its first transaction.
+    /// The zxid before the first transaction of this epoch.
     pub fn start(self) -> Zxid {
         Zxid(self.0 << 32)
     }
 
-    /// The transaction behind `last`; none when the numbers of its epoch are used up, and another one has to begin.
-    // Compat: Apache's leaders end before the last number too.
+    /// The zxid after `last`. None if the counter is exhausted, so that a new epoch is needed.
+    // Compat: Apache's leader too gives up its epoch before the last counter value.
     pub fn next_zxid(last: Zxid) -> Option<Zxid> {
         last.next().filter(|next| next.counter() != u32::MAX)
     }
 
-    /// The epoch of a transaction.
     pub fn of(zxid: Zxid) -> Self {
         Self(zxid.0 >> 32)
     }
 
-    /// The last one that transactions can be numbered in.
+    /// The highest epoch that fits into a zxid.
     pub const LAST: Self = Self(i32::MAX as i64);
 
-    /// The one after it.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0 + 1)
@@ -43,12 +40,12 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// The two epochs that a server's disk remembers.
+/// The two epochs that a server stores on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Epochs {
-    /// The highest that it promised to follow.
+    /// The highest epoch that the server has accepted from a leader (`acceptedEpoch`).
     pub accepted: Epoch,
-    /// Of the last leader whose whole history it holds.
+    /// The epoch whose history the server holds (`currentEpoch`).
     pub current: Epoch,
 }
 
@@ -57,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn k085_the_last_number_of_an_epoch_is_not_used() {
+    fn k085_last_counter_of_epoch_is_not_used() {
         assert_eq!(Epoch::next_zxid(Zxid::new(2, 0)), Some(Zxid::new(2, 1)));
         assert_eq!(Epoch::next_zxid(Zxid::new(2, u32::MAX - 2)), Some(Zxid::new(2, u32::MAX - 1)));
         assert_eq!(Epoch::next_zxid(Zxid::new(2, u32::MAX - 1)), None);

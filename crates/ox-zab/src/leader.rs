@@ -1,266 +1,262 @@
-//! A leader: agrees on an epoch with a quorum, gives everybody its history, then orders and commits.
+//! The leader: discovery, synchronisation of its learners, and broadcast.
 //!
 //! ```text
-//!   gathering ─quorum of hellos─► promising ─► acking ─quorum of promises─► settling ─► presenting ─quorum of acks─► established
-//!                                  (disk)                                    (disk)
+//!               quorum of hellos                            quorum of ACKEPOCH
+//!   Discovery ───────────────────► PersistAcceptedEpoch ─► AwaitAckEpoch ────────► PersistCurrentEpoch ─► AwaitNewLeaderAck
+//!                                         (disk)                                         (disk)                  │
+//!                                                                                Established ◄───────────────────┘
+//!                                                                                             quorum of ACKs
 //! ```
-//! Nothing is told that the disk does not know: the epoch is durable before it is announced, the history before it is
-//! counted. Who is ahead of this leader is turned away; who has promised more makes it step down in the end.
+//! The leader announces nothing that its disk does not hold: it stores the epoch before LEADERINFO, and counts its own
+//! history only when that is durable. It refuses a voter whose history is ahead of its own. If voters have accepted a
+//! higher epoch, it steps down in the end.
 
-mod link;
+mod learner_handler;
+mod pending_syncs;
 mod reconfig;
-mod syncs;
 
 use crate::broadcast::Broadcast;
-use crate::configs::Configs;
+use crate::config_pair::ConfigPair;
 use crate::context::Context;
-use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason, Search};
+use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, LogDiffRange, Reason};
 use crate::epoch::{Epoch, Epochs};
-use crate::giving::{Given, Lack, Reach};
 use crate::learner_stream::{Committed, Pumped};
-use crate::message::{LearnerKind, Message, Txn};
+use crate::learner_sync::{Progress, SyncChoice, SyncPlan};
+use crate::liveness::Traffic;
+use crate::message::{EncodedTxn, LearnerKind, Message};
 use crate::options::PeerOptions;
-use crate::progress::Moved;
 use crate::timing::{Timing, Wait};
 use bytes::Bytes;
-use link::{Awaited, Link, Stage};
+use learner_handler::{AckWait, LearnerHandler, Stage};
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use pending_syncs::PendingSyncs;
 use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
-use syncs::Syncs;
 
-/// How far the promise of a server that nobody knows may be ahead.
-const STRANGERS_JUMP_MAX: i64 = 1 << 16;
+/// How far the accepted epoch of an unknown server, or of one that only claims to be a voter, may be ahead of ours.
+const UNKNOWN_EPOCH_JUMP_MAX: i64 = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
-    /// Hellos of a quorum are awaited.
-    Gathering,
-    /// The own promise is on its way to the disk.
-    Promising,
-    /// Promises of a quorum are awaited.
-    Acking,
-    /// The own history is made that of the epoch.
-    Settling,
-    /// Acknowledgements of the history are awaited.
-    Presenting,
-    /// Writes are ordered.
+    /// Waits for hellos of a quorum.
+    Discovery,
+    /// Stores its accepted epoch.
+    PersistAcceptedEpoch,
+    /// Waits for ACKEPOCH of a quorum.
+    AwaitAckEpoch,
+    /// Stores its current epoch.
+    PersistCurrentEpoch,
+    /// Waits until a quorum has acknowledged NEWLEADER.
+    AwaitNewLeaderAck,
     Established,
 }
 
-/// What a leader brings along.
+/// The state with which an elected server becomes leader.
 #[derive(Clone, Debug)]
-pub struct Candidate {
-    /// Its number.
+pub struct LeaderInit {
     pub server: ServerId,
-    /// What its disk remembers.
     pub epochs: Epochs,
-    /// The highest epoch that a voter is known to have accepted.
-    pub known: Epoch,
-    /// How many observers are served at a time.
+    /// The highest epoch that any voter is known to have accepted.
+    pub known_accepted: Epoch,
     pub options: PeerOptions,
 }
 
-/// A server that was elected.
+/// The leader role of an elected server (`Leader`).
 #[derive(Debug)]
 pub struct Leader {
-    me: Candidate,
+    me: LeaderInit,
     timing: Timing,
-    configs: Configs,
+    configs: ConfigPair,
     phase: Phase,
-    /// The epoch, or the lowest that it can be while it is not fixed.
+    /// The epoch of this leadership. During discovery, the lowest epoch that it may get.
     epoch: Epoch,
-    /// The end of the history it was elected with.
+    /// The last transaction of the initial history.
     initial: Zxid,
-    links: BTreeMap<LinkId, Link>,
-    introduced: BTreeSet<ServerId>,
-    promised: BTreeSet<ServerId>,
+    links: BTreeMap<LinkId, LearnerHandler>,
+    discovered: BTreeSet<ServerId>,
+    epoch_acked: BTreeSet<ServerId>,
     synced: BTreeSet<ServerId>,
-    order: Broadcast,
-    /// Up to here learners may be told of commits.
-    told: Zxid,
-    /// Transactions that have activated a configuration, with the leader from then on, until all learners know.
+    broadcast: Broadcast,
+    /// Commits up to this zxid may be sent to learners.
+    announced: Zxid,
+    /// Reconfigurations that learners have not all been sent yet, by zxid, with the leader that each names.
     activations: BTreeMap<Zxid, ServerId>,
-    /// Where the state is.
+    /// Last transaction applied to the state.
     applied: Zxid,
-    syncs: Syncs,
+    syncs: PendingSyncs,
     ping_at_ms: i64,
     began_ms: i64,
-    /// For the next step towards being established. That learners come and go is none.
-    progress: Wait,
-    own_awaited: Awaited,
-    /// Since when voters have been coming that have accepted a higher epoch.
-    knocked_ms: Option<i64>,
-    /// The highest of these epochs.
+    /// Since the last step towards being established. Learners that merely connect or disconnect do not count.
+    last_progress: Wait,
+    own_ack_wait: AckWait,
+    /// When the first voter connected that has accepted a higher epoch.
+    higher_epoch_since_ms: Option<i64>,
+    /// The highest epoch that such voters have accepted.
     highest: Epoch,
-    /// A configuration names somebody else.
+    /// Set when a committed configuration names another leader.
     hand_over: Option<HandOver>,
-    /// Voters that had elected this leader, and look for another one.
-    deserters: BTreeSet<ServerId>,
+    /// Voters that elected this leader and have changed their vote, or will refuse its epoch.
+    lost_supporters: BTreeSet<ServerId>,
 }
 
 impl Leader {
-    /// A leader whose history ends at the last transaction of `cx.history`; its state is at `applied`.
-    pub fn new(me: Candidate, timing: Timing, configs: Configs, applied: Zxid, cx: &mut Context<'_>) -> Self {
+    /// The initial history ends with the last transaction of `cx.history`; the state has applied up to `applied`.
+    pub fn new(me: LeaderInit, timing: Timing, configs: ConfigPair, applied: Zxid, cx: &mut Context<'_>) -> Self {
         let initial = cx.history.last();
         let mut leader = Self {
-            epoch: me.epochs.accepted.max(me.known).next(),
-            order: Broadcast::new(configs.quorums().committed.clone(), initial),
+            epoch: me.epochs.accepted.max(me.known_accepted).next(),
+            broadcast: Broadcast::new(configs.quorums().committed.clone(), initial),
             timing,
-            phase: Phase::Gathering,
+            phase: Phase::Discovery,
             initial,
             links: BTreeMap::new(),
-            introduced: BTreeSet::from([me.server]),
-            promised: BTreeSet::new(),
+            discovered: BTreeSet::from([me.server]),
+            epoch_acked: BTreeSet::new(),
             synced: BTreeSet::new(),
-            told: initial,
+            announced: initial,
             activations: BTreeMap::new(),
             applied,
-            syncs: Syncs::default(),
+            syncs: PendingSyncs::default(),
             ping_at_ms: cx.now_ms + timing.ping_ms(),
             began_ms: cx.now_ms,
-            progress: Wait::new(cx.now_ms),
-            own_awaited: None,
-            knocked_ms: None,
-            highest: me.known,
+            last_progress: Wait::new(cx.now_ms),
+            own_ack_wait: None,
+            higher_epoch_since_ms: None,
+            highest: me.known_accepted,
             hand_over: None,
-            deserters: BTreeSet::new(),
+            lost_supporters: BTreeSet::new(),
             me,
             configs,
         };
-        leader.count_introduced(cx);
+        leader.check_discovery(cx);
         leader
     }
 
-    /// Whether writes can be ordered.
     pub fn is_established(&self) -> bool {
         self.phase == Phase::Established
     }
 
-    /// The epoch, once it is fixed.
+    /// The epoch of this leadership; none during discovery.
     pub fn epoch(&self) -> Option<Epoch> {
-        (Phase::Gathering < self.phase).then_some(self.epoch)
+        (Phase::Discovery < self.phase).then_some(self.epoch)
     }
 
-    /// Since when hellos of a quorum are awaited, if they are.
-    pub fn gathers_since_ms(&self) -> Option<i64> {
-        (self.phase == Phase::Gathering).then_some(self.began_ms)
+    /// When discovery began, if it has not ended.
+    pub fn discovery_since_ms(&self) -> Option<i64> {
+        (self.phase == Phase::Discovery).then_some(self.began_ms)
     }
 
-    /// A voter that had elected this leader looks for another one. Returns whether too few are left to be established
-    /// with: those that have come, are connected, or can still be expected because they have elected it too.
-    pub(crate) fn is_deserted_by(&mut self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
-        self.deserters.insert(server);
-        let has_come = match self.phase {
-            Phase::Gathering => &self.introduced,
-            Phase::Promising | Phase::Acking => &self.promised,
-            Phase::Settling | Phase::Presenting => &self.synced,
+    /// Notes that `server`, which had elected this leader, has changed its vote. Returns whether the remaining voters
+    /// are no longer enough to establish this leader: those that have joined, are connected, or have elected it too.
+    pub(crate) fn loses_support_of(&mut self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
+        self.lost_supporters.insert(server);
+        let has_joined = match self.phase {
+            Phase::Discovery => &self.discovered,
+            Phase::PersistAcceptedEpoch | Phase::AwaitAckEpoch => &self.epoch_acked,
+            Phase::PersistCurrentEpoch | Phase::AwaitNewLeaderAck => &self.synced,
             Phase::Established => return false,
         };
-        !self.configs.quorums().may_elect(|server| has_come.contains(&server) || self.may_come(server, &has_elected))
+        !self.configs.quorums().may_elect(|server| has_joined.contains(&server) || self.may_join(server, &has_elected))
     }
 
-    /// Whether this server can still be expected to take part.
-    fn may_come(&self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
+    /// Whether `server` can still be expected to join.
+    fn may_join(&self, server: ServerId, has_elected: impl Fn(ServerId) -> bool) -> bool {
         let is_linked = |server| self.links.values().any(|link| link.server == server && link.is_follower());
         let is_expected = is_linked(server) || has_elected(server);
-        server == self.me.server || (is_expected && !self.deserters.contains(&server))
+        server == self.me.server || (is_expected && !self.lost_supporters.contains(&server))
     }
 
-    /// Whether this leader cannot be established because voters have accepted a higher epoch than its own: without them, those
-    /// that have synchronised, are connected, or have elected it are no quorum.
-    pub(crate) fn is_outbid(&self, has_elected: impl Fn(ServerId) -> bool) -> bool {
-        let may_agree = |server| self.synced.contains(&server) || self.may_come(server, &has_elected);
-        self.knocked_ms.is_some() && !self.is_established() && !self.configs.quorums().are_reached(may_agree)
+    /// Whether this leader cannot be established because voters have accepted a higher epoch: without them, the voters
+    /// that are synchronised, are connected, or have elected it are no quorum.
+    pub(crate) fn is_below_accepted_epoch(&self, has_elected: impl Fn(ServerId) -> bool) -> bool {
+        let may_agree = |server| self.synced.contains(&server) || self.may_join(server, &has_elected);
+        self.higher_epoch_since_ms.is_some() && !self.is_established() && !self.configs.quorums().are_reached(may_agree)
     }
 
-    /// The highest epoch that voters have accepted, as far as it is above this leader's.
+    /// The highest epoch above its own that this leader has met.
     pub(crate) fn highest_accepted(&self) -> Epoch {
         self.highest
     }
 
-    /// Whether a server is connected as a follower.
     pub(crate) fn has_follower(&self, server: ServerId) -> bool {
-        self.links.values().any(|link| link.server == server && Stage::Unknown < link.stage && link.is_follower())
+        self.links.values().any(|link| link.server == server && Stage::AwaitHello < link.stage && link.is_follower())
     }
 
-    /// The zxid of the next proposal; none when the epoch has no more, and the leader leaves.
+    /// The zxid of the next proposal. None if the epoch has no zxid left, so that the leader has to step down.
     pub fn next(&self) -> Option<Zxid> {
-        Epoch::next_zxid(self.order.last_proposed())
+        Epoch::next_zxid(self.broadcast.last_proposed())
     }
 
-    /// The last proposal.
     pub fn last_proposed(&self) -> Zxid {
-        self.order.last_proposed()
+        self.broadcast.last_proposed()
     }
 
-    /// Everything up to here is agreed on.
+    /// The last committed transaction.
     pub fn committed(&self) -> Zxid {
-        self.order.committed()
+        self.broadcast.committed()
     }
 
-    /// Learners that have introduced themselves: who, as what, and whether they take part.
+    /// Learners that have sent their hello, with their kind and whether they are active.
     pub fn learners(&self) -> impl Iterator<Item = (ServerId, LearnerKind, bool)> {
-        let known = self.links.values().filter(|link| Stage::Unknown < link.stage);
+        let known = self.links.values().filter(|link| Stage::AwaitHello < link.stage);
         known.map(|link| (link.server, link.kind, link.stage == Stage::Active))
     }
 
-    /// Whether a server votes.
     pub fn is_voter(&self, server: ServerId) -> bool {
         self.configs.quorums().is_voter(server)
     }
 
-    /// Whether enough voters take part to go on without this leader. All of them have what it has, as far as that is
-    /// agreed on.
+    /// Whether a quorum of active followers remains without this leader. Together they have every committed
+    /// transaction.
     pub(crate) fn can_be_replaced(&self) -> bool {
         let takes_part = |server: ServerId| {
-            let is_it = |link: &Link| link.server == server && link.stage == Stage::Active && link.is_follower();
+            let is_it =
+                |link: &LearnerHandler| link.server == server && link.stage == Stage::Active && link.is_follower();
             server != self.me.server && self.links.values().any(is_it)
         };
-        self.is_established() && !self.is_leaving() && self.configs.quorums().are_reached(takes_part)
+        self.is_established() && !self.is_handing_over() && self.configs.quorums().are_reached(takes_part)
     }
 
-    /// Syncs that wait for an answer.
+    /// Number of syncs without a reply.
     pub fn pending_syncs(&self) -> usize {
         self.syncs.len()
     }
 
-    /// When [`Self::on_time`] wants to be called.
+    /// When the caller has to call [`Self::on_time`].
     pub fn deadline(&self) -> i64 {
         self.ping_at_ms
     }
 
-    /// All learners that are connected.
+    /// Links of all connected learners.
     pub fn links(&self) -> impl Iterator<Item = LinkId> {
         self.links.keys().copied()
     }
 
-    /// A learner has connected.
     pub fn on_link(&mut self, cx: &Context<'_>, id: LinkId) {
-        self.links.insert(id, Link::new(cx.now_ms, self.me.options.learner_window_bytes));
+        self.links.insert(id, LearnerHandler::new(cx.now_ms, self.me.options.learner_window_bytes));
     }
 
-    /// A learner is gone. That it has promised stays true; what it has acknowledged too, until it is given its history
-    /// anew.
+    /// A link was closed. The learner's ACKEPOCH stays valid, and so do its ACKs until it is synchronised again.
     pub fn on_link_gone(&mut self, id: LinkId) {
         self.links.remove(&id);
     }
 
-    /// Bytes have gone to a learner, or come from it. To give away much history takes its time.
-    pub fn on_progress(&mut self, now_ms: i64, id: LinkId, moved: Moved) {
+    /// Bytes were sent or received. While a learner is being sent a long history, this also counts as progress of the
+    /// leader.
+    pub fn on_traffic(&mut self, now_ms: i64, id: LinkId, moved: Traffic) {
         if let Some(link) = self.links.get_mut(&id) {
-            let is_given_history = link.is_given_history();
-            if moved.is_sign_of_life(is_given_history) {
-                link.silence = Wait::new(now_ms);
-                if is_given_history {
-                    self.progress = Wait::new(now_ms);
+            let is_receiving_history = link.is_receiving_history();
+            if moved.is_sign_of_life(is_receiving_history) {
+                link.last_received = Wait::new(now_ms);
+                if is_receiving_history {
+                    self.last_progress = Wait::new(now_ms);
                 }
             }
         }
     }
 
-    /// The socket has taken bytes that were sent to a learner: there is room for more.
+    /// The socket accepted `bytes` that were sent to a learner.
     pub fn on_sent(&mut self, cx: &mut Context<'_>, id: LinkId, bytes: usize) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stream.on_sent(bytes);
@@ -268,10 +264,10 @@ impl Leader {
         }
     }
 
-    /// Sends a learner a reply, behind everything that is committed. One that leaves too many of them unread is closed.
+    /// Sends a reply after all commits so far. Closes the link if the learner leaves too many replies unread.
     pub fn send(&mut self, out: &mut Effects, id: LinkId, message: Message) {
         if let Some(link) = self.links.get_mut(&id) {
-            link.stream.send_after(out, id, message, self.told);
+            link.stream.send_after(out, id, message, self.announced);
             if link.stream.is_overfull() {
                 self.links.remove(&id);
                 out.push(Effect::Close(id));
@@ -279,23 +275,22 @@ impl Leader {
         }
     }
 
-    /// What learners still have to be sent of the log in memory begins after this transaction.
+    /// The lowest zxid after which a learner still needs the recent log.
     pub fn pinned(&self) -> Option<Zxid> {
         self.links.values().filter_map(|link| link.stream.pinned()).min()
     }
 
-    /// A packet of a learner.
     pub fn on_message(&mut self, cx: &mut Context<'_>, id: LinkId, message: Message) {
         let Some(link) = self.links.get_mut(&id) else { return };
-        link.has_sent(cx.now_ms);
+        link.on_received(cx.now_ms);
         match (link.stage, message) {
-            (Stage::Unknown, Message::Hello { server, kind, accepted, config_version }) => {
+            (Stage::AwaitHello, Message::Hello { server, kind, accepted, config_version }) => {
                 (link.server, link.kind) = (server, kind);
                 self.on_hello(cx, id, accepted, config_version);
             }
-            (Stage::Asked, Message::AckEpoch { last, current }) => self.on_ack_epoch(cx, id, last, current),
+            (Stage::LeaderInfoSent, Message::AckEpoch { last, current }) => self.on_ack_epoch(cx, id, last, current),
             (Stage::Syncing | Stage::Synced | Stage::Active, Message::Ack(zxid)) => self.on_ack(cx, id, zxid),
-            // Who acknowledges several has each of them.
+            // A run of ACKs acknowledges every transaction up to its last.
             (Stage::Syncing | Stage::Synced | Stage::Active, Message::Acks(run)) => self.on_ack(cx, id, run.last),
             (Stage::Synced | Stage::Active, Message::Pong(zxid, touched)) => self.on_pong(cx, id, zxid, touched),
             (Stage::Active, message @ (Message::Request(_) | Message::Revalidate(..))) => {
@@ -306,317 +301,317 @@ impl Leader {
         }
     }
 
-    /// The disk has finished a job.
     pub fn on_done(&mut self, cx: &mut Context<'_>, done: DiskDone) {
-        self.progress = Wait::new(cx.now_ms);
+        self.last_progress = Wait::new(cx.now_ms);
         match (self.phase, done) {
-            (Phase::Promising, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
-                self.phase = Phase::Acking;
-                self.promised.insert(self.me.server);
+            (Phase::PersistAcceptedEpoch, DiskDone::AcceptedEpoch(epoch)) if epoch == self.epoch => {
+                self.phase = Phase::AwaitAckEpoch;
+                self.epoch_acked.insert(self.me.server);
                 for (id, link) in &mut self.links {
-                    if link.stage == Stage::Introduced {
-                        link.stage = Stage::Asked;
+                    if link.stage == Stage::HelloReceived {
+                        link.stage = Stage::LeaderInfoSent;
                         link.stream.send_now(cx.out, *id, Message::LeaderInfo(epoch));
                     }
                 }
-                self.count_promised(cx);
+                self.check_epoch_acks(cx);
             }
-            (Phase::Settling, DiskDone::CurrentEpoch(epoch)) if epoch == self.epoch => {
-                self.phase = Phase::Presenting;
-                self.order = Broadcast::new(self.configs.quorums().committed.clone(), epoch.start());
+            (Phase::PersistCurrentEpoch, DiskDone::CurrentEpoch(epoch)) if epoch == self.epoch => {
+                self.phase = Phase::AwaitNewLeaderAck;
+                self.broadcast = Broadcast::new(self.configs.quorums().committed.clone(), epoch.start());
                 self.synced.insert(self.me.server);
-                self.let_in(cx);
-                self.count_synced(cx);
+                self.sync_waiting(cx);
+                self.check_established(cx);
             }
             _ => (),
         }
     }
 
-    /// Sends proposals out, in order. They are on their way to the own disk too.
-    pub fn propose(&mut self, cx: &mut Context<'_>, txns: impl IntoIterator<Item = Txn>) {
+    /// Proposes transactions, in order. The caller appends them to its own log.
+    pub fn propose(&mut self, cx: &mut Context<'_>, txns: impl IntoIterator<Item = EncodedTxn>) {
         for txn in txns {
-            self.note_proposal(cx, &txn);
-            self.order.propose(txn.zxid);
-            self.own_awaited = self.own_awaited.or(Some(Wait::new(cx.now_ms)));
+            self.note_proposed_config(cx, &txn);
+            self.broadcast.propose(txn.zxid);
+            self.own_ack_wait = self.own_ack_wait.or(Some(Wait::new(cx.now_ms)));
             cx.history.push(txn);
         }
         self.pump_all(cx);
     }
 
-    /// The own disk holds everything up to `durable`.
+    /// The leader's own log is durable up to `durable`.
     pub fn on_durable(&mut self, cx: &mut Context<'_>, durable: Zxid) {
         if self.phase == Phase::Established && self.epoch.start() < durable {
-            if self.order.acked(self.me.server) < Some(durable) {
-                self.own_awaited = (durable < self.order.last_proposed()).then_some(Wait::new(cx.now_ms));
+            if self.broadcast.acked(self.me.server) < Some(durable) {
+                self.own_ack_wait = (durable < self.broadcast.last_proposed()).then_some(Wait::new(cx.now_ms));
             }
-            self.order.on_ack(self.me.server, durable);
-            self.tell_commits(cx);
+            self.broadcast.on_ack(self.me.server, durable);
+            self.announce_commits(cx);
         }
     }
 
-    /// The state contains everything up to `applied`.
     pub fn on_applied(&mut self, applied: Zxid) {
         self.applied = applied;
     }
 
-    /// Somebody wants to be told when everything that was committed anywhere is committed here, and everything up to
-    /// `after`, which may be about to be proposed: [`Effect::Synced`].
+    /// Requests [`Effect::Synced`] once this server has proven that it still leads, and everything proposed so far and
+    /// everything up to `after`, which the caller may be about to propose, is committed.
     pub fn on_sync(&mut self, id: u64, after: Zxid) {
-        self.syncs.push(id, self.order.last_proposed().max(after));
+        self.syncs.push(id, self.broadcast.last_proposed().max(after));
     }
 
-    /// Ends a turn: what several inputs need is done once.
+    /// Ends an iteration of the driver's loop: work that several inputs caused is done once.
     pub fn flush(&mut self, cx: &mut Context<'_>) {
-        if self.syncs.want_round() {
+        if self.syncs.need_round() {
             self.ping(cx);
         }
-        self.answer_syncs(cx);
+        self.reply_to_syncs(cx);
         self.finish_hand_over(cx);
     }
 
-    /// Speaks to everybody, and looks who has not spoken for too long.
+    /// Pings learners, and closes links that are silent for too long.
     pub fn on_time(&mut self, cx: &mut Context<'_>) {
         if cx.now_ms < self.ping_at_ms {
             return;
         }
         self.ping_at_ms = cx.now_ms + self.timing.ping_ms();
         self.ping(cx);
-        if self.phase == Phase::Gathering {
-            self.count_introduced(cx);
+        if self.phase == Phase::Discovery {
+            self.check_discovery(cx);
         }
         let timing = self.timing;
-        let is_late = |link: &Link| {
-            let is_stuck = link.awaited.is_some_and(|wait| timing.sync_ms() < wait.lasted_ms(cx.now_ms));
-            link.patience_ms(&timing) < link.silence.lasted_ms(cx.now_ms) || (is_stuck && link.has_begun)
+        let is_late = |link: &LearnerHandler| {
+            let is_stuck = link.ack_wait.is_some_and(|wait| timing.sync_ms() < wait.lasted_ms(cx.now_ms));
+            link.timeout_ms(&timing) < link.last_received.lasted_ms(cx.now_ms) || (is_stuck && link.has_replied)
         };
         let late = self.links.iter().filter(|(_, link)| is_late(link)).map(|(id, _)| *id);
         for id in late.collect::<Vec<_>>() {
             self.close(cx, id);
         }
-        if let Some(reason) = self.reason_to_leave(cx.now_ms).filter(|_| !self.is_leaving()) {
-            cx.out.push(Effect::Leave(reason));
+        if let Some(reason) = self.reason_to_step_down(cx.now_ms).filter(|_| !self.is_handing_over()) {
+            cx.out.push(Effect::StepDown(reason));
         }
     }
 
-    /// The process did not run for a while: what came meanwhile is read before anything is judged by it.
+    /// The process did not run for a while. Learners get time again, because their packets may not have been read yet.
     pub(crate) fn on_pause(&mut self, now_ms: i64) {
         let timing = self.timing;
         self.links.values_mut().for_each(|link| link.on_pause(now_ms, &timing));
-        self.own_awaited.iter_mut().for_each(|wait| wait.on_pause(now_ms, timing.sync_ms(), &timing));
-        self.progress.on_pause(now_ms, timing.init_ms(), &timing);
+        self.own_ack_wait.iter_mut().for_each(|wait| wait.on_pause(now_ms, timing.sync_ms(), &timing));
+        self.last_progress.on_pause(now_ms, timing.init_ms(), &timing);
     }
 
-    fn reason_to_leave(&self, now_ms: i64) -> Option<Reason> {
+    fn reason_to_step_down(&self, now_ms: i64) -> Option<Reason> {
         let (init_ms, sync_ms) = (self.timing.init_ms(), self.timing.sync_ms());
         if self.phase != Phase::Established {
-            return (init_ms < self.progress.lasted_ms(now_ms)).then_some(Reason::NoQuorum);
+            return (init_ms < self.last_progress.lasted_ms(now_ms)).then_some(Reason::NoQuorum);
         }
-        // Who observes cannot acknowledge, whatever it is to be.
+        // An observer cannot acknowledge proposals, even if the proposed configuration makes it a voter.
         if !self.configs.quorums().are_reached(|server| self.follows(server)) {
             return Some(Reason::NoQuorum);
         }
-        if self.own_awaited.is_some_and(|wait| sync_ms < wait.lasted_ms(now_ms)) {
+        if self.own_ack_wait.is_some_and(|wait| sync_ms < wait.lasted_ms(now_ms)) {
             return Some(Reason::DiskStalled);
         }
-        self.knocked_ms.filter(|since| init_ms < now_ms - since).map(|_| Reason::HigherPromise)
+        self.higher_epoch_since_ms.filter(|since| init_ms < now_ms - since).map(|_| Reason::HigherAcceptedEpoch)
     }
 
     fn on_hello(&mut self, cx: &mut Context<'_>, id: LinkId, accepted: Epoch, config_version: i64) {
-        // It has followed a later leader, or leaves no epoch to lead in.
+        // The learner has a newer configuration, so a later leader exists, or its epoch leaves none for this leader.
         let server = self.links[&id].server;
-        let is_taken = server == self.me.server || self.is_leaving();
-        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || is_taken {
+        let is_refused = server == self.me.server || self.is_handing_over();
+        if self.configs.committed().version() < config_version || Epoch::LAST <= accepted || is_refused {
             return self.close(cx, id);
         }
-        // Epochs end one day. A stranger cannot make them end today.
-        if !self.configs.is_member(server) && STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
+        // An unknown server must not exhaust the epoch space.
+        if !self.configs.is_member(server) && UNKNOWN_EPOCH_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0) {
             return self.close(cx, id);
         }
         let others = self.links.iter().filter(|(other, link)| **other != id && link.server == server);
         for other in others.map(|(other, _)| *other).collect::<Vec<_>>() {
             self.close(cx, other);
         }
-        let link = self.links.get_mut(&id).expect("it has just spoken");
-        link.stage = Stage::Introduced;
-        self.deserters.remove(&server);
-        if self.phase == Phase::Gathering {
+        let link = self.links.get_mut(&id).expect("the link is open");
+        link.stage = Stage::HelloReceived;
+        self.lost_supporters.remove(&server);
+        if self.phase == Phase::Discovery {
             self.epoch = self.epoch.max(accepted.next());
-            if self.introduced.insert(server) {
-                self.progress = Wait::new(cx.now_ms);
+            if self.discovered.insert(server) {
+                self.last_progress = Wait::new(cx.now_ms);
             }
-            return self.count_introduced(cx);
+            return self.check_discovery(cx);
         }
         if self.epoch < accepted && self.configs.quorums().is_voter(server) {
-            // Any host may claim to be a voter: it cannot use up the epochs of a leader that has a quorum. A voter that is needed for
-            // one is heard: a leader that loses its quorum steps down, and one that is not established takes any epoch. Until then
-            // a voter that is really so far ahead cannot join.
-            let is_far = STRANGERS_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0);
+            // Any host may claim to be a voter, and must not exhaust the epochs of a leader that has a quorum. This
+            // does not lock out a voter that is needed: a leader that loses its quorum steps down, and a leader that is
+            // not established accepts any epoch. Until then, a voter that is really so far ahead cannot join.
+            let is_far = UNKNOWN_EPOCH_JUMP_MAX < accepted.0.saturating_sub(self.epoch.0);
             if is_far && self.phase == Phase::Established {
                 return self.close(cx, id);
             }
-            self.knocked_ms = self.knocked_ms.or(Some(cx.now_ms));
+            self.higher_epoch_since_ms = self.higher_epoch_since_ms.or(Some(cx.now_ms));
             self.highest = self.highest.max(accepted);
-            self.deserters.insert(server); // it will refuse this epoch
+            self.lost_supporters.insert(server); // it will refuse this epoch
         }
-        if Phase::Promising < self.phase {
-            link.stage = Stage::Asked;
+        if Phase::PersistAcceptedEpoch < self.phase {
+            link.stage = Stage::LeaderInfoSent;
             link.stream.send_now(cx.out, id, Message::LeaderInfo(self.epoch));
         }
     }
 
-    fn count_introduced(&mut self, cx: &mut Context<'_>) {
-        // What was committed under a configuration that is only proposed here may be known to its voters alone. Apache
-        // asks those of the committed one. A quorum of the proposed one has a moment to come, since it may have
-        // accepted later epochs; it is not waited for any longer, since some of it may be empty.
-        let (quorums, has) = (self.configs.quorums(), |server| self.introduced.contains(&server));
+    fn check_discovery(&mut self, cx: &mut Context<'_>) {
+        // Only the voters of a proposed configuration may know what was committed under it. Apache asks the voters of
+        // the committed configuration only. We wait half a tick for a quorum of the proposed one too, because it may
+        // have accepted later epochs, but no longer, because some of its voters may be empty.
+        let (quorums, has) = (self.configs.quorums(), |server| self.discovered.contains(&server));
         let is_early = cx.now_ms < self.began_ms + self.timing.ping_ms();
         if quorums.are_reached(has) || (!is_early && quorums.may_elect(has)) {
             if Epoch::LAST < self.epoch {
-                return cx.out.push(Effect::Leave(Reason::EpochUsedUp));
+                return cx.out.push(Effect::StepDown(Reason::ZxidRollover));
             }
-            self.phase = Phase::Promising;
+            self.phase = Phase::PersistAcceptedEpoch;
             cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));
         }
     }
 
     fn on_ack_epoch(&mut self, cx: &mut Context<'_>, id: LinkId, last: Zxid, current: Option<Epoch>) {
-        let link = self.links.get_mut(&id).expect("it has just spoken");
-        (link.last, link.stage) = (last, Stage::Promised);
-        self.order.retract(link.server, last);
-        if let Some(current) = current.filter(|_| self.phase == Phase::Acking) {
+        let link = self.links.get_mut(&id).expect("the link is open");
+        (link.last, link.stage) = (last, Stage::EpochAcked);
+        self.broadcast.retract(link.server, last);
+        if let Some(current) = current.filter(|_| self.phase == Phase::AwaitAckEpoch) {
             if (self.me.epochs.current, self.initial) < (current, last) {
-                return self.close(cx, id); // it would lose history
+                return self.close(cx, id); // synchronising it would lose committed transactions
             }
-            if last != Zxid(-1) && self.promised.insert(link.server) {
-                self.progress = Wait::new(cx.now_ms);
+            if last != Zxid(-1) && self.epoch_acked.insert(link.server) {
+                self.last_progress = Wait::new(cx.now_ms);
             }
-            self.count_promised(cx);
-        } else if Phase::Presenting <= self.phase && !self.is_reconfiguring() {
-            self.sync(cx, id);
+            self.check_epoch_acks(cx);
+        } else if Phase::AwaitNewLeaderAck <= self.phase && !self.is_reconfiguring() {
+            self.plan_sync(cx, id);
         }
     }
 
-    fn count_promised(&mut self, cx: &mut Context<'_>) {
-        if self.configs.quorums().may_elect(|server| self.promised.contains(&server)) {
-            self.phase = Phase::Settling;
-            self.number_config(cx);
+    fn check_epoch_acks(&mut self, cx: &mut Context<'_>) {
+        if self.configs.quorums().may_elect(|server| self.epoch_acked.contains(&server)) {
+            self.phase = Phase::PersistCurrentEpoch;
+            self.assign_config_version(cx);
             cx.out.push(Effect::Disk(DiskJob::CurrentEpoch(self.epoch)));
         }
     }
 
-    /// The last transaction that is agreed on, or will be when this leader is established.
-    fn agreed(&self) -> Zxid {
-        if self.epoch.start() < self.told { self.told } else { self.initial }
+    /// The last transaction that is committed, or will be once this leader is established.
+    fn committable(&self) -> Zxid {
+        if self.epoch.start() < self.announced { self.announced } else { self.initial }
     }
 
-    /// The on-disk log has what a learner lacks before `below`, or not.
-    pub fn on_looked_up(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
+    /// Result of [`Effect::ReadLog`]: the on-disk log contains what the learner lacks before `below`, or does not.
+    pub fn on_log_read(&mut self, cx: &mut Context<'_>, id: LinkId, below: Option<Zxid>) {
         let is_reconfiguring = self.is_reconfiguring();
         let Some(link) = self.links.get_mut(&id) else { return };
         match (link.stage, below) {
-            (Stage::LookingUp, _) if is_reconfiguring => link.stage = Stage::Promised,
-            (Stage::LookingUp, below) => self.give(cx, id, Given::looked_up(below)),
-            (Stage::Syncing, Some(below)) if link.stream.is_looking_up() => {
-                link.stream.found(Zxid(below.0 - 1));
-                cx.out.push(Effect::SendStored(id));
+            (Stage::ReadingLog, _) if is_reconfiguring => link.stage = Stage::EpochAcked,
+            (Stage::ReadingLog, below) => self.start_sync(cx, id, SyncPlan::from_log_read(below)),
+            (Stage::Syncing, Some(below)) if link.stream.is_reading_log() => {
+                link.stream.on_log_read(Zxid(below.0 - 1));
+                cx.out.push(Effect::SendLogDiff(id));
                 self.pump(cx, id);
             }
-            (Stage::Syncing, None) if link.stream.is_looking_up() => self.close(cx, id),
+            (Stage::Syncing, None) if link.stream.is_reading_log() => self.close(cx, id),
             _ => (),
         }
     }
 
-    fn reach(&self) -> Reach {
-        let processed = if self.phase == Phase::Established { self.order.committed() } else { self.initial };
-        Reach { processed, agreed: self.agreed(), applied: self.applied }
+    fn progress(&self) -> Progress {
+        let processed = if self.phase == Phase::Established { self.broadcast.committed() } else { self.initial };
+        Progress { processed, committed: self.committable(), applied: self.applied }
     }
 
-    /// Finds out what a learner lacks.
-    fn sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
-        let reach = self.reach();
-        let link = self.links.get_mut(&id).expect("it has just spoken");
-        match Lack::of(link.last, cx.history, reach, &self.me.options) {
-            Lack::Known(given) => self.give(cx, id, given),
-            Lack::MayBeStored(below) => {
-                link.stage = Stage::LookingUp;
-                cx.out.push(Effect::LookUp(id, Search { after: link.last, below, continues: false }));
+    /// Chooses how to synchronise a learner.
+    fn plan_sync(&mut self, cx: &mut Context<'_>, id: LinkId) {
+        let progress = self.progress();
+        let link = self.links.get_mut(&id).expect("the link is open");
+        match SyncChoice::of(link.last, cx.history, progress, &self.me.options) {
+            SyncChoice::Plan(plan) => self.start_sync(cx, id, plan),
+            SyncChoice::ReadLog(below) => {
+                link.stage = Stage::ReadingLog;
+                cx.out.push(Effect::ReadLog(id, LogDiffRange { after: link.last, below, continues: false }));
             }
         }
     }
 
-    /// Gives a learner what it lacks, and everything new from now on. Followers are never kept waiting.
-    fn give(&mut self, cx: &mut Context<'_>, id: LinkId, given: Given) {
-        let reach = self.reach();
-        let to_follower = self.links.get(&id).is_some_and(Link::is_follower);
+    /// Starts to synchronise a learner. Observers over the limit are closed, so that they retry; followers are always
+    /// admitted.
+    fn start_sync(&mut self, cx: &mut Context<'_>, id: LinkId, plan: SyncPlan) {
+        let progress = self.progress();
+        let to_follower = self.links.get(&id).is_some_and(LearnerHandler::is_follower);
         let observers = self.links.values().filter(|link| link.stage == Stage::Syncing && !link.is_follower());
-        if !to_follower && given.is_full(observers.map(|link| link.gets_state), &self.me.options) {
+        if !to_follower && plan.is_over_limit(observers.map(|link| link.gets_snapshot), &self.me.options) {
             return self.close(cx, id);
         }
-        let link = self.links.get_mut(&id).expect("it has just spoken");
-        (link.stage, link.gets_state) = (Stage::Syncing, given.is_state());
-        // It may have to cut, or replace, what it had acknowledged.
-        self.order.retract(link.server, reach.agreed);
-        given.send(cx, id, reach, to_follower, &mut link.stream);
+        let link = self.links.get_mut(&id).expect("the link is open");
+        (link.stage, link.gets_snapshot) = (Stage::Syncing, plan.is_snap());
+        // The learner may have to truncate or replace transactions that it has acknowledged.
+        self.broadcast.retract(link.server, progress.committed);
+        plan.send(cx, id, progress, to_follower, &mut link.stream);
         self.pump(cx, id);
     }
 
-    /// Hands a learner as much as its link takes, and closes it if what it lacks is no longer there.
+    /// Sends a learner as much as its send window allows. Closes the link if the learner lacks transactions that are
+    /// gone.
     fn pump(&mut self, cx: &mut Context<'_>, id: LinkId) {
-        let (agreed, is_reconfiguring) = (self.agreed(), self.is_reconfiguring());
+        let (committable, is_reconfiguring) = (self.committable(), self.is_reconfiguring());
         let Some(link) = self.links.get_mut(&id) else { return };
-        let (limit, epoch_start) = (self.told, self.epoch.start());
+        let (limit, epoch_start) = (self.announced, self.epoch.start());
         let committed = Committed { limit, epoch_start, activations: &self.activations };
         loop {
             match link.stream.pump(cx.history, cx.out, id, committed) {
                 Pumped::Done => break,
-                // A configuration that is not committed yet would be taken for the one to begin with.
+                // The learner would take the uncommitted configuration in NEWLEADER for a committed one.
                 Pumped::CaughtUp if is_reconfiguring => break,
                 Pumped::CaughtUp => {
-                    link.synced_to = agreed;
+                    link.synced_to = committable;
                     let config = Bytes::from(self.configs.latest().to_string());
                     link.stream.complete(cx.out, id, Message::NewLeader { epoch: self.epoch, config });
                 }
-                Pumped::Trimmed => match link.stream.look_up(cx.history) {
-                    Some(search) => break cx.out.push(Effect::LookUp(id, search)),
+                Pumped::Trimmed => match link.stream.continue_from_log(cx.history) {
+                    Some(search) => break cx.out.push(Effect::ReadLog(id, search)),
                     None => return self.close(cx, id),
                 },
             }
         }
-        link.has_pumped(cx.now_ms);
+        link.on_pumped(cx.now_ms);
     }
 
     fn pump_all(&mut self, cx: &mut Context<'_>) {
-        let told = self.links.iter().filter(|(_, link)| link.is_told()).map(|(id, _)| *id);
-        for id in told.collect::<Vec<_>>() {
+        let announced = self.links.iter().filter(|(_, link)| link.receives_broadcast()).map(|(id, _)| *id);
+        for id in announced.collect::<Vec<_>>() {
             self.pump(cx, id);
         }
     }
 
     fn on_ack(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid) {
-        let is_old = zxid.counter() == 0 || zxid <= self.agreed() || zxid <= self.initial;
-        let link = self.links.get_mut(&id).expect("it has just spoken");
+        let is_old = zxid.counter() == 0 || zxid <= self.committable() || zxid <= self.initial;
+        let link = self.links.get_mut(&id).expect("the link is open");
         if link.stage == Stage::Syncing && zxid == self.epoch.start() {
             link.stage = Stage::Synced;
             let (server, has) = (link.server, link.synced_to.max(link.early_ack));
-            link.has_acked(has, cx.now_ms);
+            link.on_acked(has, cx.now_ms);
             if self.synced.insert(server) {
-                self.progress = Wait::new(cx.now_ms);
+                self.last_progress = Wait::new(cx.now_ms);
             }
             if link.is_follower() {
-                self.order.on_ack(server, has);
+                self.broadcast.on_ack(server, has);
             }
             if self.is_established() {
                 self.activate(cx, id);
             }
-            self.count_synced(cx);
-            return self.tell_commits(cx);
+            self.check_established(cx);
+            return self.announce_commits(cx);
         }
-        if self.order.last_proposed() < zxid {
+        if self.broadcast.last_proposed() < zxid {
             return self.close(cx, id);
         }
-        // What others have committed without it was waited for too.
-        link.has_acked(zxid, cx.now_ms);
-        // Learners of some releases acknowledge the history too, before or after they settle.
+        // The wait covers also transactions that were committed without this learner's ACK.
+        link.on_acked(zxid, cx.now_ms);
+        // Some releases acknowledge transactions of the initial history too, before or after NEWLEADER.
         if is_old {
             return;
         }
@@ -625,18 +620,19 @@ impl Leader {
             return;
         }
         if link.is_follower() {
-            self.order.on_ack(link.server, zxid);
-            self.tell_commits(cx);
+            self.broadcast.on_ack(link.server, zxid);
+            self.announce_commits(cx);
         }
     }
 
-    fn count_synced(&mut self, cx: &mut Context<'_>) {
-        if self.phase == Phase::Presenting && self.configs.quorums().are_reached(|server| self.synced.contains(&server))
+    fn check_established(&mut self, cx: &mut Context<'_>) {
+        if self.phase == Phase::AwaitNewLeaderAck
+            && self.configs.quorums().are_reached(|server| self.synced.contains(&server))
         {
             self.phase = Phase::Established;
-            self.told = self.epoch.start();
+            self.announced = self.epoch.start();
             cx.out.push(Effect::Commit(self.initial));
-            self.complete_config(cx);
+            self.commit_initial_config(cx);
             cx.out.push(Effect::Established(self.epoch));
             let synced = self.links.iter().filter(|(_, link)| link.stage == Stage::Synced);
             for id in synced.map(|(id, _)| *id).collect::<Vec<_>>() {
@@ -648,37 +644,38 @@ impl Leader {
     fn activate(&mut self, cx: &mut Context<'_>, id: LinkId) {
         if let Some(link) = self.links.get_mut(&id) {
             link.stage = Stage::Active;
-            link.stream.send_after(cx.out, id, Message::UpToDate, self.told);
+            link.stream.send_after(cx.out, id, Message::UpToDate, self.announced);
             self.pump(cx, id);
         }
     }
 
-    /// Tells everybody what has been agreed on.
-    fn tell_commits(&mut self, cx: &mut Context<'_>) {
+    /// Sends commits to learners, and activates a committed configuration.
+    fn announce_commits(&mut self, cx: &mut Context<'_>) {
         let was_reconfiguring = self.is_reconfiguring();
-        while self.phase == Phase::Established && self.told < self.order.committed() && !self.is_leaving() {
-            let committed = self.order.committed();
-            // Nothing is agreed on behind it before it is in force.
-            let reconfigures = self.order.reconfigures_at().filter(|zxid| *zxid == committed);
-            let leader = reconfigures.map(|zxid| self.put_in_force(cx, zxid));
+        while self.phase == Phase::Established && self.announced < self.broadcast.committed() && !self.is_handing_over()
+        {
+            let committed = self.broadcast.committed();
+            // Nothing after a reconfiguration is committed before that is active.
+            let reconfigures = self.broadcast.reconfigures_at().filter(|zxid| *zxid == committed);
+            let leader = reconfigures.map(|zxid| self.activate_config(cx, zxid));
             if let Some(leader) = leader {
                 self.activations.retain(|zxid, _| self.links.values().any(|link| link.stream.lacks(*zxid)));
                 self.activations.insert(committed, leader);
             }
-            self.told = committed;
+            self.announced = committed;
             self.pump_all(cx);
             cx.out.push(Effect::Commit(committed));
         }
-        if was_reconfiguring && !self.is_reconfiguring() && !self.is_leaving() {
-            self.let_in(cx);
+        if was_reconfiguring && !self.is_reconfiguring() && !self.is_handing_over() {
+            self.sync_waiting(cx);
         }
-        self.answer_syncs(cx);
+        self.reply_to_syncs(cx);
     }
 
     fn ping(&mut self, cx: &mut Context<'_>) {
-        let (round, zxid) = (self.syncs.next_round(), self.order.last_proposed());
-        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.is_told()) {
-            // Before it takes part, a learner does not answer.
+        let (round, zxid) = (self.syncs.next_round(), self.broadcast.last_proposed());
+        for (id, link) in self.links.iter_mut().filter(|(_, link)| link.receives_broadcast()) {
+            // A learner does not reply to pings before UPTODATE.
             if link.stream.is_up_to_date() {
                 link.pings.push_back(round);
             }
@@ -687,26 +684,26 @@ impl Leader {
     }
 
     fn on_pong(&mut self, cx: &mut Context<'_>, id: LinkId, zxid: Zxid, touched: Bytes) {
-        let link = self.links.get_mut(&id).expect("it has just spoken");
+        let link = self.links.get_mut(&id).expect("the link is open");
         if let Some(round) = link.pings.pop_front() {
-            link.answered = round;
+            link.pong_round = round;
         }
         let server = link.server;
         cx.out.push(Effect::FromLearner(id, server, Message::Pong(zxid, touched)));
-        self.answer_syncs(cx);
+        self.reply_to_syncs(cx);
     }
 
-    fn answer_syncs(&mut self, cx: &mut Context<'_>) {
+    fn reply_to_syncs(&mut self, cx: &mut Context<'_>) {
         if self.phase != Phase::Established {
             return;
         }
         let (me, links, quorums) = (self.me.server, &self.links, self.configs.quorums());
         let is_proven = |round| {
-            let has_answered =
-                |server: ServerId| links.values().any(|link| link.server == server && round <= link.answered);
-            quorums.are_reached(|server| server == me || has_answered(server))
+            let has_ponged =
+                |server: ServerId| links.values().any(|link| link.server == server && round <= link.pong_round);
+            quorums.are_reached(|server| server == me || has_ponged(server))
         };
-        while let Some(id) = self.syncs.pop(self.order.committed(), is_proven) {
+        while let Some(id) = self.syncs.pop(self.broadcast.committed(), is_proven) {
             cx.out.push(Effect::Synced(id));
         }
     }

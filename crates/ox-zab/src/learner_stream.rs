@@ -1,31 +1,32 @@
-//! What a learner is sent: a cursor into the recent log, not a queue of copies.
+//! Sending to a learner: a cursor into the recent log instead of a queue of copies.
 //!
-//! A transaction is held once, in [`History`], however many learners still lack it. A stream keeps how far it has handed the
-//! log to its link, the packets that must not overtake a commit, and how many bytes the link has not sent yet. While
-//! these fill the window, transactions stay in the log; commits of what was handed over, pings and replies go on.
+//! A transaction is held once, in [`RecentLog`], however many learners still lack it. A stream stores how far it has
+//! handed the log to its link, the packets that must not overtake a commit, and the number of unsent bytes. While these
+//! fill the send window, transactions stay in the log; commits of transactions that were handed over, pings and replies
+//! are still sent.
 //!
 //! ```text
-//!   history:   ... | t7 | t8 | t9 | t10 | t11 | t12        t9 is committed
-//!                         ▲told      ▲sent                 next: commit t9, then the packets that wait for it, then t11
+//!   log:   ... | t7 | t8 | t9 | t10 | t11 | t12        t9 is committed
+//!                     ▲announced ▲sent                  next: commit t9, then packets that wait for it, then t11
 //! ```
-//! How long the rest of the log is never closes a link. A learner is closed when it makes no progress for too long, when it
-//! leaves too many replies unread, or when committed transactions that it lacks are no longer held; before it has its whole
-//! history, those are read from the on-disk log instead.
+//! A long backlog never closes a link. A link is closed if its learner makes no progress for too long, leaves too many
+//! replies unread, or lacks committed transactions that are no longer in memory. Before NEWLEADER, those are read from
+//! the on-disk log instead.
 
-use crate::effect::{Effect, Effects, LinkId, Search};
-use crate::history::History;
-use crate::message::{Message, Txn};
+use crate::effect::{Effect, Effects, LinkId, LogDiffRange};
+use crate::message::{EncodedTxn, Message};
+use crate::recent_log::RecentLog;
 use ox_proto::{ServerId, Zxid};
 use std::collections::{BTreeMap, VecDeque};
 
-/// Replies that a learner may leave unread, in send windows. A learner has as many requests outstanding as it lets its clients
-/// have, which is far less; one that sends requests and does not read would let them grow without end.
+/// Replies that a learner may leave unread, in send windows. The requests of well-behaved clients cause far fewer; a
+/// learner that sends requests but does not read would let them grow without bound.
 const REPLIES_MAX_WINDOWS: usize = 4;
 
-/// So much may wait where windows are small.
+/// Minimum of that limit, for small windows.
 const REPLIES_BYTES_MIN: usize = 1 << 20;
 
-/// Bytes that were handed to a link and that its socket has not taken.
+/// Bytes that were handed to a link and are not accepted by its socket yet.
 #[derive(Debug)]
 pub(crate) struct SendWindow {
     unsent_bytes: usize,
@@ -37,7 +38,7 @@ impl SendWindow {
         Self { unsent_bytes: 0, bytes_max }
     }
 
-    /// Whether bulk data may be handed over. One packet may exceed the window.
+    /// Whether transactions may be handed over. One packet may exceed the window.
     pub(crate) fn is_open(&self) -> bool {
         self.unsent_bytes < self.bytes_max
     }
@@ -47,39 +48,39 @@ impl SendWindow {
         out.push(Effect::Send(link, message));
     }
 
-    /// The socket has taken so many bytes, counted by [`Message::flow_bytes`].
+    /// The socket accepted `bytes`, counted by [`Message::flow_bytes`].
     pub(crate) fn on_sent(&mut self, bytes: usize) {
         self.unsent_bytes = self.unsent_bytes.saturating_sub(bytes);
     }
 }
 
-/// How far a leader, or a follower with observers, has committed.
+/// How far the leader, or the observer master, has committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Committed<'a> {
-    /// Learners may be sent commits up to here. Everything before the epoch counts as committed.
+    /// Commits up to this zxid may be sent. Everything before the epoch counts as committed.
     pub(crate) limit: Zxid,
-    /// The start of the epoch, which no transaction has.
+    /// The start of the epoch, which is no transaction.
     pub(crate) epoch_start: Zxid,
-    /// Transactions that activate a configuration, with the leader from then on.
+    /// Committed reconfigurations, with the leader that each names.
     pub(crate) activations: &'a BTreeMap<Zxid, ServerId>,
 }
 
 /// Why [`LearnerStream::pump`] has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pumped {
-    /// The link has everything, or as much as it may hold.
+    /// Everything was handed over, or the window is full.
     Done,
-    /// Everything committed was handed over, and NEWLEADER was not: [`LearnerStream::complete`].
+    /// Everything committed was handed over; NEWLEADER is next ([`LearnerStream::complete`]).
     CaughtUp,
-    /// The first of the transactions that the learner lacks are no longer held.
+    /// The next transactions that the learner lacks are no longer in memory.
     Trimmed,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
-    /// The handshake is not over.
+    /// The synchronisation has not started.
     None,
-    /// The on-disk log is searched for what memory no longer holds.
+    /// Waits for a read of the on-disk log.
     Disk,
     Memory,
 }
@@ -88,27 +89,26 @@ enum Source {
 #[derive(Debug)]
 pub(crate) struct LearnerStream {
     window: SendWindow,
-    /// Followers get proposals before they are committed, observers only committed transactions.
+    /// Followers are sent proposals; observers only committed transactions.
     wants_proposals: bool,
     source: Source,
     /// The last transaction that was handed over.
     sent: Zxid,
-    /// Everything up to here is known to the learner as committed.
-    told: Zxid,
+    /// The learner knows that everything up to here is committed.
+    announced: Zxid,
     /// NEWLEADER was handed over.
     is_complete: bool,
     /// UPTODATE was handed over.
     is_up_to_date: bool,
-    /// The last proposal behind NEWLEADER.
+    /// The last proposal after NEWLEADER.
     proposed: Zxid,
-    /// Packets that follow a commit, each with that commit.
+    /// Packets that must follow a commit, each with that commit's zxid.
     waiting: VecDeque<(Zxid, Message)>,
-    /// What these take, and the replies that were handed over since the window was last open.
+    /// Bytes of the waiting packets, and of replies that were handed over since the window was last open.
     waiting_bytes: usize,
     unread_bytes: usize,
 }
 
-/// What a packet that waits takes.
 fn waiting_bytes(message: &Message) -> usize {
     message.flow_bytes() + size_of::<(Zxid, Message)>()
 }
@@ -120,7 +120,7 @@ impl LearnerStream {
             wants_proposals: false,
             source: Source::None,
             sent: Zxid::ZERO,
-            told: Zxid::ZERO,
+            announced: Zxid::ZERO,
             is_complete: false,
             is_up_to_date: false,
             proposed: Zxid::ZERO,
@@ -130,13 +130,13 @@ impl LearnerStream {
         }
     }
 
-    /// Begins with the history after `sent`, which the learner has or gets first.
+    /// Starts after `sent`, which the learner has or is sent first.
     pub(crate) fn begin(&mut self, sent: Zxid, wants_proposals: bool) {
-        (self.sent, self.told, self.wants_proposals) = (sent, sent, wants_proposals);
+        (self.sent, self.announced, self.wants_proposals) = (sent, sent, wants_proposals);
         self.source = Source::Memory;
     }
 
-    /// Whether the learner replies to what it is sent from now on.
+    /// Whether the learner replies to packets from now on.
     pub(crate) fn is_up_to_date(&self) -> bool {
         self.is_up_to_date
     }
@@ -146,32 +146,31 @@ impl LearnerStream {
         self.proposed
     }
 
-    /// The on-disk log is searched for what memory no longer holds.
-    pub(crate) fn is_looking_up(&self) -> bool {
+    pub(crate) fn is_reading_log(&self) -> bool {
         self.source == Source::Disk
     }
 
-    /// Continues with the on-disk log where memory no longer holds what the learner lacks. None after NEWLEADER: what the disk
-    /// holds could not be told from proposals then, nor bring a configuration.
-    pub(crate) fn look_up(&mut self, history: &History) -> Option<Search> {
+    /// Continues from the on-disk log if the recent log no longer contains what the learner lacks. None after
+    /// NEWLEADER: transactions from disk could then not be told apart from proposals, nor activate a configuration.
+    pub(crate) fn continue_from_log(&mut self, history: &RecentLog) -> Option<LogDiffRange> {
         let below = history.first().filter(|_| !self.is_complete)?;
         self.source = Source::Disk;
-        Some(Search { after: self.sent, below, continues: true })
+        Some(LogDiffRange { after: self.sent, below, continues: true })
     }
 
-    /// Everything up to `sent` was found in the on-disk log, and is sent from there.
-    pub(crate) fn found(&mut self, sent: Zxid) {
-        (self.sent, self.told, self.source) = (sent, sent, Source::Memory);
+    /// Everything up to `sent` is sent from the on-disk log.
+    pub(crate) fn on_log_read(&mut self, sent: Zxid) {
+        (self.sent, self.announced, self.source) = (sent, sent, Source::Memory);
     }
 
-    /// What is needed of the log in memory begins after this transaction.
+    /// The learner needs the recent log after this zxid.
     pub(crate) fn pinned(&self) -> Option<Zxid> {
         (self.source == Source::Memory).then_some(self.sent)
     }
 
-    /// Whether the learner has yet to be told of a commit.
+    /// Whether the learner has not been sent this commit yet.
     pub(crate) fn lacks(&self, committed: Zxid) -> bool {
-        self.source != Source::None && self.told < committed
+        self.source != Source::None && self.announced < committed
     }
 
     /// Sends a packet that may overtake transactions and commits.
@@ -179,9 +178,9 @@ impl LearnerStream {
         self.window.send(out, link, message);
     }
 
-    /// Sends a packet behind the commit of `after`, and behind earlier such packets.
+    /// Sends a packet after the commit of `after`, and after earlier packets of this kind.
     pub(crate) fn send_after(&mut self, out: &mut Effects, link: LinkId, message: Message, after: Zxid) {
-        if self.waiting.is_empty() && after <= self.told {
+        if self.waiting.is_empty() && after <= self.announced {
             self.send_in_order(out, link, message);
         } else {
             self.waiting_bytes += waiting_bytes(&message);
@@ -204,22 +203,22 @@ impl LearnerStream {
         }
     }
 
-    /// Whether the learner leaves more replies unread than may wait for it.
+    /// Whether the learner leaves too many replies unread.
     pub(crate) fn is_overfull(&self) -> bool {
         let max = self.window.bytes_max.saturating_mul(REPLIES_MAX_WINDOWS).max(REPLIES_BYTES_MIN);
         max < self.waiting_bytes.saturating_add(self.unread_bytes)
     }
 
-    /// Ends the history that the learner is to have before it takes part.
+    /// Ends the synchronisation with NEWLEADER.
     pub(crate) fn complete(&mut self, out: &mut Effects, link: LinkId, new_leader: Message) {
         self.window.send(out, link, new_leader);
         self.is_complete = true;
     }
 
-    /// Hands over as much as the window takes.
+    /// Hands over as much as the window allows.
     pub(crate) fn pump(
         &mut self,
-        history: &History,
+        history: &RecentLog,
         out: &mut Effects,
         link: LinkId,
         committed: Committed<'_>,
@@ -233,29 +232,29 @@ impl LearnerStream {
         let limit = committed.limit;
         let mut next = history.after(self.sent).peekable();
         loop {
-            // Where an epoch has no transaction yet, its start is reached without one.
+            // Without a transaction in the epoch, its start is reached by itself.
             let has_more = next.peek().is_some_and(|txn| txn.zxid <= limit);
-            self.tell_commits(out, link, if has_more { self.sent } else { limit }, committed);
-            if !self.is_complete && limit <= self.told {
+            self.announce_commits(out, link, if has_more { self.sent } else { limit }, committed);
+            if !self.is_complete && limit <= self.announced {
                 return Pumped::CaughtUp;
             }
-            while let Some((_, message)) = self.waiting.pop_front_if(|(after, _)| *after <= self.told) {
+            while let Some((_, message)) = self.waiting.pop_front_if(|(after, _)| *after <= self.announced) {
                 self.waiting_bytes -= waiting_bytes(&message);
                 self.send_in_order(out, link, message);
             }
-            let is_wanted = |txn: &&Txn| txn.zxid <= limit || (self.is_complete && self.wants_proposals);
+            let is_wanted = |txn: &&EncodedTxn| txn.zxid <= limit || (self.is_complete && self.wants_proposals);
             let Some(txn) = next.next_if(|txn| self.window.is_open() && is_wanted(txn)) else { return Pumped::Done };
             self.send_txn(out, link, txn.clone(), committed);
         }
     }
 
-    fn send_txn(&mut self, out: &mut Effects, link: LinkId, txn: Txn, committed: Committed<'_>) {
+    fn send_txn(&mut self, out: &mut Effects, link: LinkId, txn: EncodedTxn, committed: Committed<'_>) {
         let zxid = txn.zxid;
         self.sent = zxid;
         if !self.is_complete {
             self.window.send(out, link, Message::Proposal(txn));
             self.window.send(out, link, Message::Commit(zxid));
-            self.told = zxid;
+            self.announced = zxid;
         } else if self.wants_proposals {
             self.window.send(out, link, Message::Proposal(txn));
             self.proposed = zxid;
@@ -265,17 +264,17 @@ impl LearnerStream {
                 Some(leader) => Message::InformAndActivate(txn, *leader),
             };
             self.window.send(out, link, message);
-            self.told = zxid;
+            self.announced = zxid;
         }
     }
 
-    /// Commits what was handed over, up to `reached`.
-    fn tell_commits(&mut self, out: &mut Effects, link: LinkId, reached: Zxid, committed: Committed<'_>) {
-        if reached <= self.told {
+    /// Sends commits of transactions that were handed over, up to `reached`.
+    fn announce_commits(&mut self, out: &mut Effects, link: LinkId, reached: Zxid, committed: Committed<'_>) {
+        if reached <= self.announced {
             return;
         }
-        let (from, last) = (Zxid(self.told.max(committed.epoch_start).0 + 1), reached.min(self.sent));
-        self.told = reached;
+        let (from, last) = (Zxid(self.announced.max(committed.epoch_start).0 + 1), reached.min(self.sent));
+        self.announced = reached;
         if !(self.is_complete && self.wants_proposals) {
             return;
         }
@@ -290,13 +289,13 @@ impl LearnerStream {
 
     fn commit(&mut self, out: &mut Effects, link: LinkId, first: Zxid, last: Zxid) {
         if first <= last {
-            self.window.send(out, link, Message::commits(crate::message::Run { first, last }));
+            self.window.send(out, link, Message::commits(crate::message::ZxidRange { first, last }));
         }
     }
 }
 
-/// The stream of packets from a learner to its leader. Requests wait for the window; acknowledgements and replies to pings do not
-/// wait for requests, so that a leader hears of a disk's progress however much clients send.
+/// The stream of packets from a learner to its leader. Requests wait for the window. ACKs and replies to pings may
+/// overtake requests, so that the leader learns of durable proposals however much clients send.
 #[derive(Debug)]
 pub(crate) struct RequestStream {
     link: LinkId,

@@ -1,52 +1,53 @@
-//! Agreement on one order of opaque transactions.
+//! ZooKeeper Atomic Broadcast (ZAB): leader election, discovery, synchronisation and broadcast of opaque transactions.
 //!
-//! Pure: no clock, no socket, no disk. A standalone server is an ensemble of one voter: the same proposing,
-//! acknowledging and committing with the quorum {self}. Election, discovery and synchronisation join it when
-//! there are others to agree with.
+//! The crate is pure: no clock, no socket, no disk. Inputs arrive as method calls; what the driver has to do is
+//! returned as [`Effect`]s. A standalone server is an ensemble of one voter and uses only [`Broadcast`], with itself as
+//! the quorum.
 //!
-//! Start with [`Leader`]; [`Quorum`] says whose word counts, [`Election`] who leads.
+//! Start with [`QuorumPeer`], the state machine of a member. It runs an [`Election`] and then is a [`Leader`] or a
+//! [`Learner`].
 
 mod broadcast;
-mod configs;
+mod config_pair;
 mod context;
+mod disk_pressure;
 mod effect;
 mod election;
 mod epoch;
-mod giving;
-mod history;
 mod leader;
 mod learner;
 mod learner_stream;
-mod master;
+mod learner_sync;
+mod liveness;
 mod message;
+mod observer_master;
 mod options;
-mod peer;
-mod progress;
 mod quorum;
-mod room;
-mod stalled;
+mod quorum_peer;
+mod recent_log;
+mod stalled_link;
 mod timing;
 mod unidentified;
 mod vote;
 
 pub use broadcast::Broadcast;
-pub use configs::Configs;
+pub use config_pair::ConfigPair;
 pub use context::Context;
-pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason, Search};
-pub use election::{Election, ElectionSettings, Link, Outgoing};
+pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, LogDiffRange, Reason};
+pub use election::{Election, ElectionConnection, ElectionSettings, Outgoing};
 pub use epoch::{Epoch, Epochs};
-pub use history::{Catch, History};
-pub use leader::{Candidate, Leader};
-pub use learner::{Claim, Learner};
-pub use master::{Master, Office};
-pub use message::{LearnerKind, Message, Request, Run, Side, Txn};
+pub use leader::{Leader, LeaderInit};
+pub use learner::{Learner, LearnerInit};
+pub use liveness::Traffic;
+pub use message::{EncodedTxn, LearnerKind, Message, Request, Sender, ZxidRange};
+pub use observer_master::{ObserverMaster, ServingState};
 pub use options::PeerOptions;
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;
-pub use peer::{Peer, PeerSettings, Recovered, Standing};
-pub use progress::Moved;
 pub use quorum::{Quorum, Quorums};
-pub use stalled::{LeaderSilence, LinkVerdict};
+pub use quorum_peer::{Eligibility, PeerSettings, QuorumPeer, Recovered};
+pub use recent_log::{RecentLog, SyncMode};
+pub use stalled_link::{LeaderSilence, LinkAction};
 pub use timing::Timing;
 pub use unidentified::{Origin, Unidentified, UnidentifiedLimits};
-pub use vote::{Notification, Vote};
+pub use vote::{Vote, VoteNotification};

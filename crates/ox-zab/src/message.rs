@@ -1,71 +1,62 @@
-//! What leader and learners say to each other on the quorum port.
+//! Messages between a leader and its learners on the quorum port (`QuorumPacket`).
 
 mod wire;
 
-pub use wire::Side;
+pub use wire::Sender;
 
 use crate::epoch::Epoch;
 use bytes::Bytes;
 use ox_proto::ServerId;
 use ox_proto::{SessionId, Zxid};
 
-/// A packet without data, about.
+/// Approximate size of a packet without data.
 const PACKET_BYTES: usize = 24;
 
-/// A transaction: its place in the order, and the record that log, peers and tree share.
+/// A transaction as it is logged, sent and applied. All holders share the bytes of `record`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Txn {
-    /// Its place.
+pub struct EncodedTxn {
     pub zxid: Zxid,
-    /// Header, body and digest, as they are logged.
+    /// Header, body and digest, in the encoding of the log.
     pub record: Bytes,
 }
 
-/// Whether a learner's word counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LearnerKind {
-    /// Acknowledges proposals; counts if it is a voter.
+    /// Acknowledges proposals. Its acknowledgements count only if it is a voter.
     Follower,
-    /// Only hears what is committed.
+    /// Receives committed transactions only.
     Observer,
 }
 
-/// A write that a learner's client asks for, or the learner itself (sessions).
+/// A write that a learner forwards, for a client or, to create or close a session, for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Whose.
     pub session: SessionId,
-    /// The client's number for it.
     pub cxid: i32,
-    /// What to do.
+    /// An operation code, possibly unknown to this release.
     pub op: i32,
-    /// The request as the client sent it.
     pub body: Bytes,
-    /// What the client has proven, encoded; null for requests of the server itself.
+    /// The client's authenticated identities, encoded; null for requests of the learner itself.
     pub ids: Bytes,
 }
 
-/// Consecutive transactions of one epoch.
+/// Consecutive zxids of one epoch, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// The first of them.
+pub struct ZxidRange {
     pub first: Zxid,
-    /// The last, which may be the same.
     pub last: Zxid,
 }
 
-impl Run {
-    /// How many there are.
+impl ZxidRange {
     pub fn count(self) -> u64 {
         self.last.0.abs_diff(self.first.0) + 1
     }
 
-    /// Each of them.
     pub fn iter(self) -> impl Iterator<Item = Zxid> {
         (self.first.0..=self.last.0).map(Zxid)
     }
 
-    /// With the one behind it.
+    /// Extends the range by `next`, if that follows immediately in the same epoch.
     fn with(self, next: Zxid) -> Option<Self> {
         let is_behind = self.last.0.checked_add(1) == Some(next.0);
         let is_next = is_behind && Epoch::of(next) == Epoch::of(self.first) && self.first.counter() != 0;
@@ -73,94 +64,87 @@ impl Run {
     }
 }
 
-impl From<Zxid> for Run {
+impl From<Zxid> for ZxidRange {
     fn from(zxid: Zxid) -> Self {
         Self { first: zxid, last: zxid }
     }
 }
 
-/// One packet, or several that say the same of one transaction after the other.
+/// One packet, or a run of ACK or COMMIT packets with consecutive zxids.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// The first word of a learner.
+    /// FOLLOWERINFO or OBSERVERINFO, the first packet of a learner.
     Hello {
-        /// Who.
         server: ServerId,
-        /// As what.
         kind: LearnerKind,
-        /// The epoch it has promised.
+        /// The sender's accepted epoch.
         accepted: Epoch,
-        /// The version of its configuration.
+        /// Version of the sender's committed configuration.
         config_version: i64,
     },
-    /// The leader's epoch.
+    /// LEADERINFO: the epoch that the leader proposes.
     LeaderInfo(Epoch),
-    /// A learner's promise, with the end of its history.
+    /// ACKEPOCH: the learner has accepted the epoch.
     AckEpoch {
-        /// Its last durable transaction.
+        /// The sender's last durable transaction.
         last: Zxid,
-        /// The epoch whose history it holds; none if it had promised before and must not be counted.
+        /// The sender's current epoch. None if the sender had accepted this epoch before: such an ACKEPOCH does not
+        /// count towards the quorum.
         current: Option<Epoch>,
     },
-    /// What follows continues the learner's history.
+    /// Transactions that continue the learner's log follow.
     Diff(Zxid),
-    /// The learner drops what it has behind this.
+    /// The learner truncates its log after this zxid.
     Trunc(Zxid),
-    /// The state at this point follows.
+    /// A snapshot at this zxid follows.
     Snap(Zxid),
-    /// To be made durable and acknowledged.
-    Proposal(Txn),
-    /// Agreed on.
+    /// A transaction to log and acknowledge.
+    Proposal(EncodedTxn),
     Commit(Zxid),
-    /// The same of several, one packet each.
-    Commits(Run),
-    /// Agreed on, for those who do not vote.
-    Inform(Txn),
-    /// Agreed on, and it brings a configuration that is in force from here on, with this leader.
+    Commits(ZxidRange),
+    /// A committed transaction, for observers.
+    Inform(EncodedTxn),
+    /// Commits a reconfiguration and activates it. Names the leader from now on.
     CommitAndActivate(Zxid, ServerId),
-    /// The same for those who do not vote.
-    InformAndActivate(Txn, ServerId),
-    /// The history of the epoch is complete up to here.
+    InformAndActivate(EncodedTxn, ServerId),
+    /// Ends the synchronisation: the learner makes the history durable and acknowledges it.
     NewLeader {
-        /// The epoch.
         epoch: Epoch,
-        /// The configuration's text.
+        /// Text of the leader's newest configuration.
         config: Bytes,
     },
-    /// The leader is established: serve clients.
+    /// The leader is established: the learner may serve clients.
     UpToDate,
-    /// Durable here; or, at the start of an epoch, its whole history is.
+    /// A proposal is durable at the sender. With the first zxid of an epoch: the whole initial history is.
     Ack(Zxid),
-    /// Several are durable here, one packet each.
-    Acks(Run),
-    /// Are you there?
+    Acks(ZxidRange),
     Ping(Zxid),
-    /// I am, and have heard these sessions: encoded with their timeouts.
+    /// Reply to PING, with the sessions touched since the last one and their timeouts, encoded.
     Pong(Zxid, Bytes),
-    /// Does this session live?
+    /// Asks the leader whether a session is alive; carries its timeout in milliseconds.
     Revalidate(SessionId, i32),
-    /// Whether it does.
+    /// The leader's reply to [`Self::Revalidate`].
     Revalidated(SessionId, bool),
-    /// A write to be ordered.
+    /// A write that a learner forwards to the leader.
     Request(Request),
-    /// Everything that was committed when it was asked for has been sent.
+    /// Reply to a forwarded `sync`: every transaction committed before the `sync` has been sent.
     Sync,
-    /// Something that this release does not know. It has no meaning when it can be ignored.
+    /// A packet type that this release does not know. Ignored where Apache ignores it.
     Other(i32),
 }
 
 impl Message {
-    /// Agreed on, all of them.
-    pub fn commits(run: Run) -> Self {
+    /// COMMIT packets for all zxids of a range.
+    pub fn commits(run: ZxidRange) -> Self {
         if run.first == run.last { Self::Commit(run.last) } else { Self::Commits(run) }
     }
 
-    /// How many packets say it.
+    /// Number of packets on the wire.
     pub fn packets(&self) -> u64 {
         if let Self::Commits(run) | Self::Acks(run) = self { run.count() } else { 1 }
     }
 
-    /// What it counts in a send window: about its bytes on the wire. Driver and core count by this.
+    /// Approximate bytes on the wire. Core and driver account for send windows with this.
     pub fn flow_bytes(&self) -> usize {
         let data = if let Self::Proposal(txn) | Self::Inform(txn) | Self::InformAndActivate(txn, _) = self {
             txn.record.len()
@@ -174,13 +158,13 @@ impl Message {
         data + usize::try_from(self.packets()).unwrap_or(usize::MAX).saturating_mul(PACKET_BYTES)
     }
 
-    /// Takes in the next packet if it goes on with what this one says. Transactions come and are agreed on by the
-    /// hundred; each would be dealt with for itself.
+    /// Merges `next` into this message if both are ACKs or COMMITs with consecutive zxids. Under load these packets
+    /// arrive by the hundred, and a run is handled in one step.
     pub fn join(&mut self, next: &Self) -> bool {
         let joined = match (&*self, next) {
-            (Self::Commit(zxid), Self::Commit(next)) => Run::from(*zxid).with(*next).map(Self::Commits),
+            (Self::Commit(zxid), Self::Commit(next)) => ZxidRange::from(*zxid).with(*next).map(Self::Commits),
             (Self::Commits(run), Self::Commit(next)) => run.with(*next).map(Self::Commits),
-            (Self::Ack(zxid), Self::Ack(next)) => Run::from(*zxid).with(*next).map(Self::Acks),
+            (Self::Ack(zxid), Self::Ack(next)) => ZxidRange::from(*zxid).with(*next).map(Self::Acks),
             (Self::Acks(run), Self::Ack(next)) => run.with(*next).map(Self::Acks),
             _ => None,
         };

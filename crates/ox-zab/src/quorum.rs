@@ -1,36 +1,36 @@
-//! Who votes, and how many of them decide.
+//! Quorums of one configuration, and of two during a reconfiguration.
 
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Ensemble, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The voters of a configuration, in groups, each with a weight. A group agrees when more than half of its weight does;
-/// a quorum is more than half of the groups that have any weight. A plain majority is one group of equal weights.
+/// The voters of a configuration, in weighted groups. A group agrees if more than half of its weight agrees; a quorum
+/// is more than half of the groups with a weight. A plain majority is one group of equal weights.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorum {
     groups: Vec<BTreeMap<ServerId, i64>>,
 }
 
 impl Quorum {
-    /// The majorities of `voters`.
+    /// A quorum is any majority of `voters`.
     ///
     /// # Panics
-    /// When there is no voter: nothing could ever be decided.
+    /// If `voters` is empty: no quorum would exist.
     pub fn majority_of(voters: impl IntoIterator<Item = ServerId>) -> Self {
         let voters: BTreeMap<ServerId, i64> = voters.into_iter().map(|voter| (voter, 1)).collect();
         assert!(!voters.is_empty(), "an ensemble has at least one voter");
         Self { groups: vec![voters] }
     }
 
-    /// Voters in groups, with their weights. If none has any, nothing is ever decided.
+    /// Voters with their weights, by group. If all weights are 0, no quorum exists.
     pub fn hierarchy_of(groups: impl IntoIterator<Item = BTreeMap<ServerId, i64>>) -> Self {
         Self { groups: groups.into_iter().collect() }
     }
 
-    /// The rule of a configuration.
+    /// The quorum rule of a configuration.
     ///
     /// # Panics
-    /// When there is no voter, which an ensemble always has.
+    /// If the ensemble has no voter, which [`Ensemble`] excludes.
     pub fn of(ensemble: &Ensemble) -> Self {
         match ensemble.rule() {
             Rule::Majority => Self::majority_of(ensemble.voters()),
@@ -44,22 +44,21 @@ impl Quorum {
         }
     }
 
-    /// Everybody whose word counts, also with a weight of 0.
+    /// All voters, including those with weight 0.
     pub fn voters(&self) -> impl Iterator<Item = ServerId> {
         self.groups.iter().flat_map(BTreeMap::keys).copied()
     }
 
-    /// Whether a server's word counts.
     pub fn is_voter(&self, server: ServerId) -> bool {
         self.groups.iter().any(|group| group.contains_key(&server))
     }
 
-    /// A server without weight is never elected.
+    /// 0 for servers that are not voters. A server with weight 0 is never elected.
     pub fn weight(&self, server: ServerId) -> i64 {
         self.groups.iter().find_map(|group| group.get(&server)).copied().unwrap_or(0)
     }
 
-    /// Whether those of whom `agrees` is true decide.
+    /// Whether the voters for which `agrees` returns true are a quorum.
     pub fn is_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
         let (mut groups, mut agreeing) = (0, 0);
         for group in self.groups.iter().filter(|group| 0 < weight_of(group)) {
@@ -70,7 +69,7 @@ impl Quorum {
         groups / 2 < agreeing
     }
 
-    /// The highest of the given positions that a quorum has reached. Each voter counts once, others not at all.
+    /// The highest position that a quorum has reached. Positions of other servers are ignored.
     pub fn reached<P: Ord + Copy>(&self, positions: &BTreeMap<ServerId, P>) -> Option<P> {
         let mut candidates: Vec<P> =
             positions.iter().filter(|(server, _)| self.is_voter(**server)).map(|(_, at)| *at).collect();
@@ -83,17 +82,14 @@ fn weight_of(group: &BTreeMap<ServerId, i64>) -> i64 {
     group.values().sum()
 }
 
-/// The configuration in force, and the one that has been proposed to replace it. While there are two, both must agree.
+/// The quorums of the committed and of the proposed configuration. While both exist, decisions need both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quorums {
-    /// In force.
     pub committed: Quorum,
-    /// Proposed, and not in force yet.
     pub proposed: Option<Quorum>,
 }
 
 impl Quorums {
-    /// One configuration.
     pub fn of(committed: Quorum) -> Self {
         Self { committed, proposed: None }
     }
@@ -102,31 +98,31 @@ impl Quorums {
         std::iter::once(&self.committed).chain(&self.proposed)
     }
 
-    /// Everybody whose word counts in one of them.
+    /// The voters of both configurations.
     pub fn voters(&self) -> BTreeSet<ServerId> {
         self.all().flat_map(Quorum::voters).collect()
     }
 
-    /// Whether a server's word counts in one of them.
     pub fn is_voter(&self, server: ServerId) -> bool {
         self.all().any(|quorum| quorum.is_voter(server))
     }
 
-    /// A server that has weight in none of them is never elected.
+    /// The larger of the two weights. A server with weight 0 in both is never elected.
     pub fn weight(&self, server: ServerId) -> i64 {
         self.all().map(|quorum| quorum.weight(server)).max().unwrap_or(0)
     }
 
-    /// Whether these servers may elect a leader and accept an epoch: a quorum of the committed configuration, and so
-    /// many of the proposed one that its other voters are no quorum. Nothing can have been committed, or can be
-    /// committed by an older leader, without one of these servers. To establish the leader and to commit takes quorums
-    /// of both ([`Self::are_reached`]), which may include voters that were empty and have been synchronised since.
+    /// Whether these servers may elect a leader and accept an epoch: they are a quorum of the committed configuration,
+    /// and the other voters of the proposed one are not a quorum of it. Then no transaction can have been committed,
+    /// and no older leader can commit one, without one of these servers. Establishing a leader and committing need
+    /// quorums of both configurations ([`Self::are_reached`]); these may include voters that were empty and have been
+    /// synchronised since.
     pub fn may_elect(&self, has: impl Fn(ServerId) -> bool) -> bool {
         let blocks = |proposed: &Quorum| !proposed.is_reached(|server| !has(server));
         self.committed.is_reached(&has) && self.proposed.as_ref().is_none_or(blocks)
     }
 
-    /// Whether those of whom `agrees` is true decide in each of them.
+    /// Whether the voters for which `agrees` returns true are a quorum of each configuration.
     pub fn are_reached(&self, agrees: impl Fn(ServerId) -> bool) -> bool {
         self.all().all(|quorum| quorum.is_reached(&agrees))
     }
@@ -147,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_decides() {
+    fn majority_reaches_position() {
         check(1, &[(1, 7)], Some(7));
         check(1, &[], None);
         check(3, &[(1, 9), (2, 5)], Some(5));
@@ -157,19 +153,19 @@ mod tests {
     }
 
     #[test]
-    fn strangers_do_not_count() {
+    fn positions_of_non_voters_are_ignored() {
         check(3, &[(1, 9), (4, 9), (5, 9)], None);
     }
 
     #[test]
-    fn most_groups_decide_by_most_of_their_weight() {
+    fn hierarchical_quorum_needs_majority_of_groups_by_weight() {
         let mut quorum = Quorum::hierarchy_of([ids(&[1, 2, 3]), ids(&[4, 5, 6]), ids(&[7, 8, 9])]);
         let has = |quorum: &Quorum, servers: &[i64]| quorum.is_reached(|server| servers.contains(&server.0));
         assert!(has(&quorum, &[1, 2, 4, 5]));
         assert!(!has(&quorum, &[1, 4, 7, 8]));
         assert!(!has(&quorum, &[1, 2, 3, 4, 7]));
         quorum.groups[2].values_mut().for_each(|weight| *weight = 0);
-        assert!(has(&quorum, &[1, 2, 4, 5]), "a group without weight is none");
+        assert!(has(&quorum, &[1, 2, 4, 5]), "a group without weight does not count");
         assert!(!has(&quorum, &[1, 2, 7, 8, 9]));
         quorum.groups[0].insert(ServerId(1), 3);
         assert!(has(&quorum, &[1, 4, 5]));
@@ -177,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn two_configurations_must_both_agree() {
+    fn two_configurations_need_both_quorums() {
         let majority = |voters: &[i64]| Quorum::majority_of(voters.iter().copied().map(ServerId));
         let quorums = Quorums { committed: majority(&[1, 2, 3]), proposed: Some(majority(&[3, 4, 5])) };
         let has = |servers: &[i64]| quorums.are_reached(|server| servers.contains(&server.0));

@@ -1,13 +1,12 @@
-//! How long servers wait for each other.
+//! Timeouts of waits between servers.
 
-/// The limits of the configuration, in ticks.
+/// The limits of the configuration (`tickTime`, `initLimit`, `syncLimit`).
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
-    /// Length of a tick.
     pub tick_ms: i64,
-    /// Ticks that finding a leader's history may take.
+    /// Ticks for discovery and synchronisation.
     pub init_ticks: i64,
-    /// Ticks that a server may be silent.
+    /// Ticks that an active peer may be silent.
     pub sync_ticks: i64,
 }
 
@@ -20,17 +19,17 @@ impl Timing {
         self.sync_ticks * self.tick_ms
     }
 
-    /// How often a leader speaks to everybody.
+    /// The interval of pings: half a tick.
     pub(crate) fn ping_ms(&self) -> i64 {
         (self.tick_ms / 2).max(1)
     }
 }
 
-/// A wait for a sign of progress, which is replaced by a new one when that comes.
+/// A wait for progress. Each sign of progress replaces it with a new one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wait {
     since_ms: i64,
-    /// A pause has extended it.
+    /// A pause of the process has extended the wait.
     is_extended: bool,
 }
 
@@ -47,8 +46,8 @@ impl Wait {
         self.since_ms + patience_ms
     }
 
-    /// The process did not run for a while: half a tick is left to read what came meanwhile. Only once per wait, so that a
-    /// process that is paused again and again does not wait without end.
+    /// The process did not run for a while: extends the wait to at least half a tick from now, to read what arrived
+    /// meanwhile. Only once per wait, so that a process that is paused again and again does not wait forever.
     pub(crate) fn on_pause(&mut self, now_ms: i64, patience_ms: i64, timing: &Timing) {
         let extended_ms = now_ms + timing.ping_ms() - patience_ms;
         if !self.is_extended && self.since_ms < extended_ms {

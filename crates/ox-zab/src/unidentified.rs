@@ -1,4 +1,4 @@
-//! Connections whose peer has not identified itself yet: which of them stay, and for how long.
+//! Unidentified connections: which of them stay open, and for how long.
 //!
 //! ```text
 //!                     first bytes              complete hello
@@ -6,10 +6,10 @@
 //!               │                      │
 //!               └── full: oldest closed┴── deadline: closed
 //! ```
-//! Addresses of configured members and all other addresses have separate shares, and so have connections that sent nothing
-//! and connections with an incomplete hello. A full share closes its oldest connection. So a connection is closed before its
-//! deadline only if a whole share of its own kind came after it: other addresses cannot push out a member's connection, and
-//! incomplete hellos cannot push out a connection whose hello is still in flight.
+//! Addresses of configured members and all other addresses have separate shares, and so have connections that sent
+//! nothing and connections with an incomplete hello. A full share closes its oldest connection. So a connection is
+//! closed before its deadline only if a whole share of its own kind was accepted after it: other addresses cannot
+//! displace a member's connection, and incomplete hellos cannot displace a connection whose hello is still in flight.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 pub enum Origin {
     /// An address of a server of the committed or the proposed ensemble.
     Member,
-    /// Any other address. A member behind a translated address is here, too.
+    /// Any other address, including that of a member behind address translation.
     Other,
 }
 
@@ -34,7 +34,6 @@ pub struct UnidentifiedLimits {
 }
 
 impl UnidentifiedLimits {
-    /// The most connections there can be.
     pub fn connections_max(&self) -> usize {
         2 * (self.silent_max + self.partial_max)
     }
@@ -62,36 +61,34 @@ pub struct Unidentified<K> {
 }
 
 impl<K: Copy + PartialEq> Unidentified<K> {
-    /// No connections.
     pub fn new(limits: UnidentifiedLimits) -> Self {
         let share = || Share { silent: VecDeque::new(), partial: VecDeque::new() };
         Self { limits, members: share(), others: share() }
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         [&self.members, &self.others].into_iter().map(|share| share.silent.len() + share.partial.len()).sum()
     }
 
-    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The connection that [`Self::add`] would close. The caller reads from it first: its hello may have come meanwhile.
+    /// The connection that [`Self::add`] would close. The caller reads from it first, because its hello may have
+    /// arrived meanwhile.
     pub fn next_closed(&self, origin: Origin) -> Option<K> {
         let silent = &self.share(origin).silent;
         silent.front().filter(|_| self.limits.silent_max <= silent.len()).map(|entry| entry.connection)
     }
 
-    /// Adds a connection that sent nothing so far. Returns the one that has to be closed for it.
+    /// Adds a connection that has sent nothing yet. Returns the connection that has to be closed instead.
     pub fn add(&mut self, now_ms: i64, connection: K, origin: Origin) -> Option<K> {
         let entry = Entry { connection, deadline_ms: now_ms + self.limits.deadline_ms };
         let max = self.limits.silent_max;
         push(&mut self.share_mut(origin).silent, entry, max)
     }
 
-    /// A connection has sent some of its hello. Returns the one that has to be closed for it.
+    /// A connection has sent a part of its hello. Returns the connection that has to be closed instead.
     pub fn on_bytes(&mut self, connection: K) -> Option<K> {
         let max = self.limits.partial_max;
         for share in [&mut self.members, &mut self.others] {
@@ -102,7 +99,7 @@ impl<K: Copy + PartialEq> Unidentified<K> {
         None
     }
 
-    /// A connection was identified, or is gone.
+    /// A connection was identified or closed.
     pub fn remove(&mut self, connection: K) {
         for share in [&mut self.members, &mut self.others] {
             for queue in [&mut share.silent, &mut share.partial] {
@@ -111,7 +108,7 @@ impl<K: Copy + PartialEq> Unidentified<K> {
         }
     }
 
-    /// Removes the connections whose time is over; they have to be closed.
+    /// Removes and returns the connections whose deadline has passed. The caller closes them.
     pub fn expire(&mut self, now_ms: i64) -> Vec<K> {
         let mut late = Vec::new();
         for share in [&mut self.members, &mut self.others] {
@@ -175,7 +172,7 @@ mod tests {
             assert_ne!(pool.on_bytes(number), Some(-1));
         }
         assert_eq!(pool.expire(1_999).len(), 0);
-        assert!(pool.expire(2_000).contains(&-1), "it had its whole time");
+        assert!(pool.expire(2_000).contains(&-1), "open until its deadline");
     }
 
     #[test]
@@ -199,7 +196,7 @@ mod tests {
         is_partial: bool,
     }
 
-    /// Random arrivals, bytes, ends and time: the bounds hold, and a connection is closed early only when its share was
+    /// Random accepts, bytes, closes and time: the limits hold, and a connection is closed early only if its share was
     /// filled after it.
     #[test]
     fn random_connections_keep_the_bounds() {

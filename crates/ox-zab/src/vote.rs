@@ -1,67 +1,66 @@
-//! Votes: whom a server wants to lead, and what it knows when it says so.
+//! Votes and notifications of the leader election.
 
 use crate::quorum::Quorums;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::quorum::notification::{self, PeerState};
 
-/// A candidate with the end of its history: the epoch of the last leader it followed, and its last transaction.
+/// A candidate with its current epoch and its last transaction (`Vote`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// The candidate.
+    /// The candidate. [`Self::abstain`] uses an id that no server has.
     pub leader: ServerId,
-    /// The candidate's last durable transaction.
     pub zxid: Zxid,
-    /// The epoch whose history the candidate holds; -1 when it holds none it can vouch for.
+    /// The candidate's current epoch; -1 if it has no history that it may vote with.
     pub epoch: i64,
 }
 
 impl Vote {
     /// The vote of a server that must not be elected.
-    pub fn nobody(zxid: Zxid, epoch: i64) -> Self {
+    pub fn abstain(zxid: Zxid, epoch: i64) -> Self {
         Self { leader: ServerId(i64::MIN), zxid, epoch }
     }
 
-    /// Whether the candidate is the better one: longer history first, then the higher number. The order is total.
+    /// A higher epoch wins, then a higher zxid, then a higher server id. The order is total.
     pub fn beats(&self, other: &Self, quorums: &Quorums) -> bool {
         quorums.weight(self.leader) != 0 && other.rank(quorums) < self.rank(quorums)
     }
 
-    /// With the same history, who is only to become a voter stands back: not everybody may know of it.
+    /// With equal history, a voter of the committed configuration wins over one that is only proposed to be a voter:
+    /// other servers may not know that configuration.
     fn rank(&self, quorums: &Quorums) -> (i64, Zxid, bool, ServerId) {
         (self.epoch, self.zxid, quorums.committed.is_voter(self.leader), self.leader)
     }
 }
 
-/// What servers tell each other on the election port.
+/// A notification on the election port (`FastLeaderElection.Notification`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Notification {
-    /// What the sender is doing.
+pub struct VoteNotification {
     pub state: PeerState,
-    /// Its vote; of an established server, the one it was established with.
+    /// Of a LOOKING server, its current vote; otherwise the vote that elected its leader.
     pub vote: Vote,
-    /// The election it takes part in, or was established by.
     pub round: i64,
-    /// Whether it comes from a server that says its format's version; the others know no epochs.
+    /// Whether the sender reports the version of the message format. Servers that do not report it do not send their
+    /// epoch.
     pub has_version: bool,
 }
 
-impl From<notification::Notification> for Notification {
+impl From<notification::Notification> for VoteNotification {
     fn from(from: notification::Notification) -> Self {
         let notification::Notification { state, leader, zxid, round, peer_epoch } = from;
         Self { state, vote: Vote { leader, zxid, epoch: peer_epoch }, round, has_version: true }
     }
 }
 
-impl Notification {
-    /// As it is sent.
+impl VoteNotification {
+    /// The notification in its wire format.
     pub fn wire(&self) -> notification::Notification {
         let Self { state, vote: Vote { leader, zxid, epoch }, round, .. } = *self;
         notification::Notification { state, leader, zxid, round, peer_epoch: epoch }
     }
 
-    /// Whether two servers mean the same. Those that have a leader already may have been elected by other rounds, and
-    /// hold other zxids for it.
+    /// Whether two servers have the same vote. Servers that have a leader may have elected it in different rounds and
+    /// with different zxids.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.state == PeerState::Looking || other.state == PeerState::Looking {
             return self.vote == other.vote && self.round == other.round;
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_votes_is_total() {
+    fn vote_order_is_total() {
         let quorums = Quorums::of(Quorum::majority_of((1..=5).map(ServerId)));
         let sorted = [vote(-1, 9, 5), vote(0, 7, 5), vote(1, 5, 5), vote(1, 6, 1), vote(1, 6, 2), vote(2, 0, 1)];
         for (a, low) in sorted.iter().enumerate() {
@@ -94,9 +93,9 @@ mod tests {
 
     #[test]
     fn established_servers_agree_by_leader_and_epoch() {
-        let note = |state, vote, round, has_version| Notification { state, vote, round, has_version };
+        let note = |state, vote, round, has_version| VoteNotification { state, vote, round, has_version };
         let (looking, following) = (PeerState::Looking, PeerState::Following);
-        let check = |a: &Notification, b: &Notification, expected| {
+        let check = |a: &VoteNotification, b: &VoteNotification, expected| {
             assert_eq!(a.agrees_with(b), expected, "{a:?} {b:?}");
             assert_eq!(b.agrees_with(a), expected);
         };

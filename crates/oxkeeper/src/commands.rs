@@ -1,4 +1,4 @@
-//! One file per subcommand; [`output`] and [`progress`] are what they share.
+//! One file per subcommand; [`output`] and [`progress`] are shared by several.
 
 pub(crate) mod check_config;
 pub(crate) mod cli;

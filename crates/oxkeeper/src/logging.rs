@@ -1,8 +1,8 @@
 //! Logs to stderr, as text or JSON.
 //!
-//! Lines go through a thread of their own: a pipe that nobody empties must not stop the server. When too many wait
-//! they are counted instead of kept. A line that cannot be written is dropped: nothing here fails, and a panic goes the
-//! same way as every other line.
+//! A separate thread writes the lines, so that a pipe without a reader does not stop the server. When too many lines
+//! are queued, further ones are counted and dropped. A line that cannot be written is dropped too: logging never
+//! fails, and panics are logged in the same way.
 
 use clap::ValueEnum;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -16,23 +16,22 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
-/// Lines that may wait while whoever reads them is slow.
+/// Queued lines beyond which further ones are dropped.
 const LINES_WAITING_MAX: usize = 10_000;
 
-/// How long the last lines may take at the end.
+/// How long the last lines may take when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
-/// How log lines look.
+/// The format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
     Text,
     /// One JSON object per line.
     Json,
 }
 
-/// Checks a filter: a level, or directives such as `info,ox_server=debug`. The library behind it would take a misspelt
-/// level for the name of a module, and log nothing.
+/// Checks a filter: a level, or directives such as `info,ox_server=debug`. The tracing library would take a misspelt
+/// level for a module name and log nothing.
 pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
     for directive in filter.split(',').filter(|directive| !directive.is_empty()) {
         let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
@@ -46,8 +45,7 @@ pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
     Ok(filter.to_owned())
 }
 
-/// Sets up logging with a filter that was checked. Lines are written as long as
-/// the returned value lives.
+/// Sets up logging with a checked filter. Lines are written as long as the returned value lives.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let filter = EnvFilter::builder()
         .with_default_directive(LevelFilter::INFO.into())
@@ -68,7 +66,7 @@ pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     Ok(Logging(sender))
 }
 
-/// The standard library would write to stderr itself, and wait for whoever reads it.
+/// Logs a panic. The default hook would write to stderr directly and block on a slow reader.
 fn log_panic(panic: &PanicHookInfo<'_>, sender: &SyncSender<Said>) {
     let trace = Backtrace::capture();
     if trace.status() == BacktraceStatus::Captured {
@@ -79,7 +77,7 @@ fn log_panic(panic: &PanicHookInfo<'_>, sender: &SyncSender<Said>) {
     wait_until_written(sender);
 }
 
-/// Writes the last lines when it goes.
+/// Flushes the last lines when it is dropped.
 pub(crate) struct Logging(SyncSender<Said>);
 
 impl Drop for Logging {
@@ -91,17 +89,17 @@ impl Drop for Logging {
 fn wait_until_written(sender: &SyncSender<Said>) {
     let (done, is_done) = sync_channel(1);
     if sender.try_send(Said::Everything(done)).is_ok() {
-        let _ = is_done.recv_timeout(LAST_LINES); // whoever does not read them does not want them
+        let _ = is_done.recv_timeout(LAST_LINES); // a reader that is too slow misses them
     }
 }
 
 enum Said {
     Line(Vec<u8>),
-    /// Tell when everything before this is written.
+    /// Confirm that all earlier lines are written.
     Everything(SyncSender<()>),
 }
 
-/// The way to the thread that writes.
+/// The sender to the thread that writes.
 struct Lines {
     sender: SyncSender<Said>,
     lost: Arc<AtomicU64>,
@@ -115,7 +113,7 @@ impl<'a> MakeWriter<'a> for Lines {
     }
 }
 
-/// One line, handed over when it is complete.
+/// A line that is queued when it is complete.
 struct Line<'a> {
     lines: &'a Lines,
     text: Vec<u8>,
@@ -145,10 +143,10 @@ fn write_lines(waiting: &Receiver<Said>, lost: &AtomicU64) {
     for said in waiting {
         match said {
             Said::Line(text) => {
-                let _ = stderr.write_all(&text); // there is no other place to say that it failed
+                let _ = stderr.write_all(&text); // there is no other place to report the failure
                 let lost = lost.swap(0, Ordering::Relaxed);
                 if lost != 0 {
-                    let _ = writeln!(stderr, "{lost} lines of the log are lost: nobody read them in time");
+                    let _ = writeln!(stderr, "{lost} lines of the log are lost: their reader was too slow");
                 }
             }
             Said::Everything(done) => _ = done.try_send(()),

@@ -1,4 +1,4 @@
-//! `oxkeeper`: one binary for the server and everything around it.
+//! `oxkeeper`: one binary for the server and its tools.
 
 mod commands;
 mod logging;
@@ -8,13 +8,13 @@ use std::fmt;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Gives memory back to the system some seconds after it was freed, by a thread of its own, also in a server that has
-/// nothing to do. The C library keeps what a flood of requests has left behind (figures in `docs/operate/performance.md`).
+/// Returns freed memory to the system after some seconds by a background thread, even in an idle server. The allocator
+/// of the C library keeps what a flood of requests has allocated (measurements in `docs/operate/performance.md`).
 #[cfg(unix)]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
-/// Apache ZooKeeper, done again in Rust.
+/// Apache ZooKeeper, reimplemented in Rust.
 #[derive(Debug, Parser)]
 #[command(name = "oxkeeper", version, about, propagate_version = true)]
 struct Cli {
@@ -64,7 +64,7 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// An error with its causes; some tell theirs already.
+/// An error with its causes; some error texts contain their causes already.
 fn all_causes(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -77,7 +77,7 @@ fn all_causes(error: &anyhow::Error) -> String {
     text
 }
 
-/// Prints to stderr, if that is possible; `eprintln!` panics when it is not.
+/// Prints to stderr if possible; `eprintln!` panics if it is not.
 fn say(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
 }

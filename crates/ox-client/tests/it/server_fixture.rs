@@ -5,7 +5,7 @@
 //! its own subtree.
 
 use ox_client::SessionId;
-use ox_server::{Ephemeral, Server};
+use ox_server::{Server, TestServer};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -27,7 +27,7 @@ const PASSWORD_BYTES: usize = 16;
 /// A server whose sessions and connections a test can disrupt.
 pub(crate) enum ServerFixture {
     /// A server in this process.
-    InProcess(Box<Ephemeral>),
+    InProcess(Box<TestServer>),
     /// An external server behind a proxy.
     External(External),
 }
@@ -76,7 +76,7 @@ impl ServerFixture {
         }
     }
 
-    /// Expires a session; see [`Ephemeral::expire`].
+    /// Expires a session; see [`TestServer::expire`].
     pub(crate) fn expire(&self, session: SessionId) -> io::Result<()> {
         match self {
             Self::InProcess(server) => server.expire(session),
@@ -84,7 +84,7 @@ impl ServerFixture {
         }
     }
 
-    /// Closes the connection of a session; see [`Ephemeral::drop_connection`].
+    /// Closes the connection of a session; see [`TestServer::drop_connection`].
     pub(crate) fn drop_connection(&self, session: SessionId) -> bool {
         match self {
             Self::InProcess(server) => server.drop_connection(session),
@@ -92,7 +92,7 @@ impl ServerFixture {
         }
     }
 
-    /// Closes all client connections; see [`Ephemeral::drop_connections`].
+    /// Closes all client connections; see [`TestServer::drop_connections`].
     pub(crate) fn drop_connections(&self) {
         match self {
             Self::InProcess(server) => _ = server.drop_connections(),

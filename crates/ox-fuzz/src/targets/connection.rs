@@ -6,7 +6,7 @@ use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::{
-    Conn, ConnSettings, LocalSessions, Now, Replica, ReplicaSettings, Room, Service, Submission, Verdict,
+    Admission, Conn, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaSettings, Service, Submission,
 };
 use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::{ConnId, State, TreeOptions};
@@ -88,14 +88,14 @@ impl Harness {
             now: self.now,
             state: &self.state,
             settings,
-            room: Room::Plenty,
+            admission: Admission::Open,
             small_replies_only: false,
             waited_ms: 0,
             admit: &|_| true,
             out: &mut out,
             submission: &mut submission,
         };
-        if self.conn.on_frame(payload, &mut service) == Verdict::Close {
+        if self.conn.on_frame(payload, &mut service) == FrameOutcome::Close {
             return false;
         }
         self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
@@ -109,7 +109,7 @@ impl Harness {
         for part in outbox.parts {
             match part.kind {
                 PartKind::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
-                PartKind::Replies(count) => self.conn.on_answers(count, part.span.len()),
+                PartKind::Replies(count) => self.conn.on_replies(count, part.span.len()),
                 PartKind::Close => return false,
                 PartKind::Event(_) => (),
             }

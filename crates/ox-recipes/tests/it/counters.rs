@@ -53,7 +53,7 @@ async fn unique_ids_are_never_repeated() {
 /// An empty container would be deleted, and numbering would restart.
 #[tokio::test]
 async fn unique_ids_continue_after_their_clients_are_gone() {
-    let server = ox_server::Ephemeral::start(|config| config.containers.check_interval_ms = 10).unwrap();
+    let server = ox_server::TestServer::start(|config| config.containers.check_interval_ms = 10).unwrap();
     let client = ox_client::Client::connect(&server.address().to_string()).await.unwrap();
     let ids = UniqueIds::new(&client, "/ids");
     assert_eq!(ids.next().await.unwrap(), 0);

@@ -1,20 +1,22 @@
-//! A server that has been without a leader for a while, and lets clients read that asked for no more.
+//! Read-only mode (`ReadOnlyZooKeeperServer`): after some time without a leader, reads are served to clients that
+//! accept it.
 //!
-//! It makes no transaction and knows no global session (K27, K124): whoever connects has a local one, or none at all.
-//! What it shows is what was applied when the leader was lost, and nothing before all files are read (K28).
+//! A read-only server proposes no transaction and knows no global session (K27, K124): clients have local sessions, or
+//! cannot connect. They see the state that was applied when the leader was lost, and only after recovery is complete
+//! (K28).
 
-use super::member::Todo;
+use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use ox_proto::SessionId;
-use ox_zab::{Peer, Standing};
+use ox_zab::{Eligibility, QuorumPeer};
 
-/// When clients may read.
+/// When read-only mode begins.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ReadOnly {
-    /// So long after the leader is lost; none is never.
+    /// Time after the loss of the leader; none means never.
     pub(super) after_ms: Option<i64>,
-    /// Since when a leader is looked for.
+    /// When this server became LOOKING.
     since_ms: Option<i64>,
 }
 
@@ -25,15 +27,15 @@ impl ReadOnly {
 }
 
 impl Replica {
-    /// Whether only reads are served, to those who asked for no more.
+    /// Whether only reads are served, to clients that accept it.
     pub fn is_read_only(&self) -> bool {
         self.role == Role::ReadOnly
     }
 
-    /// When that begins.
+    /// When read-only mode begins, if it is due to.
     pub(super) fn read_only_at_ms(&self) -> Option<i64> {
-        // Who has lost its history has nothing to show.
-        let has_history = self.as_peer().map(Peer::standing) == Some(Standing::History);
+        // A server that has lost its history has nothing to serve.
+        let has_history = self.as_peer().map(QuorumPeer::eligibility) == Some(Eligibility::HasHistory);
         let ReadOnly { after_ms, since_ms } = self.read_only;
         (self.role == Role::None && has_history).then_some(since_ms? + after_ms?)
     }
@@ -42,33 +44,32 @@ impl Replica {
         if self.read_only_at_ms().is_some_and(|at_ms| at_ms <= now.mono_ms) {
             self.role = Role::ReadOnly;
             self.todo.push_back(Todo::Handshakes);
-            self.local.sessions.hear_all(now.mono_ms);
+            self.local.sessions.touch_all(now.mono_ms);
         }
     }
 
-    /// A leader is looked for.
     pub(super) fn on_looking(&mut self, now: Now) {
         self.read_only.since_ms = self.read_only.since_ms.or(Some(now.mono_ms));
     }
 
-    /// There is one: everybody is sent away, to come back for more.
+    /// There is a leader: closes all connections, so that clients reconnect for full service.
     pub(super) fn end_read_only(&mut self) {
         self.read_only.since_ms = None;
         if self.role == Role::ReadOnly {
             self.role = Role::None;
-            self.todo.push_back(Todo::HangUp);
+            self.todo.push_back(Todo::CloseAll);
         }
     }
 
-    /// What a client hears that says whether it could do with reads.
-    pub(super) fn told_read_only(&self, asked: Option<bool>) -> Option<bool> {
+    /// The field `readOnly` in the reply to a handshake; none if the client's handshake has no such field.
+    pub(super) fn read_only_field(&self, asked: Option<bool>) -> Option<bool> {
         asked.map(|_| self.role == Role::ReadOnly)
     }
 
-    /// Whether a client is let in, if only reads are served. A session that is not known here may have become global
-    /// since the leader was lost: nobody is told that it is over (P43).
-    // Compat: there are no sessions here without local ones.
-    pub(super) fn may_come_in(&self, session: SessionId, asks_read_only: Option<bool>) -> bool {
+    /// Whether a client may connect in read-only mode. An unknown session may have become global since the leader was
+    /// lost, so it is not reported as expired (P43).
+    // Compat: without local sessions there are no sessions in read-only mode.
+    pub(super) fn may_connect(&self, session: SessionId, asks_read_only: Option<bool>) -> bool {
         let is_ours = session == SessionId::NONE || self.local.sessions.is_known(session);
         self.role != Role::ReadOnly || (asks_read_only == Some(true) && self.local.is_on() && is_ours)
     }

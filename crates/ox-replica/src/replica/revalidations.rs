@@ -1,13 +1,13 @@
-//! Sessions that clients bring to a learner: the leader is asked for them, a bounded number at a time.
+//! Revalidation: a learner asks its leader whether sessions are alive, a limited number at a time.
 //!
-//! When the clients of a server that is gone move to another one, there are as many as it had. A leader closes the link of a
-//! learner that leaves too many replies unread, so the rest waits here, in order.
+//! When a server stops, all its clients may reconnect to one other server. A leader closes the link of a learner that
+//! leaves too many replies unread, so further revalidations wait here, in order.
 
-use super::lifetimes::Granted;
+use super::session_txns::Granted;
 use super::{Replica, Role};
 use crate::clock::Now;
 use crate::limits::REVALIDATIONS_IN_FLIGHT_MAX;
-use crate::sessions::Touch;
+use crate::sessions::LastSeen;
 use ox_proto::SessionId;
 use ox_tree::ConnId;
 use ox_tree::outbox::Outboxes;
@@ -15,18 +15,18 @@ use ox_zab::{LinkId, Message};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// A session that a client has come with, which the leader is asked for.
+/// A session whose client has reconnected here.
 #[derive(Debug)]
 pub(super) struct Revalidating {
     pub(super) session: SessionId,
     pub(super) timeout_ms: i32,
-    pub(super) by: AskedBy,
+    pub(super) by: RequestedBy,
 }
 
-/// Where the client is.
+/// Where the client is connected.
 #[derive(Debug)]
-pub(super) enum AskedBy {
-    Conn { conn: ConnId, address: IpAddr, read_only: Option<bool>, touch: Touch },
+pub(super) enum RequestedBy {
+    Conn { conn: ConnId, address: IpAddr, read_only: Option<bool>, last_seen: LastSeen },
     Observer(LinkId),
 }
 
@@ -49,9 +49,9 @@ impl Revalidations {
 }
 
 impl Replica {
-    /// Asks the leader for a session.
+    /// Asks the leader whether a session is alive.
     pub(super) fn revalidate(&mut self, leader: LinkId, asked: Revalidating, out: &mut Outboxes) {
-        self.take_away(asked.session, out);
+        self.evict_owner(asked.session, out);
         self.revalidations.waiting.push_back(asked);
         self.send_revalidations(leader);
     }
@@ -60,28 +60,27 @@ impl Replica {
         while self.revalidations.in_flight.len() < REVALIDATIONS_IN_FLIGHT_MAX
             && let Some(next) = self.revalidations.waiting.pop_front()
         {
-            if matches!(next.by, AskedBy::Conn { conn, .. } if self.conns.get(conn).is_none()) {
-                continue; // its client has not waited
+            if matches!(next.by, RequestedBy::Conn { conn, .. } if self.conns.get(conn).is_none()) {
+                continue; // the client has disconnected
             }
             self.send(leader, Message::Revalidate(next.session, next.timeout_ms));
             self.revalidations.in_flight.push_back(next);
         }
     }
 
-    /// The leader has replied.
     pub(super) fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
         let Some(asked) = self.revalidations.on_reply(session) else { return };
         if let Role::Learner(leader) = self.role {
             self.send_revalidations(leader);
         }
         let Revalidating { timeout_ms, by, .. } = asked;
-        let (conn, address, read_only, touch) = match by {
-            AskedBy::Conn { conn, address, read_only, touch } => (conn, address, read_only, touch),
-            AskedBy::Observer(link) => {
+        let (conn, address, read_only, last_seen) = match by {
+            RequestedBy::Conn { conn, address, read_only, last_seen } => (conn, address, read_only, last_seen),
+            RequestedBy::Observer(link) => {
                 if valid {
-                    self.take_away(session, out);
-                    self.relayed.heard.insert(session, timeout_ms);
-                    self.relayed.homes.insert(session, Some(link));
+                    self.evict_owner(session, out);
+                    self.observer_sessions.touched.insert(session, timeout_ms);
+                    self.observer_sessions.owners.insert(session, Some(link));
                 }
                 return self.send(link, Message::Revalidated(session, valid));
             }
@@ -90,8 +89,8 @@ impl Replica {
             return;
         }
         if valid {
-            self.take_away(session, out); // several may ask at the same time
-            self.sessions.add(session, timeout_ms, now.mono_ms, touch, Some(conn));
+            self.evict_owner(session, out); // several clients may bring the same session
+            self.sessions.add(session, timeout_ms, now.mono_ms, last_seen, Some(conn));
             self.addresses.count(session, address);
             self.resume(conn, Granted { session, timeout_ms, read_only }, out);
         } else {

@@ -1,33 +1,38 @@
-//! Members of ensembles: one that leads, one that looks for a leader, one whose leader is the test.
+//! Members of ensembles: a leader, a LOOKING server, and followers whose leader is the test.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{Harness, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Replica, ReplicaSettings};
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions,
-    PeerSettings, PeerState, Recovered, Request, ServerId, Standing, Timing, Txn, Vote,
+    ConfigPair, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, LearnerKind, LinkId, Message, PeerOptions,
+    PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote, VoteNotification,
 };
 
-/// To the leader, or from a learner.
+/// The link to the leader, or from a learner.
 pub(crate) const LINK: LinkId = LinkId(1);
-/// From an observer of a follower.
+/// The link from an observer of a follower.
 pub(crate) const OBSERVER: LinkId = LinkId(2);
 
-fn member(voters: i64, standing: Standing, change: impl FnOnce(&mut ReplicaSettings), options: PeerOptions) -> World {
+fn member(
+    voters: i64,
+    standing: Eligibility,
+    change: impl FnOnce(&mut ReplicaSettings),
+    options: PeerOptions,
+) -> Harness {
     let ensemble = Ensemble::of_numbers(0, (1..=voters).map(ServerId), []).unwrap();
-    member_of(Configs::fixed(ensemble), standing, change, options)
+    member_of(ConfigPair::fixed(ensemble), standing, change, options)
 }
 
 fn member_of(
-    configs: Configs,
-    standing: Standing,
+    configs: ConfigPair,
+    standing: Eligibility,
     change: impl FnOnce(&mut ReplicaSettings),
     options: PeerOptions,
-) -> World {
-    let mut world = World::new();
+) -> Harness {
+    let mut world = Harness::new();
     let mut settings = replica_settings(1, 5);
     change(&mut settings);
     let peer_settings = PeerSettings {
@@ -38,8 +43,8 @@ fn member_of(
         options,
     };
     let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    let history = History::new(world.state.last_zxid(), 500, 1 << 20);
-    let peer = Peer::new(peer_settings, Recovered { epochs, history, standing });
+    let history = RecentLog::new(world.state.last_zxid(), 500, 1 << 20);
+    let peer = QuorumPeer::new(peer_settings, Recovered { epochs, history, eligibility: standing });
     world.settings.syncs_travel = true;
     world.replica = Replica::member(settings, peer, &world.state, world.now);
     world.replica.start(world.now);
@@ -47,9 +52,9 @@ fn member_of(
     world
 }
 
-/// The only voter.
-pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    let mut world = member(1, Standing::History, change, PeerOptions::default());
+/// A leader that is the only voter.
+pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
+    let mut world = member(1, Eligibility::HasHistory, change, PeerOptions::default());
     while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
         world.now.mono_ms = world.now.mono_ms.max(at_ms);
         world.on_time();
@@ -59,37 +64,37 @@ pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> World {
     world
 }
 
-/// One of two voters, of whom the other is not there.
-pub(crate) fn looking(standing: Standing, change: impl FnOnce(&mut ReplicaSettings)) -> World {
+/// One of two voters, while the other is down.
+pub(crate) fn looking(standing: Eligibility, change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     member(2, standing, change, PeerOptions::default())
 }
 
 /// One of two voters, whose leader is the test.
-pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> World {
-    let mut world = looking(Standing::History, change);
+pub(crate) fn following(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
+    let mut world = looking(Eligibility::HasHistory, change);
     follow(&mut world, 1);
     world
 }
 
 /// The same, in an ensemble that can be reconfigured.
-pub(crate) fn following_with_reconfig() -> World {
-    let configs = Configs::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
-    let mut world = member_of(configs, Standing::History, |_| (), PeerOptions::default());
+pub(crate) fn following_with_reconfig() -> Harness {
+    let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2].map(ServerId), []).unwrap(), None);
+    let mut world = member_of(configs, Eligibility::HasHistory, |_| (), PeerOptions::default());
     follow(&mut world, 1);
     world
 }
 
-/// Finds a leader of an epoch, which has nothing new to tell.
-pub(crate) fn follow(world: &mut World, epoch: i64) {
+/// Follows a leader of this epoch, which has nothing new to send.
+pub(crate) fn follow(world: &mut Harness, epoch: i64) {
     start_following(world, epoch);
     world.sent.clear();
 }
 
-/// The same; what the follower has sent is kept.
-pub(crate) fn start_following(world: &mut World, epoch: i64) {
+/// The same; packets of the follower are kept.
+pub(crate) fn start_following(world: &mut Harness, epoch: i64) {
     let (now, last) = (world.now, world.state.last_zxid());
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
-    let note = Notification { state: PeerState::Looking, vote, round: epoch, has_version: true };
+    let note = VoteNotification { state: PeerState::Looking, vote, round: epoch, has_version: true };
     world.replica.on_notification(now, ServerId(2), note);
     world.settle();
     world.replica.on_dialed(now, ServerId(2), Some(LINK));
@@ -102,7 +107,7 @@ pub(crate) fn start_following(world: &mut World, epoch: i64) {
 }
 
 /// An observer that a leader has accepted.
-pub(crate) fn observed(world: &mut World) {
+pub(crate) fn observed(world: &mut Harness) {
     let (now, last) = (world.now, world.state.last_zxid());
     world.replica.on_link(now, LINK);
     let hello =
@@ -117,8 +122,8 @@ pub(crate) fn observed(world: &mut World) {
     world.sent.clear();
 }
 
-/// Requests that went to the leader.
-pub(crate) fn requests(world: &mut World) -> Vec<Request> {
+/// Requests that were forwarded to the leader.
+pub(crate) fn requests(world: &mut Harness) -> Vec<Request> {
     let requests = std::mem::take(&mut world.sent).into_iter().filter_map(|(_, message)| match message {
         Message::Request(request) => Some(request),
         _ => None,
@@ -126,39 +131,39 @@ pub(crate) fn requests(world: &mut World) -> Vec<Request> {
     requests.collect()
 }
 
-/// The leader orders a transaction.
-pub(crate) fn ordered(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+/// The leader commits a transaction.
+pub(crate) fn ordered(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     proposed(world, zxid, session, cxid, body);
     world.replica.on_message(world.now, LINK, Message::Commit(zxid));
     world.settle();
 }
 
 /// The leader proposes a transaction.
-pub(crate) fn proposed(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+pub(crate) fn proposed(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
-    let txn = Txn { zxid, record: record.into() };
+    let txn = EncodedTxn { zxid, record: record.into() };
     world.replica.on_message(world.now, LINK, Message::Proposal(txn));
     world.settle();
 }
 
-/// Whether a request is one of these.
+/// Whether a request has this operation and xid.
 pub(crate) fn is(request: &Request, op: OpCode, cxid: i32) -> bool {
     (request.op, request.cxid) == (op.code(), cxid)
 }
 
-/// An observer of a follower that serves some.
-pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> World {
+/// A follower that is observer master, with an observer.
+pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world =
-        member(2, Standing::History, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
+        member(2, Eligibility::HasHistory, change, PeerOptions { serves_observers: true, ..PeerOptions::default() });
     follow(&mut world, 1);
     observe(&mut world, OBSERVER, ServerId(3));
     world
 }
 
-/// An observer comes to a follower.
-pub(crate) fn observe(world: &mut World, link: LinkId, server: ServerId) {
+/// An observer connects to a follower.
+pub(crate) fn observe(world: &mut Harness, link: LinkId, server: ServerId) {
     let last = world.state.last_zxid();
     world.replica.on_link(world.now, link);
     let hello = Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };

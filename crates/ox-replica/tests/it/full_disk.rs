@@ -1,14 +1,14 @@
-//! Members of an ensemble with a disk that is nearly full (P63).
+//! Members of an ensemble with a low disk (P63).
 
 use crate::ensemble::{LINK, following, is, leading, observed, ordered, requests};
+use crate::harness::Harness;
 use crate::leading::Leading;
-use crate::world::World;
 use bytes::Bytes;
 use ox_proto::jute::Jute;
 use ox_proto::request::{CreateRequest, PathVersion};
 use ox_proto::txn::{Record, Txn as Body};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
-use ox_replica::Writes;
+use ox_replica::WriteAdmission;
 use ox_zab::{Message, Request};
 
 const RESERVE: u64 = 100_000;
@@ -28,8 +28,8 @@ fn delete(path: &'static str) -> Bytes {
     encoded(&PathVersion { path: Some(path.into()), version: -1 })
 }
 
-/// A client of a learner asks for something; what comes of it is told to the learner.
-fn ask(world: &mut World, cxid: i32, op: OpCode, body: Bytes) -> Vec<(Zxid, i32, i32)> {
+/// A learner's client sends a request; its transaction is sent to the learner.
+fn input(world: &mut Harness, cxid: i32, op: OpCode, body: Bytes) -> Vec<(Zxid, i32, i32)> {
     let ids = Bytes::from_static(&[0xff; 4]);
     let request = Request { session: THEIRS, cxid, op: op.code(), body, ids };
     world.replica.on_message(world.now, LINK, Message::Request(request));
@@ -45,28 +45,28 @@ fn ask(world: &mut World, cxid: i32, op: OpCode, body: Bytes) -> Vec<(Zxid, i32,
     told.collect()
 }
 
-/// Guard: a learner's clients get the same answer as the leader's own, by a transaction.
+/// Clients of a learner get the same error as the leader's own, by a transaction.
 #[test]
-fn p63_a_leader_without_room_refuses_what_is_forwarded() {
+fn p63_leader_with_low_disk_refuses_forwarded_writes() {
     let mut world = leading(|_| ());
     observed(&mut world);
-    ask(&mut world, 0, OpCode::CreateSession, encoded(&10_000));
+    input(&mut world, 0, OpCode::CreateSession, encoded(&10_000));
     let errors = |told: Vec<(Zxid, i32, i32)>| told.into_iter().map(|(_, cxid, err)| (cxid, err)).collect::<Vec<_>>();
-    assert_eq!(errors(ask(&mut world, 1, OpCode::Create, create("/a"))), [(1, 0)]);
+    assert_eq!(errors(input(&mut world, 1, OpCode::Create, create("/a"))), [(1, 0)]);
     world.replica.on_space(world.now, RESERVE - 1, RESERVE);
-    assert_eq!(world.replica.writes(), Writes::Freeing);
-    let refused = ask(&mut world, 2, OpCode::Create, create("/b"));
+    assert_eq!(world.replica.writes(), WriteAdmission::Freeing);
+    let refused = input(&mut world, 2, OpCode::Create, create("/b"));
     assert_eq!(refused, [(world.state.last_zxid(), 2, -127)], "it takes a number, as every refusal does");
     assert!(world.state.stat("/b").is_none());
-    assert_eq!(errors(ask(&mut world, 3, OpCode::Delete, delete("/a"))), [(3, 0)]);
+    assert_eq!(errors(input(&mut world, 3, OpCode::Delete, delete("/a"))), [(3, 0)]);
     world.replica.on_space(world.now, RESERVE / 5, RESERVE);
-    assert_eq!(errors(ask(&mut world, 4, OpCode::CloseSession, Bytes::new())), [(4, 0)], "sessions end to the last");
+    assert_eq!(errors(input(&mut world, 4, OpCode::CloseSession, Bytes::new())), [(4, 0)], "sessions end to the last");
     assert!(!world.state.has_session(THEIRS));
 }
 
-/// Guard: refusals take space, so a learner does not ask for more of them than it must.
+/// Refusals use space, so a learner does not cause more of them than necessary.
 #[test]
-fn p63_a_learner_asks_a_leader_without_room_now_and_then() {
+fn p63_learner_forwards_rarely_to_leader_with_low_disk() {
     let mut world = following(|_| ());
     let side = world.connect(SessionId::NONE, 10_000);
     world.settle();
@@ -95,9 +95,9 @@ fn p63_a_learner_asks_a_leader_without_room_now_and_then() {
     assert!(is(&requests(&mut world)[0], OpCode::Create, 1), "it may have room by now");
 }
 
-/// Guard: without a second follower nobody could go on; with it, the leader goes.
+/// Without a second follower no quorum would remain; with it, the leader steps down.
 #[test]
-fn p63_a_leader_without_room_leaves_when_others_can_lead() {
+fn p63_leader_with_low_disk_steps_down_if_replaceable() {
     let mut leading = Leading::new();
     let (side, _) = leading.client(10_000);
     leading.world.replica.on_space(leading.world.now, RESERVE - 1, RESERVE);

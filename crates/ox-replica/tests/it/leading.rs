@@ -1,64 +1,64 @@
-//! A leader of three with one follower that answers as long as it is asked to, and real clients.
+//! A leader of three with one follower that replies while the test lets it, and real clients.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{Harness, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};
 use ox_replica::Replica;
 use ox_tree::State;
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, LearnerKind, Link, LinkId, Message, Notification, Peer,
-    PeerOptions, PeerSettings, PeerState, Recovered, ServerId, Standing, Timing, Vote,
+    ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, LearnerKind, LinkId, Message,
+    PeerOptions, PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, ServerId, Timing, Vote, VoteNotification,
 };
 
 const LINK: LinkId = LinkId(1);
 pub(crate) const SYNC_MS: i64 = 5_000;
 
 pub(crate) struct Leading {
-    pub(crate) world: World,
-    /// The follower hears and answers; otherwise it is silent.
+    pub(crate) world: Harness,
+    /// Whether the follower replies; otherwise it is silent.
     pub(crate) is_followed: bool,
-    /// What the follower was told and has not answered.
+    /// Packets that the follower has received and not replied to.
     pub(crate) told: Vec<Message>,
 }
 
-/// A member whose history ends here.
-fn peer(last: Zxid) -> Peer {
+/// A member whose history ends at `last`.
+fn peer(last: Zxid) -> QuorumPeer {
     let settings = PeerSettings {
         server: ServerId(1),
-        configs: Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
+        configs: ConfigPair::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap()),
         timing: Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 },
         election: ElectionSettings::default(),
         options: PeerOptions::default(),
     };
     let epochs = Epochs { accepted: Epoch::of(last), current: Epoch::of(last) };
-    let history = History::new(last, 500, 1 << 20);
-    Peer::new(settings, Recovered { epochs, history, standing: Standing::History })
+    let history = RecentLog::new(last, 500, 1 << 20);
+    QuorumPeer::new(settings, Recovered { epochs, history, eligibility: Eligibility::HasHistory })
 }
 
 impl Leading {
-    /// Established, with nothing in its history.
+    /// Established, with an empty history.
     pub(crate) fn new() -> Self {
-        Self::in_world(World::new())
+        Self::in_world(Harness::new())
     }
 
-    /// Established, with a state that somebody else has led to.
+    /// Established, with a state from earlier leaders.
     pub(crate) fn continuing(state: State) -> Self {
-        let mut world = World::new();
+        let mut world = Harness::new();
         world.state = state;
         Self::in_world(world)
     }
 
-    fn in_world(mut world: World) -> Self {
+    fn in_world(mut world: Harness) -> Self {
         world.settings.syncs_travel = true;
         let last = world.state.last_zxid();
         world.replica = Replica::member(replica_settings(1, 5), peer(last), &world.state, world.now);
         let mut leading = Self { world, is_followed: true, told: Vec::new() };
         let (now, replica) = (leading.world.now, &mut leading.world.replica);
         replica.start(now);
-        replica.on_election_link(now, ServerId(3), Link::Down);
+        replica.on_election_link(now, ServerId(3), ElectionConnection::Down);
         let vote = Vote { leader: ServerId(1), zxid: last, epoch: Epoch::of(last).0 };
-        let note = Notification { state: PeerState::Looking, vote, round: 1, has_version: true };
+        let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
         replica.on_notification(now, ServerId(2), note);
         leading.follower_comes(last);
         assert!(leading.world.replica.is_serving());
@@ -70,7 +70,7 @@ impl Leading {
         self.comes(LINK, ServerId(2), (before, epoch), last);
     }
 
-    /// Server 3 is there too, from now on as silent as it pleases.
+    /// Server 3 follows too, and sends nothing from now on.
     pub(crate) fn second_follower_comes(&mut self) {
         let (last, epoch) = (self.world.state.last_zxid(), self.world.replica.as_peer().unwrap().epochs().current);
         self.comes(LinkId(2), ServerId(3), (epoch, epoch), last);
@@ -95,13 +95,13 @@ impl Leading {
         (side, self.world.hello(side).session)
     }
 
-    /// The follower says something.
-    pub(crate) fn hears(&mut self, message: Message) {
+    /// A packet of the follower arrives.
+    pub(crate) fn receives(&mut self, message: Message) {
         self.world.replica.on_message(self.world.now, LINK, message);
         self.settle();
     }
 
-    /// What the follower says to what it was told.
+    /// Sends the follower's replies. Returns whether there were any.
     fn answers(&mut self) -> bool {
         if !self.is_followed {
             return false;
@@ -124,7 +124,7 @@ impl Leading {
         has_answered
     }
 
-    /// Does everything there is to do.
+    /// Runs everything until nothing is left to do.
     pub(crate) fn settle(&mut self) {
         loop {
             self.world.settle();
@@ -135,7 +135,7 @@ impl Leading {
         }
     }
 
-    /// Time goes by in steps in which the server has its turns.
+    /// Lets time pass, with iterations of the server's loop.
     pub(crate) fn pass(&mut self, ms: i64) {
         for _ in 0..ms / 100 {
             self.world.now.mono_ms += 100;

@@ -1,20 +1,20 @@
-//! A replica with its connections, without sockets and disk: every hand-over happens when the test says so.
+//! Tests of a replica with its connections, without sockets and disk: the test decides when each hand-over happens.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
 mod ensemble;
 mod full_disk;
 mod handshakes;
+mod harness;
+mod leadership;
 mod leading;
-mod local;
-mod members;
-mod moved;
-mod office;
-mod order;
+mod local_sessions;
+mod malformed_packets;
+mod observer_relay;
 mod overload;
 mod read_only;
 mod reconfig_reply;
-mod relay;
+mod request_order;
+mod session_moves;
 mod sessions;
-mod world;

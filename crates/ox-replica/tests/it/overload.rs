@@ -1,21 +1,22 @@
-//! Bounds, and what happens at them.
+//! Limits, and the behaviour at the limits.
 
-use crate::world::{SETTINGS, World, replica_settings};
+use crate::harness::{Harness, SETTINGS, replica_settings};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::limits::{
-    BYTES_IN_FLIGHT_MAX, EXPECTED_ANSWER_BYTES_MAX, FIRST_ANSWER_BYTES, REPLIES_BYTES_MAX, REQUESTS_IN_FLIGHT_MAX,
-    SWEPT_AT_ONCE_MAX,
+    BYTES_IN_FLIGHT_MAX, DELETED_AT_ONCE_MAX, EXPECTED_REPLY_BYTES_MAX, FIRST_REPLY_BYTES, REPLIES_BYTES_MAX,
+    REQUESTS_IN_FLIGHT_MAX,
 };
 use ox_replica::{
-    ConnSettings, Load, Replica, ReplicaSettings, Room, SMALL_BYTES, Service, Submission, Verdict, Writes,
+    Admission, ConnSettings, FrameOutcome, Load, Replica, ReplicaSettings, SMALL_BYTES, Service, Submission,
+    WriteAdmission,
 };
 use std::borrow::Cow;
 
-/// A client whose answers are known to be small.
-fn small_client(world: &mut World) -> usize {
+/// A client whose replies are known to be small.
+fn small_client(world: &mut Harness) -> usize {
     let (side, _) = world.client();
     world.create(side, 0, "/a", 0);
     world.settle();
@@ -28,8 +29,8 @@ fn small_client(world: &mut World) -> usize {
 }
 
 #[test]
-fn k146_requests_on_their_way_are_bounded_by_number_bytes_and_answers() {
-    let mut world = World::new();
+fn k146_requests_in_flight_are_limited_by_count_bytes_and_replies() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     (0..3000).for_each(|xid| world.set(side, xid, "/a", b""));
     world.serve(side);
@@ -45,19 +46,19 @@ fn k146_requests_on_their_way_are_bounded_by_number_bytes_and_answers() {
     world.settle();
     assert_eq!(world.replies(side).len(), 50);
 
-    // Nobody knows what a new connection will ask for: a few reads may follow its first write.
+    // The reply sizes of a new connection are unknown: only few reads may follow its first write.
     let (fresh, _) = world.client();
     world.set(fresh, 0, "/a", b"");
     (1..100).for_each(|xid| world.get(fresh, xid, "/a", false));
     world.serve(fresh);
-    assert_eq!(world.sides[fresh].conn.in_flight() as usize, EXPECTED_ANSWER_BYTES_MAX / FIRST_ANSWER_BYTES);
+    assert_eq!(world.sides[fresh].conn.in_flight() as usize, EXPECTED_REPLY_BYTES_MAX / FIRST_REPLY_BYTES);
     world.settle();
     assert_eq!(world.replies(fresh).len(), 100);
 }
 
 #[test]
-fn k146_a_connection_that_asks_for_too_much_behind_a_write_is_given_up() {
-    let mut world = World::new();
+fn k146_connection_with_too_large_replies_after_write_is_closed() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     let data = vec![1; 1_000_000];
     world.set(side, 1, "/a", &data);
@@ -76,8 +77,8 @@ fn k146_a_connection_that_asks_for_too_much_behind_a_write_is_given_up() {
 }
 
 #[test]
-fn what_is_on_its_way_is_counted_until_it_is_applied() {
-    let mut world = World::new();
+fn load_counts_requests_until_applied() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     assert_eq!(world.replica.load(), Load::default());
     world.set(side, 1, "/a", &[0; 1000]);
@@ -92,43 +93,43 @@ fn what_is_on_its_way_is_counted_until_it_is_applied() {
 }
 
 #[test]
-fn crowded_servers_take_one_request_of_each() {
-    let mut world = World::new();
+fn one_per_connection_admits_one_request_each() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
-    world.room = Room::OneEach;
+    world.admission = Admission::OnePerConnection;
     (0..10).for_each(|xid| world.set(side, xid, "/a", b""));
     world.serve(side);
     assert_eq!(world.sides[side].conn.in_flight(), 1);
     world.settle();
     assert_eq!(world.replies(side).len(), 10, "all of them, one after the other");
-    world.room = Room::None;
+    world.admission = Admission::Closed;
     world.bare(side, 1, OpCode::Ping);
     world.get(side, 2, "/a", false);
     world.set(side, 3, "/a", b"");
     world.settle();
     assert_eq!(world.replies(side).len(), 2, "what can be answered at once is");
-    world.room = Room::Plenty;
+    world.admission = Admission::Open;
     world.settle();
     assert_eq!(world.replies(side).len(), 1);
 }
 
 #[test]
-fn requests_while_only_small_ones_enter_wait_if_large() {
-    let mut world = World::new();
+fn large_requests_wait_while_small_only() {
+    let mut world = Harness::new();
     let (large, small) = (small_client(&mut world), small_client(&mut world));
-    world.room = Room::Small;
+    world.admission = Admission::SmallOnly;
     world.set(large, 1, "/a", &[0; SMALL_BYTES]);
     world.set(small, 1, "/a", b"");
     world.settle();
     assert_eq!((world.replies(large).len(), world.replies(small).len()), (0, 1));
-    world.room = Room::OneEach;
+    world.admission = Admission::OnePerConnection;
     world.settle();
     assert_eq!(world.replies(large).len(), 1);
 }
 
-/// A client of a server that makes small replies only. A reply with `/a` is large, one with `/small` is not.
-fn only_small_replies() -> (World, usize) {
-    let mut world = World::new();
+/// A client of a server that creates only small replies. A reply with `/a` is large, one with `/small` is not.
+fn only_small_replies() -> (Harness, usize) {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     world.set(side, 1, "/a", &[0; SMALL_BYTES + 1]);
     world.create(side, 2, "/small", 0);
@@ -139,7 +140,7 @@ fn only_small_replies() -> (World, usize) {
 }
 
 #[test]
-fn replies_while_only_small_ones_are_made_wait_if_large() {
+fn large_replies_wait_while_small_replies_only() {
     let (mut world, side) = only_small_replies();
     world.get(side, 3, "/small", false);
     world.bare(side, -2, OpCode::Ping);
@@ -156,7 +157,7 @@ fn paths<'a>(paths: &[&'a str]) -> Option<Vec<Option<Cow<'a, str>>>> {
     Some(paths.iter().map(|path| Some((*path).into())).collect())
 }
 
-fn put_raw(world: &mut World, side: usize, xid: i32, op: OpCode, body: &[u8]) {
+fn put_raw(world: &mut Harness, side: usize, xid: i32, op: OpCode, body: &[u8]) {
     let input = &mut world.sides[side].input;
     let mark = begin_frame(input);
     RequestHeader { xid, op: op.code() }.put(input);
@@ -164,10 +165,10 @@ fn put_raw(world: &mut World, side: usize, xid: i32, op: OpCode, body: &[u8]) {
     end_frame(input, mark);
 }
 
-/// The size of their replies is not in the request, but has to be known all the same: a client that comes back sends its watches
-/// first, and would get no further.
+/// The sizes of these replies are not in the request, but must be known: a client that reconnects sends its watches
+/// first, and would make no progress.
 #[test]
-fn watches_and_multi_reads_are_served_while_only_small_replies_are_made() {
+fn watches_and_multi_reads_are_served_while_small_replies_only() {
     let (mut world, side) = only_small_replies();
     let set_watches = |missed: &[&str]| {
         let mut body = Vec::new();
@@ -201,10 +202,10 @@ fn watches_and_multi_reads_are_served_while_only_small_replies_are_made() {
     assert_eq!(world.replies(side), [], "its events are large");
 }
 
-/// Reads that come when the write they followed is applied are answered immediately, all in one step.
+/// Reads that wait for a write are executed when it is applied, all in one step.
 #[test]
-fn replies_of_one_submission_are_bounded() {
-    let mut world = World::new();
+fn replies_of_one_submission_are_limited() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     let data = vec![1; 1_000_000];
     world.set(side, 1, "/a", &data);
@@ -226,9 +227,9 @@ fn replies_of_one_submission_are_bounded() {
     assert!(bytes < data.len(), "{bytes}");
 }
 
-/// Serves one request that has been lying here for a second.
-fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) {
-    let mut world = World::new();
+/// Processes one request that has waited for a second.
+fn serve_late(settings: ConnSettings, op: OpCode) -> (FrameOutcome, Vec<(i32, i32)>) {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     let mut submission = Submission::default();
     let late = &mut world.sides[side];
@@ -237,7 +238,7 @@ fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) 
         now: world.now,
         state: &world.state,
         settings,
-        room: Room::Plenty,
+        admission: Admission::Open,
         small_replies_only: false,
         waited_ms: 11_000,
         admit: &|_| true,
@@ -251,23 +252,23 @@ fn serve_late(settings: ConnSettings, op: OpCode) -> (Verdict, Vec<(i32, i32)>) 
 #[test]
 fn requests_that_waited_too_long_are_refused_or_dropped() {
     let throttled = ConnSettings { throttled_op_wait_ms: 10_999, ..SETTINGS };
-    assert_eq!(serve_late(throttled, OpCode::GetData), (Verdict::Continue, vec![(7, -127)]));
-    assert_eq!(serve_late(throttled, OpCode::SetData), (Verdict::Continue, vec![(7, -127)]));
-    assert_eq!(serve_late(throttled, OpCode::Ping), (Verdict::Continue, vec![(-2, 0)]), "heartbeats are exempt");
-    assert_eq!(serve_late(throttled, OpCode::CloseSession), (Verdict::Continue, vec![]));
+    assert_eq!(serve_late(throttled, OpCode::GetData), (FrameOutcome::Continue, vec![(7, -127)]));
+    assert_eq!(serve_late(throttled, OpCode::SetData), (FrameOutcome::Continue, vec![(7, -127)]));
+    assert_eq!(serve_late(throttled, OpCode::Ping), (FrameOutcome::Continue, vec![(-2, 0)]), "heartbeats are exempt");
+    assert_eq!(serve_late(throttled, OpCode::CloseSession), (FrameOutcome::Continue, vec![]));
     let patient = ConnSettings { throttled_op_wait_ms: 11_000, ..SETTINGS };
-    assert_eq!(serve_late(patient, OpCode::GetData), (Verdict::Continue, vec![(7, 0)]));
-    let dropping = ConnSettings { drop_late: true, ..SETTINGS }; // longer than the session's ten seconds
-    assert_eq!(serve_late(dropping, OpCode::GetData), (Verdict::Close, vec![]));
-    assert_eq!(serve_late(dropping, OpCode::CloseSession), (Verdict::Continue, vec![]));
+    assert_eq!(serve_late(patient, OpCode::GetData), (FrameOutcome::Continue, vec![(7, 0)]));
+    let dropping = ConnSettings { drop_late: true, ..SETTINGS }; // longer than the session timeout of 10 s
+    assert_eq!(serve_late(dropping, OpCode::GetData), (FrameOutcome::Close, vec![]));
+    assert_eq!(serve_late(dropping, OpCode::CloseSession), (FrameOutcome::Continue, vec![]));
 }
 
 #[test]
-fn k153_a_full_disk_refuses_what_needs_space() {
-    let mut world = World::new();
+fn k153_full_disk_refuses_writes_that_need_space() {
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     world.replica.on_space(world.now, 1000, 1000);
-    assert_eq!(world.replica.writes(), Writes::All);
+    assert_eq!(world.replica.writes(), WriteAdmission::All);
     world.set(side, 1, "/a", b"a first one fits, and uses the space up");
     world.set(side, 2, "/a", b"");
     world.get(side, 3, "/a", false);
@@ -276,7 +277,7 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
     assert_eq!(heard, [(1, 0), (2, -127), (3, 0), (4, 0)]);
     world.replica.on_space(world.now, 100, 1000);
-    assert_eq!(world.replica.writes(), Writes::None);
+    assert_eq!(world.replica.writes(), WriteAdmission::None);
     let newcomer = world.connect(SessionId::NONE, 10_000);
     world.create(side, 5, "/b", 0);
     world.settle();
@@ -288,7 +289,7 @@ fn k153_a_full_disk_refuses_what_needs_space() {
     assert_eq!(world.replies(side)[0].2, 0);
 }
 
-fn delete(world: &mut World, side: usize, xid: i32, path: &str) {
+fn delete(world: &mut Harness, side: usize, xid: i32, path: &str) {
     put_request(&mut world.sides[side].input, xid, OpCode::Delete.code(), &at_any_version(path));
 }
 
@@ -296,7 +297,7 @@ fn at_any_version(path: &str) -> PathVersion<'_> {
     PathVersion { path: Some(path.into()), version: -1 }
 }
 
-fn multi(world: &mut World, side: usize, xid: i32, elements: &[MultiOp<'_>]) {
+fn multi(world: &mut Harness, side: usize, xid: i32, elements: &[MultiOp<'_>]) {
     let input = &mut world.sides[side].input;
     let mark = begin_frame(input);
     RequestHeader { xid, op: OpCode::Multi.code() }.put(input);
@@ -305,17 +306,17 @@ fn multi(world: &mut World, side: usize, xid: i32, elements: &[MultiOp<'_>]) {
     end_frame(input, mark);
 }
 
-/// The last replies to a client: xid and error.
-fn errors(world: &mut World, side: usize) -> Vec<(i32, i32)> {
+/// Xid and error of the last replies to a client.
+fn errors(world: &mut Harness, side: usize) -> Vec<(i32, i32)> {
     world.settle();
     world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect()
 }
 
-/// O16: what is needed to get out of the shortage is served in it, and it ends by itself.
+/// During the shortage, requests that end it are served, and it ends without intervention (O16).
 #[test]
-fn k150_short_of_space_what_frees_space_is_served() {
+fn k150_low_disk_accepts_writes_that_free_space() {
     const RESERVE: u64 = 100_000;
-    let mut world = World::new();
+    let mut world = Harness::new();
     let side = small_client(&mut world);
     (0..6).for_each(|at| world.create(side, at, &format!("/n{at}"), 0));
     let (leaving, session) = world.client();
@@ -325,7 +326,7 @@ fn k150_short_of_space_what_frees_space_is_served() {
     world.replies(leaving);
 
     world.replica.on_space(world.now, RESERVE - 1, RESERVE);
-    assert_eq!(world.replica.writes(), Writes::Freeing);
+    assert_eq!(world.replica.writes(), WriteAdmission::Freeing);
     let remove = |path: &'static str| MultiOp::Delete(at_any_version(path));
     let set = SetDataRequest { path: Some("/a".into()), data: Some(b"larger"), version: -1 };
     world.create(side, 1, "/b", 0);
@@ -344,7 +345,7 @@ fn k150_short_of_space_what_frees_space_is_served() {
     assert_eq!(world.hello(renewed).session, session);
 
     world.replica.on_space(world.now, RESERVE / 5, RESERVE);
-    assert_eq!(world.replica.writes(), Writes::None);
+    assert_eq!(world.replica.writes(), WriteAdmission::None);
     delete(&mut world, side, 6, "/n5");
     world.get(side, 7, "/a", false);
     assert_eq!(errors(&mut world, side), [(6, -127), (7, 0)]);
@@ -354,13 +355,13 @@ fn k150_short_of_space_what_frees_space_is_served() {
 
     world.replica.on_space(world.now, 2 * RESERVE, RESERVE);
     world.create(side, 8, "/b", 0);
-    assert_eq!(errors(&mut world, side), [(8, 0)], "and nobody had to do anything");
+    assert_eq!(errors(&mut world, side), [(8, 0)], "without intervention");
 }
 
-/// However fast nodes may be removed, a step removes only so many, and the rest go in the next ones.
+/// However fast nodes expire, a step deletes a limited number, and the next steps the rest.
 #[test]
-fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
-    let mut world = World::new();
+fn k117_mass_node_expiry_is_split_into_steps() {
+    let mut world = Harness::new();
     let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
     world.replica = Replica::standalone(settings, &world.state, world.now);
     let (side, _) = world.client();
@@ -373,7 +374,7 @@ fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
     let before = world.state.node_count();
     (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
     world.on_time();
-    assert_eq!(world.replica.outstanding(), SWEPT_AT_ONCE_MAX);
+    assert_eq!(world.replica.outstanding(), DELETED_AT_ONCE_MAX);
     assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
     for _ in 0..3 {
         world.on_time();
@@ -383,20 +384,20 @@ fn k117_a_flood_of_expired_nodes_comes_in_pieces() {
 }
 
 #[test]
-fn a_client_that_waits_for_room_is_not_silent() {
-    let mut world = World::new();
+fn client_waiting_for_memory_is_not_silent() {
+    let mut world = Harness::new();
     let (side, session) = world.client();
-    world.room = Room::None;
+    world.admission = Admission::Closed;
     world.create(side, 1, "/a", 0);
     world.serve(side);
     for _ in 0..20 {
         world.now.mono_ms += 1000;
-        world.sides[side].conn.on_no_room(world.now);
+        world.sides[side].conn.on_refused(world.now);
         world.on_time();
         world.settle();
     }
     assert!(world.state.has_session(session));
-    world.room = Room::Plenty;
+    world.admission = Admission::Open;
     world.settle();
     assert_eq!(world.replies(side).len(), 1);
     world.now.mono_ms += 20_000;

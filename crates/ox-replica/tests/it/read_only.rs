@@ -1,11 +1,11 @@
-//! A server without a leader, and clients that only want to read.
+//! A server without a leader, and clients that accept read-only mode.
 
 use crate::ensemble::{follow, following, looking, ordered};
-use crate::world::World;
+use crate::harness::Harness;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Reason, Standing};
+use ox_zab::{Eligibility, Reason};
 
 fn with_local(settings: &mut ReplicaSettings) {
     settings.local_sessions = LocalSessions::Upgrade;
@@ -16,43 +16,43 @@ fn without_local(settings: &mut ReplicaSettings) {
     settings.read_only_after_ms = Some(2_000);
 }
 
-fn pass(world: &mut World, ms: i64) {
+fn pass(world: &mut Harness, ms: i64) {
     world.now.mono_ms += ms;
     world.on_time();
     world.settle();
 }
 
-/// Read-only for want of a second server.
-fn alone(change: fn(&mut ReplicaSettings)) -> World {
-    let mut world = looking(Standing::History, change);
+/// In read-only mode, because the second server is down.
+fn alone(change: fn(&mut ReplicaSettings)) -> Harness {
+    let mut world = looking(Eligibility::HasHistory, change);
     pass(&mut world, 2_000);
     assert!(world.replica.is_read_only() && !world.replica.is_serving());
     world
 }
 
-fn is_turned_away(world: &mut World, side: usize) -> bool {
+fn is_turned_away(world: &mut Harness, side: usize) -> bool {
     world.settle();
     world.sides[side].is_closed && world.sides[side].output.is_empty()
 }
 
 #[test]
-fn it_begins_after_a_while() {
-    let mut world = looking(Standing::History, with_local);
+fn read_only_mode_begins_after_delay() {
+    let mut world = looking(Eligibility::HasHistory, with_local);
     pass(&mut world, 1_999);
     assert!(!world.replica.is_read_only());
     let early = world.connect_as(SessionId::NONE, 10_000, Some(true));
     assert!(is_turned_away(&mut world, early));
     pass(&mut world, 1);
     assert!(world.replica.is_read_only());
-    let mut world = looking(Standing::History, |_| ());
+    let mut world = looking(Eligibility::HasHistory, |_| ());
     pass(&mut world, 1_000_000);
     assert!(!world.replica.is_read_only(), "unless it is allowed, never");
 }
 
-/// Who has lost its files, or parts of them, has nothing to show.
+/// A server that has lost files has nothing to serve.
 #[test]
-fn k028_nothing_is_shown_before_the_state_is_whole() {
-    for standing in [Standing::Empty, Standing::Quarantined] {
+fn k028_reads_wait_for_complete_state() {
+    for standing in [Eligibility::Empty, Eligibility::Quarantined] {
         let mut world = looking(standing, with_local);
         for _ in 0..10 {
             pass(&mut world, 10_000);
@@ -63,7 +63,7 @@ fn k028_nothing_is_shown_before_the_state_is_whole() {
 }
 
 #[test]
-fn k027_reads_are_answered_and_nothing_else() {
+fn k027_read_only_server_serves_reads_only() {
     let mut world = alone(with_local);
     let side = world.connect_as(SessionId::NONE, 10_000, Some(true));
     world.settle();
@@ -78,7 +78,7 @@ fn k027_reads_are_answered_and_nothing_else() {
     world.settle();
     let replies: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.1, reply.2)).collect();
     assert_eq!(replies, [(1, 0, 0), (2, 0, -119), (3, 0, -119), (4, 0, -119), (5, 0, -101), (6, 0, 0)]);
-    // K27: a session that is given up here leaves no trace either.
+    // An expired local session leaves no trace either (K27).
     let silent = world.connect_as(SessionId::NONE, 10_000, Some(true));
     world.settle();
     pass(&mut world, 20_000);
@@ -89,7 +89,7 @@ fn k027_reads_are_answered_and_nothing_else() {
 }
 
 #[test]
-fn who_wants_to_write_is_turned_away() {
+fn client_that_needs_writes_is_refused() {
     let mut world = alone(with_local);
     for read_only in [None, Some(false)] {
         let side = world.connect_as(SessionId::NONE, 10_000, read_only);
@@ -101,7 +101,7 @@ fn who_wants_to_write_is_turned_away() {
 }
 
 #[test]
-fn k124_global_sessions_are_left_alone() {
+fn k124_global_sessions_are_not_closed() {
     for change in [with_local, without_local] {
         let mut world = following(change);
         let session = SessionId::first(2, 77);
@@ -117,9 +117,9 @@ fn k124_global_sessions_are_left_alone() {
     }
 }
 
-/// P43: it may have become global since the leader was lost.
+/// The session may have become global since the leader was lost (P43).
 #[test]
-fn a_session_that_is_not_known_is_not_said_to_be_over() {
+fn unknown_session_is_not_reported_as_expired() {
     let mut world = alone(with_local);
     for server in [1, 2] {
         let side = world.connect_as(SessionId::first(server, 77), 10_000, Some(true));
@@ -128,7 +128,7 @@ fn a_session_that_is_not_known_is_not_said_to_be_over() {
 }
 
 #[test]
-fn it_ends_with_a_leader() {
+fn read_only_mode_ends_with_leader() {
     let mut world = alone(with_local);
     let side = world.connect_as(SessionId::NONE, 10_000, Some(true));
     world.settle();
@@ -145,7 +145,7 @@ fn it_ends_with_a_leader() {
     world.replica.step_down(world.now, Reason::LinkLost);
     world.settle();
     pass(&mut world, 1_999);
-    assert!(!world.replica.is_read_only(), "the time begins anew");
+    assert!(!world.replica.is_read_only(), "the delay starts again");
     pass(&mut world, 1);
     assert!(world.replica.is_read_only());
 }

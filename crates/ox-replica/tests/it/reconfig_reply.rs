@@ -1,19 +1,19 @@
-//! When clients hear of a change of the ensemble: the watch event when it is active, the reply when it is stored.
+//! When clients learn of a reconfiguration: the watch event when it is active, the reply when it is stored.
 
 use crate::ensemble::{LINK, following_with_reconfig};
-use crate::world::World;
+use crate::harness::Harness;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, SessionId, Zxid};
-use ox_zab::{Message, ServerId, Txn};
+use ox_zab::{EncodedTxn, Message, ServerId};
 use std::borrow::Cow;
 
 const CONFIG: &str = "/zookeeper/config";
 const EVENT: i32 = -1;
 const ZXID: Zxid = Zxid((1 << 32) + 2);
 
-/// A follower whose client watches the configuration, has asked for a change with xid 5, and reads with xid 6.
-fn asked() -> (World, usize, SessionId) {
+/// A follower whose client watches the configuration, has requested a change with xid 5, and reads with xid 6.
+fn asked() -> (Harness, usize, SessionId) {
     let mut world = following_with_reconfig();
     let (side, session) = client(&mut world);
     world.get(side, 1, CONFIG, true);
@@ -26,7 +26,7 @@ fn asked() -> (World, usize, SessionId) {
     (world, side, session)
 }
 
-fn client(world: &mut World) -> (usize, SessionId) {
+fn client(world: &mut Harness) -> (usize, SessionId) {
     let side = world.connect(SessionId::NONE, 10_000);
     world.settle();
     let Message::Request(request) = world.sent.pop().expect("a request").1 else { panic!("a session is asked for") };
@@ -36,15 +36,15 @@ fn client(world: &mut World) -> (usize, SessionId) {
     (side, world.hello(side).session)
 }
 
-fn order(world: &mut World, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
+fn order(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
-    world.replica.on_message(world.now, LINK, Message::Proposal(Txn { zxid, record: record.into() }));
+    world.replica.on_message(world.now, LINK, Message::Proposal(EncodedTxn { zxid, record: record.into() }));
 }
 
-/// The leader commits the change.
-fn activate(world: &mut World, session: SessionId) {
+/// The leader commits the reconfiguration.
+fn activate(world: &mut Harness, session: SessionId) {
     let config = Ensemble::of_numbers(ZXID.0, [1, 2].map(ServerId), [ServerId(9)]).unwrap().to_string();
     let body = Body::Reconfig { path: Cow::Borrowed(CONFIG), data: Some(config.as_bytes()), version: -1 };
     order(world, ZXID, session, 5, &body);
@@ -52,7 +52,7 @@ fn activate(world: &mut World, session: SessionId) {
     world.settle();
 }
 
-fn xids(world: &mut World, side: usize) -> Vec<i32> {
+fn xids(world: &mut Harness, side: usize) -> Vec<i32> {
     world.replies(side).into_iter().map(|(xid, ..)| xid).collect()
 }
 

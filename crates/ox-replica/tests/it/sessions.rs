@@ -1,12 +1,12 @@
-//! Sessions at the edges: before they are there, when they end, when clocks jump.
+//! Sessions at their beginning and end, and when clocks jump.
 
-use crate::world::{World, replica_settings};
+use crate::harness::{Harness, replica_settings};
 use ox_proto::{OpCode, SessionId};
 use ox_replica::{Now, Replica};
 
 #[test]
-fn k112_a_session_is_there_when_its_transaction_is_and_not_before() {
-    let mut world = World::new();
+fn k112_session_exists_after_its_transaction_is_applied() {
+    let mut world = Harness::new();
     let side = world.connect(SessionId::NONE, 10_000);
     world.serve(side);
     world.step();
@@ -18,10 +18,10 @@ fn k112_a_session_is_there_when_its_transaction_is_and_not_before() {
 }
 
 #[test]
-fn k114_ids_are_good_for_every_server_and_every_clock() {
+fn k114_session_ids_are_unique_for_any_server_and_clock() {
     for server in [0, 1, 2, 127, 128, 129, 254, 255] {
         for wall_ms in [0, 1, 0xff_ffff, 1 << 24, 0xff_ffff_ffff, 1_700_000_000_000, i64::MAX] {
-            let mut world = World::of_server(server, wall_ms);
+            let mut world = Harness::of_server(server, wall_ms);
             let (side, session) = world.client();
             assert!(session != SessionId::NONE && session.0 != i64::MIN);
             assert_eq!(session.0.cast_unsigned() >> 56, u64::from(server), "the server's number stands on top");
@@ -29,7 +29,7 @@ fn k114_ids_are_good_for_every_server_and_every_clock() {
             world.settle();
             assert_eq!(world.replies(side)[0].2, 0, "server {server} at {wall_ms}");
             assert_eq!(world.state.ephemerals_of(session).collect::<Vec<_>>(), ["/e"]);
-            // The same server starts again while its clock stands still, or went back.
+            // The same server restarts while its clock stands still, or after it was set back.
             world.replica = Replica::standalone(replica_settings(server, wall_ms), &world.state, world.now);
             let (_, next) = world.client();
             assert_ne!(next, session);
@@ -43,8 +43,8 @@ fn k114_ids_are_good_for_every_server_and_every_clock() {
 }
 
 #[test]
-fn k116_the_wall_clock_ends_no_session() {
-    let mut world = World::new();
+fn k116_wall_clock_does_not_expire_sessions() {
+    let mut world = Harness::new();
     let (_, session) = world.client();
     for wall_ms in [i64::MAX, 0, -1, 1_700_000_000_000] {
         world.now = Now { mono_ms: world.now.mono_ms + 100, wall_ms };
@@ -52,7 +52,7 @@ fn k116_the_wall_clock_ends_no_session() {
         world.settle();
         assert!(world.state.has_session(session));
     }
-    // And none is kept alive by it.
+    // The wall clock does not keep a session alive either.
     world.now = Now { mono_ms: 20_000, wall_ms: 0 };
     world.on_time();
     world.settle();
@@ -60,8 +60,8 @@ fn k116_the_wall_clock_ends_no_session() {
 }
 
 #[test]
-fn k118_no_watch_outlives_its_connection() {
-    let mut world = World::new();
+fn k118_watches_are_removed_with_connection() {
+    let mut world = Harness::new();
     let (gone, _) = world.client();
     let (closed, _) = world.client();
     let (expired, session) = world.client();
@@ -83,10 +83,10 @@ fn k118_no_watch_outlives_its_connection() {
     assert_eq!(world.state.watches().lock().total(), 0);
 }
 
-/// The client pings, but nobody reads it: its requests fill the pipeline, and the disk stands still.
+/// The client sends pings that are not read, because its requests fill the pipeline and the disk is stalled.
 #[test]
-fn a_client_that_waits_for_our_disk_does_not_expire() {
-    let mut world = World::new();
+fn client_waiting_for_disk_does_not_expire() {
+    let mut world = Harness::new();
     let (side, session) = world.client();
     world.create(side, 1, "/a", 0);
     world.serve(side);
@@ -104,11 +104,11 @@ fn a_client_that_waits_for_our_disk_does_not_expire() {
     assert!(!world.state.has_session(session), "but it does when it falls silent");
 }
 
-/// Its answer comes right before its time is over; what it has said meanwhile is not read yet.
+/// Its reply is sent right before its timeout; pings that it sent meanwhile are not read yet.
 #[test]
-fn a_client_that_has_waited_for_our_disk_gets_its_whole_timeout() {
+fn client_that_waited_for_disk_gets_full_timeout() {
     for stays in [true, false] {
-        let mut world = World::new();
+        let mut world = Harness::new();
         let (side, session) = world.client();
         world.create(side, 1, "/a", 0);
         world.serve(side);
@@ -132,8 +132,8 @@ fn a_client_that_has_waited_for_our_disk_gets_its_whole_timeout() {
 }
 
 #[test]
-fn k111_a_close_takes_everything_that_is_on_its_way() {
-    let mut world = World::new();
+fn k111_close_session_deletes_pending_ephemerals() {
+    let mut world = Harness::new();
     let (side, session) = world.client();
     (0..10).for_each(|xid| world.create(side, xid, &format!("/e{xid}"), 1));
     world.bare(side, 10, OpCode::CloseSession);
@@ -145,11 +145,10 @@ fn k111_a_close_takes_everything_that_is_on_its_way() {
     assert_eq!((heard.len(), heard[10].0, heard[10].2), (11, 10, 0), "the close is the last thing answered");
 }
 
-/// What a connection has sent before it was lost is there when the next one has the session, or never will be: clients
-/// look for it then.
+/// The next connection sees what the previous one has written, or the write never happens: clients check it then.
 #[test]
-fn a_session_comes_back_behind_what_it_has_written() {
-    let mut world = World::new();
+fn session_resumes_after_its_pending_writes() {
+    let mut world = Harness::new();
     let (side, session) = world.client();
     world.create(side, 1, "/mine", 0);
     world.serve(side);
@@ -159,7 +158,7 @@ fn a_session_comes_back_behind_what_it_has_written() {
     world.serve(again);
     world.step();
     world.post();
-    assert!(world.sides[again].output.is_empty(), "the write is on its way");
+    assert!(world.sides[again].output.is_empty(), "the write is in flight");
     world.settle();
     assert_eq!(world.hello(again).session, session);
     world.get(again, 1, "/mine", false);

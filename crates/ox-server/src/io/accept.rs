@@ -1,17 +1,16 @@
-//! The listening socket.
+//! The listener of the client port.
 
-use crate::register::Refused;
+use crate::connections::Refused;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// Connections that may wait to be accepted while nothing else is asked for. Java's 50 is too few for a crowd that
-/// reconnects at once.
+/// Backlog where the configuration sets none. Java's default of 50 is too small when many clients reconnect together.
 const BACKLOG_DEFAULT: i32 = 1024;
 
-/// Binds the client port. Without an address it listens on every interface, IPv4 and IPv6 alike.
+/// Binds the client port. Without an address it listens on every interface, for IPv4 and IPv6.
 pub(crate) fn bind(address: Option<IpAddr>, port: u16, backlog: i32) -> io::Result<TcpListener> {
     let backlog = if backlog <= 0 { BACKLOG_DEFAULT } else { backlog };
     match address {
@@ -28,50 +27,50 @@ fn listen(address: SocketAddr, backlog: i32) -> io::Result<TcpListener> {
         socket.set_only_v6(false)?;
     }
     socket.set_nonblocking(true)?;
-    socket.set_tcp_nodelay(true)?; // on Linux the connections inherit it
+    socket.set_tcp_nodelay(true)?; // accepted sockets inherit it on Linux
     socket.bind(&address.into())?;
     socket.listen(backlog)?;
     Ok(TcpListener::from_std(socket.into()))
 }
 
-/// What became of one look at the listener.
-pub(super) enum Knock {
-    /// A connection that the limits allow; it is counted.
-    Taken(TcpStream, SocketAddr),
-    /// One that they do not. It is closed.
+/// Result of one `accept` call.
+pub(super) enum AcceptOutcome {
+    /// A connection within the limits, which is counted from now on.
+    Admitted(TcpStream, SocketAddr),
+    /// A connection beyond a limit, which is closed.
     Refused(SocketAddr, Refused),
-    /// One that went before it was answered.
-    Gone,
-    /// Nobody is waiting.
-    Nobody,
+    /// A connection that was reset before it was accepted.
+    Aborted,
+    /// No connection is pending.
+    Empty,
 }
 
-/// Accepts one connection. An error means that the system has no room for any.
-pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Knock> {
+/// Accepts one connection. An error means that the kernel has no resources for another one.
+pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<AcceptOutcome> {
     let (stream, address) = match listener.accept() {
         Ok(accepted) => accepted,
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(Knock::Nobody),
-        Err(error) if is_passing(&error) => return Ok(Knock::Gone),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(AcceptOutcome::Empty),
+        Err(error) if is_transient(&error) => return Ok(AcceptOutcome::Aborted),
         Err(error) => return Err(error),
     };
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let limits = &shared.config.limits;
-    match shared.register.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
+    match shared.connections.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
         Ok(()) => {
-            // A socket that refuses an option is already dead; reading it will tell.
+            // A socket that refuses an option is already dead; the next read reports that.
             #[cfg(not(target_os = "linux"))]
             let _ = stream.set_nodelay(true);
             if shared.config.client_tcp_keep_alive {
                 let _ = socket2::SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
             }
-            Ok(Knock::Taken(stream, address))
+            Ok(AcceptOutcome::Admitted(stream, address))
         }
-        Err(reason) => Ok(Knock::Refused(address, reason)),
+        Err(reason) => Ok(AcceptOutcome::Refused(address, reason)),
     }
 }
 
-/// Errors of the connection that was waiting, not of the listener.
-fn is_passing(error: &io::Error) -> bool {
+/// Whether an error concerns the pending connection and not the listener.
+fn is_transient(error: &io::Error) -> bool {
     use io::ErrorKind as K;
     matches!(error.kind(), K::ConnectionAborted | K::ConnectionReset | K::Interrupted | K::TimedOut)
 }

@@ -1,18 +1,18 @@
-//! One socket with its buffers.
+//! A client's socket with its buffers.
 //!
-//! Bytes are received and sent by plain system calls: the C library's functions are points where threads can be
-//! cancelled, and entering and leaving those costs time.
+//! Sends and receives call the kernel directly: the C library's functions are cancellation points, which costs time on
+//! each call.
 
-use super::pool::Pool;
+use super::buffer_pool::BufferPool;
+use super::in_flight::InFlight;
 use super::stalled::Stall;
-use super::waiting::Waiting;
-use crate::limits::{COUNTED_BYTES, DRAIN_SECONDS_MAX, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
-use crate::register::ConnFigures;
-use crate::totals::Growth;
+use crate::admission::Growth;
+use crate::connections::ConnStats;
+use crate::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use mio::event::Event;
 use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
-use ox_replica::{Conn, Room};
+use ox_replica::{Admission, Conn};
 use rustix::io::Errno;
 use rustix::net::{self, RecvFlags, SendFlags};
 use std::net::SocketAddr;
@@ -23,84 +23,83 @@ pub(super) struct Connection {
     pub(super) stream: TcpStream,
     pub(super) core: Conn,
     pub(super) address: SocketAddr,
-    pub(super) figures: Arc<ConnFigures>,
-    /// Bytes received and not served: an incomplete frame, or frames that must wait.
+    pub(super) stats: Arc<ConnStats>,
+    /// Received bytes that are not served: an incomplete frame, or frames that must wait.
     pub(super) input: Vec<u8>,
-    /// Bytes for the client.
+    /// Replies and events for the client.
     pub(super) output: Vec<u8>,
-    /// How much of `output` is sent.
+    /// Bytes of `output` that are sent.
     sent: usize,
-    /// Bytes of events in `output` since it was last empty.
+    /// Bytes of events added to `output` since it was last empty.
     event_bytes: usize,
-    /// Bytes reserved for the frame at the start of `input`, with its length; 0 when none are.
+    /// Bytes reserved for the frame at the start of `input`, with its length prefix; 0 without a reservation.
     pub(super) reserved: usize,
-    /// It waits for such a reservation.
+    /// Whether it waits for that reservation.
     pub(super) waits_for_frame: bool,
     /// Bytes of `input` at the last check for slow requests.
     pub(super) checked_input: usize,
-    /// Bytes received and unsent that the server's totals know of.
+    /// Received and unsent bytes that the global limits include.
     counted: (usize, usize),
-    /// The socket may have more to read.
+    /// Whether the socket may have more to read.
     pub(super) readable: bool,
-    /// The client will send nothing more, or the socket is broken: reading goes on until that shows.
+    /// The client has closed its side, or the socket is broken. It is read until a read reports that.
     pub(super) read_closed: bool,
-    /// The socket is broken in both directions: no reply reaches the client.
+    /// The socket is broken in both directions: no reply can reach the client.
     pub(super) is_broken: bool,
     writable: bool,
-    /// The client has closed its side, and everything it sent before is read.
+    /// The client has closed its side, and everything that it sent before is read.
     pub(super) ended: bool,
-    /// Close when everything is sent.
+    /// The connection closes when all output is sent.
     pub(super) closing: bool,
-    /// It is in the list of connections to serve or flush this turn.
-    pub(super) listed: bool,
-    /// It was listed and could not be read: the arena was full.
-    pub(super) passed_over: bool,
+    /// Whether it is in the thread's list of ready connections.
+    pub(super) ready: bool,
+    /// It was ready, but the arena was full.
+    pub(super) skipped: bool,
     /// It waits until the server has memory for the next request or its reply.
     pub(super) stalled: Option<Stall>,
-    /// It did so when this iteration began, and is tried again.
+    /// It was stalled when this iteration began, and is retried.
     pub(super) was_stalled: Option<Stall>,
-    /// Its large write may enter in this iteration although only small ones may.
+    /// Its large write is admitted in this iteration although only small ones are.
     pub(super) is_overdue: bool,
-    /// A four-letter word is being answered.
-    pub(super) asked_word: bool,
-    /// Since when complete frames have been lying in `input`.
+    /// The client has sent a four-letter command.
+    pub(super) is_command: bool,
+    /// Since when complete frames have been in `input`.
     pub(super) held_since_ms: Option<i64>,
-    /// Since when the frame at the start of `input` has been seen incomplete.
+    /// Since when the frame at the start of `input` has been incomplete.
     pub(super) partial_since_ms: Option<i64>,
-    /// When the client last took something of what it is owed; `None` when it is owed nothing.
+    /// When the client last read something of the unsent output; `None` without unsent output.
     pub(super) stuck_since_ms: Option<i64>,
-    /// Since when the rate is measured at which the client takes what it is owed; `None` when it is owed nothing.
+    /// Since when the client's reading rate is measured; `None` without unsent output.
     pub(super) rate_since_ms: Option<i64>,
-    /// Bytes that the socket has taken since then.
-    taken: usize,
-    /// Requests handed over since the beginning.
-    pub(super) handed: u64,
-    /// Large ones on their way: number and bytes.
+    /// Bytes that the socket has accepted since then.
+    drained: usize,
+    /// Requests submitted to the replica over the lifetime of the connection.
+    pub(super) submitted: u64,
+    /// Large requests in flight: their number in `submitted`, and their bytes.
     pub(super) large: Vec<(u64, usize)>,
-    /// The word's answer goes on when everything is sent.
+    /// The command's reply continues when all output is sent.
     pub(super) wants_more: bool,
-    /// Requests on their way through the replica.
-    pub(super) waiting: Waiting,
+    /// Requests at the replica, for their latency and operation.
+    pub(super) requests_in_flight: InFlight,
 }
 
-/// What a read gave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Received {
-    /// So many bytes.
+    /// Number of bytes received.
     Bytes(usize),
-    /// Nothing now.
+    /// The socket has no bytes at present.
     Nothing,
-    /// Nothing any more.
+    /// End of the stream, or an error.
     End,
 }
 
 impl Connection {
-    pub(super) fn new(stream: TcpStream, address: SocketAddr, core: Conn, figures: Arc<ConnFigures>) -> Self {
+    pub(super) fn new(stream: TcpStream, address: SocketAddr, core: Conn, stats: Arc<ConnStats>) -> Self {
         Self {
             stream,
             core,
             address,
-            figures,
+            stats,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -115,25 +114,25 @@ impl Connection {
             writable: true,
             ended: false,
             closing: false,
-            listed: false,
-            passed_over: false,
+            ready: false,
+            skipped: false,
             stalled: None,
             was_stalled: None,
             is_overdue: false,
-            asked_word: false,
+            is_command: false,
             wants_more: false,
-            waiting: Waiting::default(),
+            requests_in_flight: InFlight::default(),
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
             rate_since_ms: None,
-            taken: 0,
-            handed: 0,
+            drained: 0,
+            submitted: 0,
             large: Vec::new(),
         }
     }
 
-    /// Notes what the system says about the socket. It says everything once.
+    /// Records readiness. The kernel reports each change once (edge-triggered).
     pub(super) fn on_event(&mut self, event: &Event) {
         self.read_closed |= event.is_read_closed() || event.is_error();
         self.is_broken |= event.is_error() || event.is_write_closed();
@@ -141,8 +140,8 @@ impl Connection {
         self.writable |= event.is_writable();
     }
 
-    /// Reads once. A short read means that the socket is empty, and that the next bytes raise a new event; the end,
-    /// which may have been announced together with the last bytes, does not.
+    /// Reads once. A short read means that the socket is empty and that further bytes raise a new event. The end of the
+    /// stream may have been reported together with the last bytes, and raises no further event.
     pub(super) fn receive(&mut self, room: &mut [u8]) -> Received {
         match net::recv(&self.stream, &mut *room, RecvFlags::empty()) {
             Ok((0, _)) => Received::End,
@@ -159,7 +158,7 @@ impl Connection {
         }
     }
 
-    /// Whether a frame can be served from `input`, or refused for its length.
+    /// Whether `input` starts with a complete frame, or with one that is refused for its length.
     pub(super) fn has_frame(&self) -> bool {
         !self.input.is_empty() && !matches!(split_frame(&self.input, usize::MAX), Ok(None))
     }
@@ -168,35 +167,34 @@ impl Connection {
         self.output.len() - self.sent
     }
 
-    /// Appends an event.
     pub(super) fn put_event(&mut self, bytes: &[u8]) {
         self.event_bytes += bytes.len();
         self.output.extend_from_slice(bytes);
     }
 
-    /// Bytes of events that wait for the client, at most.
+    /// Upper bound of the bytes of events that the client has not received.
     pub(super) fn unsent_events(&self) -> usize {
         self.event_bytes.min(self.unsent())
     }
 
-    /// Tries to send even though the socket was full when it was last looked at.
-    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+    /// Sends although the socket was full at the last attempt.
+    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
         self.writable = true;
         self.flush(now_ms, pool)
     }
 
-    /// Forgets everything that is not sent.
+    /// Discards all unsent output.
     pub(super) fn drop_output(&mut self) {
         (self.output, self.sent, self.event_bytes) = (Vec::new(), 0, 0);
     }
 
-    /// Bytes received and unsent that it holds. A large output counts with the memory that it has grown to.
+    /// Received and unsent bytes held. A large output counts with its capacity.
     fn held(&self) -> (usize, usize) {
-        let unsent = if COUNTED_BYTES < self.output.len() { self.output.capacity() } else { self.output.len() };
+        let unsent = if GROWTH_REPORT_BYTES < self.output.len() { self.output.capacity() } else { self.output.len() };
         (self.input.len().max(self.reserved), unsent)
     }
 
-    /// By how much the buffers have grown since the last call.
+    /// Growth of the buffers since the last call.
     pub(super) fn growth(&mut self) -> Growth {
         let held = self.held();
         let counted = std::mem::replace(&mut self.counted, held);
@@ -204,30 +202,30 @@ impl Connection {
         Growth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
     }
 
-    /// Whether so much has come that it is to be counted now.
+    /// Whether the buffers have grown so much that the global limits need to know immediately.
     pub(super) fn has_grown_much(&self) -> bool {
         let (received, unsent) = self.held();
-        self.counted.0 + self.counted.1 + COUNTED_BYTES < received + unsent
+        self.counted.0 + self.counted.1 + GROWTH_REPORT_BYTES < received + unsent
     }
 
-    /// Bytes of the frame at the start of `input`, with its length, if that has come.
+    /// Bytes of the frame at the start of `input`, with its length prefix; `None` before that prefix is complete.
     pub(super) fn frame_bytes(&self) -> Option<usize> {
         let announced = u32::from_be_bytes(*self.input.first_chunk()?);
         Some(announced as usize + 4)
     }
 
-    /// Notes that memory for the frame is reserved, beyond what was counted before.
+    /// Records that memory for the frame is reserved, including what was counted before.
     pub(super) fn on_reserved(&mut self, frame_bytes: usize) {
         self.reserved = frame_bytes;
         self.counted.0 = frame_bytes.max(self.counted.0);
     }
 
-    /// Bytes that must be reserved before more of a frame is received.
+    /// Bytes to reserve before more of a frame is received.
     pub(super) fn unreserved(&self, frame_bytes: usize) -> usize {
         frame_bytes.saturating_sub(self.counted.0)
     }
 
-    /// Appends received bytes. The buffer doubles, but not beyond the frame that it receives.
+    /// Appends received bytes. The capacity doubles, but not beyond the frame that is received.
     pub(super) fn keep(&mut self, bytes: &[u8]) {
         let len = self.input.len() + bytes.len();
         if self.input.capacity() < len {
@@ -237,7 +235,7 @@ impl Connection {
         self.input.extend_from_slice(bytes);
     }
 
-    /// So many bytes at the start of `input` are served. The memory of a large request goes with it: only the bytes are counted.
+    /// Removes served bytes from the start of `input`, and frees the memory of a large request.
     pub(super) fn on_served(&mut self, bytes: usize) {
         if 0 < bytes {
             self.input.drain(..bytes);
@@ -246,40 +244,41 @@ impl Connection {
         }
     }
 
-    /// Whether the client took what it is owed too slowly, if that was measured for long enough. Measures again from now on.
+    /// Whether the client reads too slowly; `None` if that was not measured for long enough. Starts the next
+    /// measurement.
     pub(super) fn is_slow_reader(&mut self, now_ms: i64) -> Option<bool> {
         let elapsed_ms = now_ms - self.rate_since_ms?;
         if elapsed_ms < SLOW_MS {
             return None;
         }
         self.rate_since_ms = Some(now_ms);
-        let taken = i64::try_from(std::mem::take(&mut self.taken)).unwrap_or(i64::MAX);
-        let drained = i64::try_from(self.unsent() / DRAIN_SECONDS_MAX).unwrap_or(i64::MAX);
-        let least = REPLY_BYTES_PER_SECOND_MIN.max(drained);
-        Some(taken.saturating_mul(1000) < least.saturating_mul(elapsed_ms))
+        let drained = i64::try_from(std::mem::take(&mut self.drained)).unwrap_or(i64::MAX);
+        let drain_rate = i64::try_from(self.unsent() / DRAIN_SECONDS_MAX).unwrap_or(i64::MAX);
+        let least = REPLY_BYTES_PER_SECOND_MIN.max(drain_rate);
+        Some(drained.saturating_mul(1000) < least.saturating_mul(elapsed_ms))
     }
 
-    /// Bytes of large requests that are done by now.
+    /// Bytes of large requests that have their reply, which are no longer counted afterwards.
     pub(super) fn done_large(&mut self) -> usize {
-        let answered = self.handed - u64::from(self.core.in_flight());
-        let done = self.large.iter().take_while(|(number, _)| *number <= answered).count();
+        let replied = self.submitted - u64::from(self.core.in_flight());
+        let done = self.large.iter().take_while(|(number, _)| *number <= replied).count();
         self.large.drain(..done).map(|(_, bytes)| bytes).sum()
     }
 
-    /// What the socket is asked for, as Java's selectors say it: 1 to read, 4 to write.
+    /// Interest bits as Java's selectors use them: 1 to read, 4 to write.
     pub(super) fn interest(&self) -> u8 {
-        let reads = self.core.may_take(Room::Plenty) && !self.ended && !self.closing;
-        if self.asked_word { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
+        let reads = self.core.may_take(Admission::Open) && !self.ended && !self.closing;
+        if self.is_command { 0 } else { u8::from(reads) | u8::from(0 < self.unsent()) << 2 }
     }
 
-    /// Writes as much as the socket takes. `Err` means that it is dead.
-    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut Pool) -> Result<(), ()> {
+    /// Writes as much as the socket takes. `Err` means that the socket is broken.
+    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
         let before = self.unsent();
         while self.writable && 0 < self.unsent() {
             match net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     self.sent += count;
-                    // A short write means that the socket is full: the next room raises a new event.
+                    // After a short write the socket is full: free space raises a new event.
                     self.writable = self.unsent() == 0;
                 }
                 Err(Errno::WOULDBLOCK) => self.writable = false,
@@ -288,17 +287,17 @@ impl Connection {
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());
-        let taken = before - self.unsent();
+        let drained = before - self.unsent();
         if self.unsent() == 0 {
             self.output.clear();
             (self.sent, self.event_bytes, self.stuck_since_ms, self.rate_since_ms) = (0, 0, None, None);
             pool.take_back(&mut self.output);
         } else {
-            if 0 < taken || self.stuck_since_ms.is_none() {
+            if 0 < drained || self.stuck_since_ms.is_none() {
                 self.stuck_since_ms = Some(now_ms);
             }
-            // What was taken first only filled the socket.
-            self.taken = self.rate_since_ms.map_or(0, |_| self.taken + taken);
+            // The first bytes only filled the socket buffer.
+            self.drained = self.rate_since_ms.map_or(0, |_| self.drained + drained);
             self.rate_since_ms.get_or_insert(now_ms);
             if self.output.len() / 2 < self.sent {
                 self.output.drain(..self.sent);
@@ -310,7 +309,7 @@ impl Connection {
     }
 }
 
-/// Returns memory that a buffer was large with and is not.
+/// Frees the memory of a buffer that was much larger than it is now.
 fn shrink(buffer: &mut Vec<u8>) {
     if POOLED_BUFFER_BYTES.max(4 * buffer.len()) < buffer.capacity() {
         buffer.shrink_to_fit();

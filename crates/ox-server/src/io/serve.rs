@@ -1,24 +1,26 @@
-//! Frames, from the arena or from what a connection has kept.
+//! Serving frames, from the arena or from a connection's input buffer.
 
 use super::connection::Connection;
-use super::turn::IoThread;
+use super::io_thread::IoThread;
+use crate::four_letter::{self, CommandQueue, Parsed};
 use crate::limits::{
-    ANSWERED_AT_ONCE_BYTES, HANDSHAKE_BYTES_MAX, SERVED_AT_ONCE_MAX, SUBMITTED_AT_ONCE_BYTES, UNSENT_BYTES_PAUSE,
+    HANDSHAKE_BYTES_MAX, REPLY_BYTES_PER_LOCK, REQUESTS_PER_LOCK_MAX, SUBMISSION_BYTES_MAX, UNSENT_BYTES_PAUSE,
 };
 use crate::metrics::Metrics;
 use crate::shared::Shared;
-use crate::words::{self, Heard, WordQueue};
 use ox_proto::frame::{Split, split_frame};
-use ox_replica::{Conn, ConnSettings, Load, Now, Pressure, Room, SMALL_BYTES, Service, Shortage, Submission, Verdict};
+use ox_replica::{
+    Admission, Conn, ConnSettings, FrameOutcome, Load, Now, Pressure, SMALL_BYTES, Service, Shortage, Submission,
+};
 use ox_tree::State;
 use ox_tree::prefetch::{BATCH, request_path};
 use parking_lot::RwLockReadGuard;
 use std::sync::Arc;
 
-/// A request's xid and type.
+/// Xid and type of a request.
 const REQUEST_HEAD_BYTES: usize = 8;
 
-/// How much may still be served before the state is let go.
+/// What may still be served before the read lock of the state is released.
 pub(super) struct Budget {
     requests: usize,
     bytes: usize,
@@ -26,7 +28,7 @@ pub(super) struct Budget {
 
 impl Budget {
     fn new() -> Self {
-        Self { requests: SERVED_AT_ONCE_MAX, bytes: ANSWERED_AT_ONCE_BYTES }
+        Self { requests: REQUESTS_PER_LOCK_MAX, bytes: REPLY_BYTES_PER_LOCK }
     }
 
     fn is_spent(&self) -> bool {
@@ -34,27 +36,27 @@ impl Budget {
     }
 }
 
-/// What became of the frames of a connection.
+/// Result of serving the frames of a connection.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// All that may be served now.
+    /// All frames that may be served now are served.
     Done,
-    /// The budget is spent; there is more.
+    /// The budget is spent, and frames are left.
     More,
-    /// The next one waits until the server has memory for it.
+    /// The next frame waits until the server has memory for it.
     Stalled(Shortage),
 }
 
 impl IoThread {
-    /// Serves all frames that have come in, and those that had to wait.
+    /// Serves all received frames, and those that had to wait.
     pub(super) fn serve(&mut self, now: Now) {
         let shared = Arc::clone(&self.shared);
         let mut state = shared.state.read();
-        self.figures.on_state(shared.clock.mono_ms(), state.last_zxid());
+        self.stats.on_state(shared.clock.mono_ms(), state.last_zxid());
         self.deliver();
         let mut budget = Budget::new();
         for (slot, range) in std::mem::take(&mut self.received) {
-            // The arena is lent out so that a connection and its bytes can be used side by side.
+            // The arena is moved out, so that a connection and its bytes can be borrowed side by side.
             let arena = std::mem::take(&mut self.arena);
             let mut rest = &arena[range];
             let Some(conn) = self.conns[slot].as_mut() else {
@@ -78,11 +80,11 @@ impl IoThread {
         self.serve_waiting(now, &mut state, &mut budget);
     }
 
-    /// Serves what connections have kept: frames that were incomplete, or that had to wait.
+    /// Serves frames in input buffers: those that were incomplete, and those that had to wait.
     fn serve_waiting(&mut self, now: Now, state: &mut RwLockReadGuard<'_, State>, budget: &mut Budget) {
         let mut at = 0;
-        while at < self.listed.len() {
-            let slot = self.listed[at];
+        while at < self.ready.len() {
+            let slot = self.ready[at];
             at += 1;
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             if conn.input.is_empty() || conn.stalled.is_some() {
@@ -102,35 +104,36 @@ impl IoThread {
         }
     }
 
-    /// Counts what a connection holds now, if that is much more than was counted.
+    /// Reports the buffers of a connection to the global limits if they have grown much.
     fn count(&mut self, slot: usize) {
         if let Some(conn) = self.conns[slot].as_mut().filter(|conn| conn.has_grown_much()) {
-            self.shared.totals.buffer(conn.growth());
+            self.shared.global_limits.on_buffers_grown(conn.growth());
         }
     }
 
-    /// Reserves memory for a large frame that is being received. Without it, the connection is not read.
+    /// Reserves memory for a large frame that is being received. Without the reservation the connection is not read.
     fn reserve_frame(&mut self, slot: usize, now: Now) {
-        let (totals, frame_bytes_max) = (&self.shared.totals, self.frame_bytes_max);
+        let (global_limits, frame_bytes_max) = (&self.shared.global_limits, self.frame_bytes_max);
         let Some(conn) = self.conns[slot].as_mut() else { return };
-        // A frame beyond the limit is refused when its turn comes.
+        // A frame beyond the limit is refused when it is served.
         let is_large = |bytes: &usize| SMALL_BYTES < *bytes && *bytes <= frame_bytes_max + 4;
         let is_partial = |bytes: &usize| conn.input.len() < *bytes && conn.reserved != *bytes;
         let Some(frame_bytes) = conn.frame_bytes().filter(|bytes| is_large(bytes) && is_partial(bytes)) else { return };
-        let fits = totals.reserve(conn.unreserved(frame_bytes));
+        let fits = global_limits.reserve(conn.unreserved(frame_bytes));
         if fits {
             conn.on_reserved(frame_bytes);
         }
         if conn.waits_for_frame == fits {
             conn.waits_for_frame = !fits;
-            totals.wait_for_frame(!fits);
+            global_limits.wait_for_frame(!fits);
         }
         if !fits {
             self.stall(slot, Shortage::Frames, now);
         }
     }
 
-    /// Serves the frames at the start of `rest` and moves it on, letting writers in between.
+    /// Serves the frames at the start of `rest` and advances it. The lock is released in between, so that writers can
+    /// proceed.
     fn serve_all(
         &mut self,
         slot: usize,
@@ -141,9 +144,9 @@ impl IoThread {
     ) {
         loop {
             let served = self.serve_frames(slot, now, state, rest, budget);
-            if SUBMITTED_AT_ONCE_BYTES <= self.submission.bytes.len() {
+            if SUBMISSION_BYTES_MAX <= self.submission.bytes.len() {
                 self.submit();
-                self.room = self.shared.totals.room(Load::default());
+                self.room = self.shared.global_limits.room(Load::default());
             }
             match served {
                 Served::Done => return,
@@ -154,7 +157,7 @@ impl IoThread {
                 }
                 Served::More => {
                     RwLockReadGuard::bump(state);
-                    self.figures.on_state(self.shared.clock.mono_ms(), state.last_zxid());
+                    self.stats.on_state(self.shared.clock.mono_ms(), state.last_zxid());
                     self.deliver();
                     *budget = Budget::new();
                 }
@@ -162,7 +165,7 @@ impl IoThread {
         }
     }
 
-    /// Serves frames until the budget is spent or nothing more may be served.
+    /// Serves frames until the budget is spent or no further frame may be served.
     fn serve_frames(&mut self, slot: usize, now: Now, state: &State, rest: &mut &[u8], budget: &mut Budget) -> Served {
         let Some(conn) = self.conns[slot].as_mut() else {
             *rest = &[];
@@ -170,22 +173,22 @@ impl IoThread {
         };
         self.pool.lend(&mut conn.output);
         (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
-        let (mut requests, mut complaint) = (0_usize, None);
+        let (mut requests, mut close_reason) = (0_usize, None);
         let waited_ms = conn.held_since_ms.map_or(0, |since_ms| now.mono_ms - since_ms);
         let served = loop {
-            if conn.closing || conn.asked_word {
+            if conn.closing || conn.is_command {
                 *rest = &[];
                 break Served::Done;
             }
             if budget.is_spent() {
                 break Served::More;
             }
-            let room = self.shared.totals.exact_room(self.room, self.submission.load());
+            let room = self.shared.global_limits.exact_room(self.room, self.submission.load());
             let room = if conn.is_overdue { room.for_overdue() } else { room };
             if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
-            match take_command(conn, rest, &mut self.words, &self.shared) {
+            match take_command(conn, rest, &mut self.commands, &self.shared) {
                 CommandBytes::Taken => continue,
                 CommandBytes::Incomplete => break Served::Done,
                 CommandBytes::None => (),
@@ -193,84 +196,85 @@ impl IoThread {
             if requests.is_multiple_of(BATCH) {
                 state.prefetch(paths(rest));
             }
-            let (payload, behind) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
+            let (payload, after) = match next_frame(conn, &self.shared, rest, self.frame_bytes_max) {
                 Ok(Some(frame)) => frame,
                 Ok(None) => break Served::Done,
                 Err(reason) => {
                     conn.closing = true;
-                    complaint = Some(reason);
+                    close_reason = Some(reason);
                     continue;
                 }
             };
             let (before, in_flight) = (conn.output.len(), conn.core.in_flight());
             let (shared, settings, submission) = (&self.shared, self.settings, &mut self.submission);
             let small_replies_only = self.pressure == Pressure::Full;
-            let mut turn = Turn { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
-            match take_frame(conn, payload, &mut turn) {
-                Verdict::Continue => (),
-                Verdict::Wait(shortage) => break Served::Stalled(shortage),
-                Verdict::Close => {
+            let mut context =
+                ServeContext { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
+            match take_frame(conn, payload, &mut context) {
+                FrameOutcome::Continue => (),
+                FrameOutcome::Wait(shortage) => break Served::Stalled(shortage),
+                FrameOutcome::Close => {
                     conn.closing = true;
                     conn.output.truncate(before);
                 }
             }
-            *rest = behind;
-            self.figures.on_frame(conn, payload, before, in_flight, now);
+            *rest = after;
+            self.stats.on_frame(conn, payload, before, in_flight, now);
             requests += 1;
             budget.requests -= 1;
             budget.bytes = budget.bytes.saturating_sub(conn.output.len().saturating_sub(before));
         };
         note_waiting(conn, now, rest, served, requests);
-        self.figures.on_served(conn, now);
-        if let Some(reason) = complaint {
-            self.complain(slot, now, &reason);
+        self.stats.on_served(conn, now);
+        if let Some(reason) = close_reason {
+            self.log_close(slot, now, &reason);
         }
         served
     }
 }
 
-/// How much of the share of replies is used, and the unsent bytes at which a connection's requests wait for that.
+/// How much of the memory share of replies is used, and the unsent bytes at which a connection is no longer read.
 pub(super) fn unsent_limits(shared: &Shared) -> (Pressure, usize) {
-    let pressure = shared.totals.pressure(0);
+    let pressure = shared.global_limits.pressure(0);
     (pressure, if pressure == Pressure::Low { UNSENT_BYTES_PAUSE } else { 0 })
 }
 
-/// What all frames of a connection are served with.
-struct Turn<'a> {
+/// The arguments that all frames of a connection share.
+struct ServeContext<'a> {
     now: Now,
     state: &'a State,
     settings: ConnSettings,
-    room: Room,
+    room: Admission,
     small_replies_only: bool,
     waited_ms: i64,
     shared: &'a Shared,
     submission: &'a mut Submission,
 }
 
-/// What the first bytes of a connection are, as far as four-letter commands are concerned.
+/// Whether the first bytes of a connection are a four-letter command.
 enum CommandBytes {
     Taken,
     Incomplete,
     None,
 }
 
-/// Takes a four-letter command, which only the first bytes of a connection can be.
-fn take_command(conn: &mut Connection, bytes: &[u8], words: &mut WordQueue, shared: &Shared) -> CommandBytes {
+/// Takes a four-letter command. Only the first bytes of a connection can be one.
+fn take_command(conn: &mut Connection, bytes: &[u8], commands: &mut CommandQueue, shared: &Shared) -> CommandBytes {
     if !conn.core.is_new() {
         return CommandBytes::None;
     }
-    match words::hear(bytes, &shared.config.four_letter_whitelist) {
-        Heard::Word(word) => {
-            conn.asked_word = true;
-            conn.closing = !words.ask(shared, conn.core.id(), &conn.figures, word);
+    match four_letter::parse(bytes, &shared.config.four_letter_whitelist) {
+        Parsed::Command(command) => {
+            conn.is_command = true;
+            conn.closing = !commands.enqueue(shared, conn.core.id(), &conn.stats, command);
             CommandBytes::Taken
         }
-        Heard::TooLittle => CommandBytes::Incomplete,
-        Heard::Nothing => CommandBytes::None,
+        Parsed::Incomplete => CommandBytes::Incomplete,
+        Parsed::NotACommand => CommandBytes::None,
     }
 }
 
-/// The frame at the start of `bytes`, if it is complete; or why the connection cannot go on.
+/// The frame at the start of `bytes` if it is complete, or the reason to close the connection.
 fn next_frame<'a>(
     conn: &Connection,
     shared: &Shared,
@@ -280,60 +284,59 @@ fn next_frame<'a>(
     let bytes_max = if conn.core.is_new() { bytes_max.min(HANDSHAKE_BYTES_MAX) } else { bytes_max };
     let frame = split_frame(bytes, bytes_max).map_err(|error| error.to_string())?;
     let announced = || bytes.first_chunk().map_or(0, |prefix| u32::from_be_bytes(*prefix)) as usize;
-    if frame.is_none() && shared.totals.is_large(announced()) && !shared.totals.has_large_room(announced()) {
+    if frame.is_none() && shared.global_limits.is_large(announced()) && !shared.global_limits.fits_large(announced()) {
         shared.metrics.large_requests_rejected.add(1);
         return Err("too many large requests".to_owned());
     }
     Ok(frame)
 }
 
-/// The paths in the frames that are complete.
+/// The paths of the requests in complete frames, for the prefetch.
 fn paths(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     let frames = std::iter::from_fn(move || {
-        let (payload, behind) = split_frame(bytes, usize::MAX).ok()??;
-        bytes = behind;
+        let (payload, after) = split_frame(bytes, usize::MAX).ok()??;
+        bytes = after;
         Some(payload)
     });
     frames.filter_map(|payload| request_path(payload.get(REQUEST_HEAD_BYTES..)?))
 }
 
-/// Serves one frame.
-fn take_frame(conn: &mut Connection, payload: &[u8], turn: &mut Turn<'_>) -> Verdict {
-    let totals = &turn.shared.totals;
-    let is_large = totals.is_large(payload.len());
-    if is_large && !totals.take_large_room(payload.len()) {
-        turn.shared.metrics.large_requests_rejected.add(1);
-        return Verdict::Close;
+fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<'_>) -> FrameOutcome {
+    let global_limits = &context.shared.global_limits;
+    let is_large = global_limits.is_large(payload.len());
+    if is_large && !global_limits.reserve_large(payload.len()) {
+        context.shared.metrics.large_requests_rejected.add(1);
+        return FrameOutcome::Close;
     }
     let in_flight = conn.core.in_flight();
-    let admit = |newcomer| turn.shared.admit(turn.now, newcomer);
+    let admit = |kind| context.shared.admit(context.now, kind);
     let verdict = conn.core.on_frame(
         payload,
         &mut Service {
-            now: turn.now,
-            state: turn.state,
-            settings: turn.settings,
-            room: turn.room,
-            small_replies_only: turn.small_replies_only,
-            waited_ms: turn.waited_ms,
+            now: context.now,
+            state: context.state,
+            settings: context.settings,
+            admission: context.room,
+            small_replies_only: context.small_replies_only,
+            waited_ms: context.waited_ms,
             admit: &admit,
             out: &mut conn.output,
-            submission: turn.submission,
+            submission: context.submission,
         },
     );
-    let handed = conn.core.in_flight() - in_flight;
-    conn.handed += u64::from(handed);
-    if is_large && handed != 0 {
-        conn.large.push((conn.handed, payload.len()));
+    let submitted = conn.core.in_flight() - in_flight;
+    conn.submitted += u64::from(submitted);
+    if is_large && submitted != 0 {
+        conn.large.push((conn.submitted, payload.len()));
     } else if is_large {
-        totals.free_large_room(payload.len());
+        global_limits.release_large(payload.len());
     }
-    note_late(&conn.core, &turn.settings, turn.waited_ms, verdict, &turn.shared.metrics);
+    note_late(&conn.core, &context.settings, context.waited_ms, verdict, &context.shared.metrics);
     verdict
 }
 
-/// Counts a request that had waited, if it came too late.
-fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verdict, metrics: &Metrics) {
+/// Counts a request that waited for too long.
+fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: FrameOutcome, metrics: &Metrics) {
     if waited_ms == 0 {
         return;
     }
@@ -342,15 +345,15 @@ fn note_late(core: &Conn, settings: &ConnSettings, waited_ms: i64, verdict: Verd
         use ox_proto::OpCode as O;
         matches!(op, O::Ping | O::CloseSession | O::CreateSession | O::Auth | O::Sasl)
     };
-    if verdict == Verdict::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
+    if verdict == FrameOutcome::Close && settings.drop_late && i64::from(core.timeout_ms()) < waited_ms {
         metrics.stale_requests.add(1);
         metrics.stale_requests_dropped.add(1);
-    } else if verdict == Verdict::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
+    } else if verdict == FrameOutcome::Continue && is_throttled && !core.last_op().is_none_or(is_spared) {
         metrics.throttled_ops.add(1);
     }
 }
 
-/// Notes since when frames have been waiting, for those that must not wait too long.
+/// Records since when frames have been waiting, for the limits on that time.
 fn note_waiting(conn: &mut Connection, now: Now, rest: &[u8], served: Served, requests: usize) {
     if requests != 0 {
         conn.partial_since_ms = None;

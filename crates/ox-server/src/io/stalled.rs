@@ -1,14 +1,14 @@
-//! Connections whose next request waits until the server has memory for it.
+//! Connections whose next request waits for memory.
 //!
-//! There is one queue for each kind of memory: connections that wait for one must not delay those that wait for another. A
-//! queue is tried only while there may be some of its memory, from its front, and a connection that has to wait again keeps
-//! its place.
+//! Each kind of memory has its own queue, so that connections waiting for one kind do not delay those waiting for
+//! another. A queue is retried only while its memory may be available, from its front, and a connection that must wait
+//! again keeps its place.
 
-use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIED_AT_ONCE_MAX};
-use ox_replica::{Pressure, Room, SMALL_BYTES, Shortage};
+use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIES_PER_ITERATION_MAX};
+use ox_replica::{Admission, Pressure, SMALL_BYTES, Shortage};
 use std::collections::VecDeque;
 
-/// A stalled connection waits since then.
+/// What a stalled connection waits for, and since when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stall {
     pub(super) shortage: Shortage,
@@ -18,23 +18,23 @@ pub(super) struct Stall {
 #[derive(Debug)]
 struct Queue {
     shortage: Shortage,
-    /// Slots in the order they came.
+    /// Slots of connections in the order of arrival.
     waiting: VecDeque<usize>,
-    /// Those that were tried in this iteration, without success.
+    /// Slots that were retried in this iteration, without success.
     again: Vec<usize>,
-    /// Connections of it were tried, and all could go on: more may follow immediately.
+    /// All retried connections could continue: more may follow immediately.
     flows: bool,
-    /// How many were tried in this iteration.
+    /// Number of retries in this iteration.
     tried: usize,
-    /// When one of them last went on, or the first one came.
+    /// When a connection last left the queue, or the first one entered it.
     moved_ms: i64,
 }
 
-/// A connection to try in this iteration.
+/// A connection to retry in this iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Retry {
     pub(super) slot: usize,
-    /// It may enter where only small writes do.
+    /// It is admitted although only small writes are.
     pub(super) is_overdue: bool,
 }
 
@@ -53,22 +53,21 @@ impl Stalled {
         self.0.iter().all(|queue| queue.waiting.is_empty())
     }
 
-    /// Whether connections are to be tried without waiting for anything.
+    /// Whether connections are to be retried without waiting for an event.
     pub(super) fn flows(&self) -> bool {
         self.0.iter().any(|queue| queue.flows && !queue.waiting.is_empty())
     }
 
-    /// A connection that waits has ended.
+    /// Removes a connection that is closed.
     pub(super) fn remove(&mut self, shortage: Shortage, slot: usize) {
         self.queue(shortage).waiting.retain(|waiting| *waiting != slot);
     }
 
-    /// Slots of all queues.
     pub(super) fn slots(&self) -> impl Iterator<Item = usize> {
         self.0.iter().flat_map(|queue| queue.waiting.iter().copied())
     }
 
-    /// A connection has to wait.
+    /// Adds a connection at the end of a queue.
     pub(super) fn add(&mut self, shortage: Shortage, slot: usize, now_ms: i64) {
         let queue = self.queue(shortage);
         if queue.waiting.is_empty() && queue.tried == 0 {
@@ -77,28 +76,28 @@ impl Stalled {
         queue.waiting.push_back(slot);
     }
 
-    /// A connection that was tried in this iteration has to wait again.
+    /// Puts a retried connection back, in front of those that were not retried.
     pub(super) fn add_again(&mut self, shortage: Shortage, slot: usize) {
         let queue = self.queue(shortage);
         queue.again.push(slot);
         queue.flows = false;
     }
 
-    /// Takes the connections to try in this iteration; `waits` tells which slots still wait.
+    /// Takes the connections to retry in this iteration; `waits` returns whether a slot is still stalled.
     pub(super) fn take(
         &mut self,
-        (room, pressure): (Room, Pressure),
+        (room, pressure): (Admission, Pressure),
         now_ms: i64,
         waits: impl Fn(usize, Shortage) -> bool,
     ) -> Vec<Retry> {
         let mut taken = Vec::new();
         let mut queues: Vec<&mut Queue> = self.0.iter_mut().collect();
-        // Small writes would otherwise use up what becomes free before a large one is tried.
+        // Otherwise small writes would use up free memory before a large one is retried.
         queues.sort_by_key(|queue| queue.moved_ms);
         for queue in queues {
             let before = taken.len();
             let is_overdue = queue.is_overdue(room, now_ms);
-            let most = if is_overdue { 1 } else { RETRIED_AT_ONCE_MAX };
+            let most = if is_overdue { 1 } else { RETRIES_PER_ITERATION_MAX };
             if is_overdue || may_go_on(queue.shortage, room, pressure) {
                 while taken.len() < before + most
                     && let Some(slot) = queue.waiting.pop_front()
@@ -112,7 +111,7 @@ impl Stalled {
         taken
     }
 
-    /// The iteration ends: what was tried in vain waits at the front again.
+    /// Ends the iteration: connections that must wait again return to the front of their queue.
     pub(super) fn end_iteration(&mut self, now_ms: i64) {
         for queue in self.0.iter_mut().filter(|queue| queue.tried != 0) {
             if queue.again.len() < std::mem::take(&mut queue.tried) {
@@ -134,17 +133,19 @@ impl Queue {
         Self { shortage, waiting: VecDeque::new(), again: Vec::new(), flows: false, tried: 0, moved_ms: 0 }
     }
 
-    /// Whether large writes have waited for too long while only small ones enter. The measure is the queue: where one large write
-    /// after the other enters, those behind them wait their turn.
-    fn is_overdue(&self, room: Room, now_ms: i64) -> bool {
-        self.shortage == Shortage::LargeWrites && room == Room::Small && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
+    /// Whether large writes have waited for too long while only small ones are admitted. Measured for the queue: where
+    /// one large write after the other is admitted, those behind them wait for their turn.
+    fn is_overdue(&self, room: Admission, now_ms: i64) -> bool {
+        self.shortage == Shortage::LargeWrites
+            && room == Admission::SmallOnly
+            && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
     }
 }
 
-/// Whether there may be memory for the first of a queue.
-fn may_go_on(shortage: Shortage, room: Room, pressure: Pressure) -> bool {
+/// Whether memory may be available for the first connection of a queue.
+fn may_go_on(shortage: Shortage, room: Admission, pressure: Pressure) -> bool {
     match shortage {
-        Shortage::Frames => true, // the attempt tells
+        Shortage::Frames => true, // only the attempt shows
         Shortage::SmallWrites => room.shortage(0).is_none(),
         Shortage::LargeWrites => room.shortage(SMALL_BYTES + 1).is_none(),
         Shortage::Replies => pressure != Pressure::Full,
@@ -155,29 +156,29 @@ fn may_go_on(shortage: Shortage, room: Room, pressure: Pressure) -> bool {
 mod tests {
     use super::*;
 
-    fn take(stalled: &mut Stalled, room: Room, pressure: Pressure) -> Vec<usize> {
+    fn take(stalled: &mut Stalled, room: Admission, pressure: Pressure) -> Vec<usize> {
         stalled.take((room, pressure), 0, |_, _| true).into_iter().map(|retry| retry.slot).collect()
     }
 
     #[test]
-    fn queue_that_cannot_go_on_delays_no_other() {
+    fn blocked_queue_delays_no_other_queue() {
         let mut stalled = Stalled::default();
         let all = [Shortage::Frames, Shortage::LargeWrites, Shortage::Replies, Shortage::SmallWrites];
         for (number, shortage) in all.into_iter().enumerate() {
-            (0..2 * RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
+            (0..2 * RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
         }
         for (room, pressure, expected) in [
-            (Room::Small, Pressure::Full, [0, 3].as_slice()),
-            (Room::None, Pressure::Full, &[0]),
-            (Room::None, Pressure::High, &[0, 2]),
-            (Room::OneEach, Pressure::Full, &[0, 1, 3]),
+            (Admission::SmallOnly, Pressure::Full, [0, 3].as_slice()),
+            (Admission::Closed, Pressure::Full, &[0]),
+            (Admission::Closed, Pressure::High, &[0, 2]),
+            (Admission::OnePerConnection, Pressure::Full, &[0, 1, 3]),
         ] {
             let tried = take(&mut stalled, room, pressure);
             let mut numbers: Vec<_> = tried.iter().map(|slot| slot / 1000).collect();
             numbers.sort_unstable();
             numbers.dedup();
             assert_eq!(numbers, expected, "{room:?} {pressure:?}");
-            assert_eq!(tried.len(), expected.len() * RETRIED_AT_ONCE_MAX);
+            assert_eq!(tried.len(), expected.len() * RETRIES_PER_ITERATION_MAX);
             tried.iter().for_each(|slot| stalled.add_again(all[slot / 1000], *slot));
             assert!(!stalled.flows());
             stalled.end_iteration(0);
@@ -188,37 +189,41 @@ mod tests {
     fn connection_that_waits_again_keeps_its_place() {
         let mut stalled = Stalled::default();
         (0..4).for_each(|slot| stalled.add(Shortage::Replies, slot, 0));
-        assert_eq!(take(&mut stalled, Room::Plenty, Pressure::Low), [0, 1, 2, 3]);
+        assert_eq!(take(&mut stalled, Admission::Open, Pressure::Low), [0, 1, 2, 3]);
         stalled.add(Shortage::Replies, 9, 0);
         [1, 2].into_iter().for_each(|slot| stalled.add_again(Shortage::Replies, slot));
         stalled.end_iteration(0);
         assert_eq!(stalled.slots().collect::<Vec<_>>(), [1, 2, 9]);
-        assert!(!stalled.flows(), "the next attempt waits for the clock");
-        let taken = stalled.take((Room::Plenty, Pressure::Low), 0, |slot, _| slot != 2);
-        assert_eq!(taken.iter().map(|retry| retry.slot).collect::<Vec<_>>(), [1, 9], "2 is gone");
+        assert!(!stalled.flows(), "the next retry waits for the clock");
+        let taken = stalled.take((Admission::Open, Pressure::Low), 0, |slot, _| slot != 2);
+        assert_eq!(taken.iter().map(|retry| retry.slot).collect::<Vec<_>>(), [1, 9], "2 is closed");
         stalled.end_iteration(0);
         assert!(stalled.is_empty() && !stalled.flows());
-        (0..=RETRIED_AT_ONCE_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
-        take(&mut stalled, Room::Plenty, Pressure::Low);
-        assert!(stalled.flows(), "all could go on, and one more waits");
+        (0..=RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(Shortage::Frames, slot, 0));
+        take(&mut stalled, Admission::Open, Pressure::Low);
+        assert!(stalled.flows(), "all could continue, and one more waits");
     }
 
-    /// A throttle by count leaves room for one write of any size at a time.
+    /// A throttle by count admits one write of any size at a time.
     #[test]
     fn queue_that_has_waited_longest_is_tried_first() {
         let mut stalled = Stalled::default();
         stalled.add(Shortage::LargeWrites, 7, 1000);
         (0..3).for_each(|slot| stalled.add(Shortage::SmallWrites, slot, 1000));
-        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low)[0], 0);
+        assert_eq!(take(&mut stalled, Admission::OnePerConnection, Pressure::Low)[0], 0);
         [(Shortage::LargeWrites, 7), (Shortage::SmallWrites, 1), (Shortage::SmallWrites, 2)]
             .into_iter()
             .for_each(|(shortage, slot)| stalled.add_again(shortage, slot));
         stalled.end_iteration(1001);
-        assert_eq!(take(&mut stalled, Room::OneEach, Pressure::Low), [7, 1, 2], "a small one has entered");
+        assert_eq!(
+            take(&mut stalled, Admission::OnePerConnection, Pressure::Low),
+            [7, 1, 2],
+            "a small one has entered"
+        );
     }
 
     #[test]
-    fn connection_that_has_ended_is_not_among_the_waiting() {
+    fn closed_connection_is_removed_from_its_queue() {
         let mut stalled = Stalled::default();
         [3, 4].into_iter().for_each(|slot| stalled.add(Shortage::Replies, slot, 0));
         stalled.remove(Shortage::Replies, 3);
@@ -227,9 +232,10 @@ mod tests {
     }
 
     #[test]
-    fn large_write_enters_in_time_while_only_small_ones_do() {
+    fn large_write_is_admitted_in_time_while_only_small_ones_are() {
         let mut stalled = Stalled::default();
-        let take = |stalled: &mut Stalled, now_ms| stalled.take((Room::Small, Pressure::Low), now_ms, |_, _| true);
+        let take =
+            |stalled: &mut Stalled, now_ms| stalled.take((Admission::SmallOnly, Pressure::Low), now_ms, |_, _| true);
         (0..3).for_each(|slot| stalled.add(Shortage::LargeWrites, slot, 5000));
         assert_eq!(take(&mut stalled, 4999 + LARGE_WRITE_WAIT_MS), []);
         stalled.end_iteration(5000);

@@ -1,9 +1,9 @@
 //! The page `docs/reference/metrics.md`, written from the table.
 
-use super::{IDLE, Kind, TABLE};
+use super::{Kind, TABLE, UNUSED};
 use std::fmt::Write as _;
 
-/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites it.
 pub fn metrics_page() -> String {
     let mut page = HEAD.to_owned();
     for (kind, title) in SECTIONS {
@@ -13,8 +13,8 @@ pub fn metrics_page() -> String {
         }
     }
     page += MEMBERS;
-    page += IDLE_HEAD;
-    for metric in IDLE {
+    page += UNUSED_HEAD;
+    for metric in UNUSED {
         let kind = match metric.kind {
             Kind::Gauge | Kind::GaugeSet => "gauge",
             Kind::Counter | Kind::CounterSet => "counter",
@@ -78,7 +78,7 @@ time since then; above 64 their error is at most 3 %. Control characters in the 
 `?`, all other characters as they are.
 ";
 
-const IDLE_HEAD: &str = "
+const UNUSED_HEAD: &str = "
 ## Always 0 in Oxkeeper
 
 These metrics exist for dashboards that expect them.

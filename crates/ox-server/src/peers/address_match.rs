@@ -1,7 +1,7 @@
 //! Which connection stays when several name the same server in their hello. A hello proves nothing, so the address of the
 //! connection decides.
 
-use crate::limits::{DIAL_BACK_AGAIN, DOUBT_AGAIN};
+use crate::limits::{DIAL_BACK_INTERVAL, SUSPECT_REDIAL_INTERVAL};
 use std::time::Duration;
 
 /// How well the address of a connection fits the server that its hello names; greater values fit better.
@@ -22,16 +22,18 @@ impl AddressMatch {
         open.into_iter().all(|open| open <= self)
     }
 
-    /// Whether a hello is followed by a dial to the server that it names. `last` is the time since that happened before.
+    /// Whether a hello is followed by a dial to the server that it names. `last` is the time since the previous such
+    /// dial.
     pub(super) fn may_dial_back(self, is_configured: bool, last: Option<Duration>) -> bool {
         let is_trusted = is_configured && self != Self::None;
-        is_trusted || last.is_none_or(|last| DIAL_BACK_AGAIN <= last)
+        is_trusted || last.is_none_or(|last| DIAL_BACK_INTERVAL <= last)
     }
 
-    /// Whether a server is dialled although a connection names it, because that may be another host's. `last` is the time
-    /// since it was dialled before: it may be the one that has called back, from an address that is not known here.
-    pub(super) fn is_doubted(self, last: Option<Duration>) -> bool {
-        self == Self::None && last.is_none_or(|last| DOUBT_AGAIN <= last)
+    /// Whether a server is dialled although a connection names it, because the connection may be another host's. `last`
+    /// is the time since the server was dialled before: it may have dialled back, from an address that is not
+    /// configured.
+    pub(super) fn is_suspect(self, last: Option<Duration>) -> bool {
+        self == Self::None && last.is_none_or(|last| SUSPECT_REDIAL_INTERVAL <= last)
     }
 }
 
@@ -62,11 +64,11 @@ mod tests {
 
     #[test]
     fn hello_without_a_matching_address_is_dialled_back_once_per_interval() {
-        let soon = Some(DIAL_BACK_AGAIN / 2);
+        let soon = Some(DIAL_BACK_INTERVAL / 2);
         let cases = [
             (Unknown, true, None, true),
             (Unknown, true, soon, false),
-            (Unknown, true, Some(DIAL_BACK_AGAIN), true),
+            (Unknown, true, Some(DIAL_BACK_INTERVAL), true),
             (Unknown, false, soon, false),
             (OtherServer, false, soon, false),
             (OtherServer, true, soon, true),
@@ -81,13 +83,13 @@ mod tests {
     fn connection_from_an_unknown_address_is_doubted_unless_it_may_be_a_reply() {
         let cases = [
             (Unknown, None, true),
-            (Unknown, Some(DOUBT_AGAIN), true),
-            (Unknown, Some(DOUBT_AGAIN / 2), false),
+            (Unknown, Some(SUSPECT_REDIAL_INTERVAL), true),
+            (Unknown, Some(SUSPECT_REDIAL_INTERVAL / 2), false),
             (OtherServer, None, false),
             (Server, None, false),
         ];
         for (of, last, expected) in cases {
-            assert_eq!(of.is_doubted(last), expected, "{of:?} {last:?}");
+            assert_eq!(of.is_suspect(last), expected, "{of:?} {last:?}");
         }
     }
 }

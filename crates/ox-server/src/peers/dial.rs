@@ -1,11 +1,12 @@
-//! Connecting to servers. While a connect is unanswered, fresh ones follow it: after a packet loss the system repeats a SYN
-//! only after 1, 2, 4 s, and a network that is back should be noticed sooner. Where a server has several addresses, all are
-//! tried at the same time. The first connection that opens is taken. A server that is in no configuration gets one connect to
-//! each of a few addresses: any host may claim to be one, and name the addresses of others.
+//! Connecting to servers. While a connect is unanswered, further ones follow it: after a packet loss the kernel repeats
+//! a SYN only after 1, 2, 4 s, and a network that is back should be noticed sooner. Where a server has several
+//! addresses, all are tried at the same time. The first connection that opens is used. A server that is in no
+//! configuration gets one connect to each of a few addresses: any host may claim to be one, and name the addresses of
+//! other hosts.
 
 use super::Tokens;
-use super::names::Resolver;
-use crate::limits::{CONNECT_AGAIN, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
+use super::resolver::Resolver;
+use crate::limits::{CONNECT_RETRY, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
@@ -15,7 +16,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// A server and its port.
+/// A server and the port to dial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
     Election(ServerId),
@@ -24,10 +25,10 @@ pub(super) enum Target {
     Leader(ServerId),
 }
 
-/// The end of a dial.
+/// The result of a dial.
 pub(super) struct Dialed {
     pub(super) target: Target,
-    /// None if no address could be reached in time.
+    /// `None` if no address could be reached in time.
     pub(super) stream: Option<TcpStream>,
 }
 
@@ -37,14 +38,14 @@ struct Dial {
     /// When the next connects are started.
     next_at: Instant,
     ends_at: Instant,
-    /// A look-up has no result yet.
+    /// Whether the first lookup of a host name is pending.
     is_pending: bool,
-    /// Addresses of an unknown server that had their connect.
+    /// Addresses of an unknown server that were tried.
     tried: Vec<SocketAddr>,
 }
 
 impl Dial {
-    /// Whether an address of an unknown server gets its connect now.
+    /// Whether an address of an unknown server may be tried now.
     fn may_try(&mut self, address: SocketAddr) -> bool {
         let is_new = !self.tried.contains(&address) && self.tried.len() < UNKNOWN_ADDRESSES_MAX;
         self.tried.extend(is_new.then_some(address));
@@ -58,13 +59,13 @@ struct Connect {
     stream: TcpStream,
 }
 
-/// At most one dial per target.
+/// Runs at most one dial per target.
 pub(super) struct Dialer {
     pub(super) resolver: Resolver,
     election_timeout: Duration,
     leader_timeout: Duration,
     dials: BTreeMap<Target, Dial>,
-    /// Newer ones have larger tokens.
+    /// Newer connects have larger tokens.
     connects: BTreeMap<Token, Connect>,
     done: Vec<Dialed>,
 }
@@ -85,7 +86,7 @@ impl Dialer {
         self.dials.contains_key(&target)
     }
 
-    /// Starts a dial after a pause, unless there is one.
+    /// Starts a dial after a pause, unless one is active.
     pub(super) fn dial(&mut self, target: Target, addresses: Vec<Address>, pause: Duration, now: Instant) {
         let unknown = self.dials.keys().filter(|target| matches!(target, Target::Unknown(_))).count();
         if self.is_dialing(target) || (matches!(target, Target::Unknown(_)) && UNKNOWN_DIALS_MAX <= unknown) {
@@ -101,7 +102,7 @@ impl Dialer {
         self.dials.insert(target, dial);
     }
 
-    /// The target was heard of: it can be reached now, so the next connect need not wait.
+    /// Starts the next connect immediately, because the target has just connected to this server.
     pub(super) fn hurry(&mut self, target: Target, now: Instant) {
         if let Some(dial) = self.dials.get_mut(&target) {
             dial.next_at = dial.next_at.min(now.max(dial.starts_at));
@@ -109,7 +110,7 @@ impl Dialer {
     }
 
     /// Starts the connects that are due.
-    pub(super) fn turn(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
+    pub(super) fn run_iteration(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
         self.resolver.take(now);
         for target in self.dials.keys().copied().collect::<Vec<_>>() {
             let Some(dial) = self.dials.get_mut(&target).filter(|dial| dial.next_at <= now || dial.ends_at <= now)
@@ -124,7 +125,7 @@ impl Dialer {
                 dial.addresses.iter().map(|at| (self.resolver.look_up(&at.host, now), at.port)).collect();
             dial.is_pending = found.iter().any(|(found, _)| found.is_none());
             let has_found = found.iter().any(|(found, _)| found.is_some());
-            dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_AGAIN };
+            dial.next_at = if dial.is_pending && !has_found { now } else { now + CONNECT_RETRY };
             let found = found.into_iter().flat_map(|(found, port)| {
                 found.unwrap_or_default().into_iter().map(move |address| at_port(address, port))
             });
@@ -155,13 +156,13 @@ impl Dialer {
         self.connects.iter().filter(move |(_, connect)| connect.target == target)
     }
 
-    /// A connect has ended; false if the token belongs to none.
+    /// Handles a connect that has finished; false if the token belongs to none.
     pub(super) fn on_ready(&mut self, token: Token, registry: &Registry) -> bool {
         let Some(mut connect) = self.connects.remove(&token) else { return false };
         let target = connect.target;
         if let Ok(None) = connect.stream.take_error() {
             if connect.stream.peer_addr().is_err() {
-                self.connects.insert(token, connect); // too early
+                self.connects.insert(token, connect); // not connected yet
                 return true;
             }
             if registry.deregister(&mut connect.stream).is_ok() {
@@ -188,13 +189,13 @@ impl Dialer {
         }
     }
 
-    /// Dials that have ended.
+    /// Takes the results of dials that have ended.
     pub(super) fn take(&mut self) -> Vec<Dialed> {
         std::mem::take(&mut self.done)
     }
 }
 
-/// The same address, with its scope, and another port.
+/// The same address and scope, with another port.
 fn at_port(mut address: SocketAddr, port: u16) -> SocketAddr {
     address.set_port(port);
     address

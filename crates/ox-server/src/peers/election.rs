@@ -1,19 +1,20 @@
-//! Connections on the election port: who may keep one, and the newest notification for each server.
+//! Connections on the election port, and the newest notification to and from each server.
 //!
-//! Of two servers the one with the larger number owns the connection between them. The other one connects, sends its hello
+//! Of two servers, the one with the larger id owns the connection between them. The other one connects, sends its hello
 //! and closes; then it is dialled back.
 //!
-//! A hello proves nothing: of what a connection brings, a piece is read per iteration, and the newest notification of each
-//! server is kept until the replica takes it. A server that is in no configuration is forgotten when it goes.
+//! A hello proves nothing: a limited number of bytes is read from a connection per iteration, and only the newest
+//! notification of each server is kept until the replica takes it. A server that is in no configuration is forgotten
+//! when it disconnects.
 
-use super::command::Event;
+use super::addresses::EnsembleAddresses;
+use super::commands::PeerEvent;
 use super::dial::{Dialer, Target};
 use super::handshakes::Accepted;
-use super::line_limit::LineLimit;
-use super::places::Places;
 use super::socket::Socket;
-use crate::limits::{DIAL_BACK_AGAIN, PROBE_AFTER, REDIAL_FIRST, REDIAL_LONGEST};
-use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_PIECE_BYTES, ELECTION_UNACKED_MAX};
+use super::timed_log_limit::TimedLogLimit;
+use crate::limits::{DIAL_BACK_INTERVAL, PROBE_AFTER, REDIAL_MAX, REDIAL_MIN};
+use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_READ_BYTES, ELECTION_UNACKED_MAX};
 use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
@@ -22,7 +23,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
-use ox_zab::{Link, Notification, PeerState};
+use ox_zab::{ElectionConnection, PeerState, VoteNotification};
 use socket2::{SockRef, TcpKeepalive};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -33,107 +34,111 @@ struct Conn {
     socket: Socket,
     input: Vec<u8>,
     server: ServerId,
-    /// The other end, if that has dialled.
+    /// Address of the remote end, if that has dialled.
     from: Option<IpAddr>,
     since: Instant,
-    /// When its first notification came. A proxy may accept connections for a server that is not there.
-    spoke: Option<Instant>,
+    /// When its first notification arrived. A proxy may accept connections for a server that is down.
+    first_notification: Option<Instant>,
 }
 
-/// Bytes that are received at once.
-const DESK_BYTES: usize = 4 << 10;
-/// What is known about another server.
+/// Size of the receive buffer.
+const RECEIVE_BUFFER_BYTES: usize = 4 << 10;
+/// Connection state of another server.
 #[derive(Default)]
-struct Other {
+struct RemoteServer {
     token: Option<Token>,
     /// The newest notification, while it cannot be sent.
-    slot: Option<Vec<u8>>,
-    /// The newest notification, if it asks for a leader: a connection that breaks may have lost it.
-    looking: Option<Vec<u8>>,
+    unsent: Option<Vec<u8>>,
+    /// The newest notification if its state is LOOKING: a connection that breaks may have lost it.
+    looking_vote: Option<Vec<u8>>,
     redial_at: Option<Instant>,
     redial_after: Duration,
     /// When it was last dialled.
     dialed: Option<Instant>,
     /// When it was last dialled because of a hello from an address that is not known as its own.
     dialed_back: Option<Instant>,
-    /// It does not answer, and that has been said.
-    is_missed: bool,
-    /// Where it said that it is, if it is in no configuration.
+    /// A dial has failed, and that has been logged.
+    is_unreachable: bool,
+    /// Addresses from its hello, if it is in no configuration.
     addresses: Vec<Address>,
-    /// When it last said anything.
-    heard: Option<Instant>,
+    /// When its last hello or notification arrived.
+    last_seen: Option<Instant>,
 }
 
-impl Other {
-    /// It has not replied: the next dial waits a little longer.
+impl RemoteServer {
+    /// Doubles the pause before the next dial.
     fn redial_later(&mut self) {
-        self.redial_after = (self.redial_after * 2).clamp(REDIAL_FIRST, REDIAL_LONGEST);
+        self.redial_after = (self.redial_after * 2).clamp(REDIAL_MIN, REDIAL_MAX);
         self.redial_at = Some(Instant::now() + self.redial_after);
     }
 }
 
-/// The newest that a server has said.
-pub(crate) struct Heard {
-    pub(crate) note: Notification,
-    /// The configuration that is in force there, if it is newer than the own one.
+/// The newest notification of a server.
+pub(crate) struct LatestVote {
+    pub(crate) note: VoteNotification,
+    /// The sender's configuration, if it is newer than this server's.
     pub(crate) config: Option<Arc<Ensemble>>,
 }
 
 pub(super) struct Elections {
     me: ServerId,
-    /// Where this server is, as far as it knows.
+    /// This server's election addresses.
     mine: Vec<Address>,
     config: String,
     version: i64,
-    /// Whether what others say about it counts.
+    /// Whether configurations in notifications are adopted (`reconfigEnabled`).
     is_dynamic: bool,
     configured: BTreeMap<ServerId, Vec<Address>>,
     voters: BTreeSet<ServerId>,
     keep_alive: bool,
-    /// How long the other end may leave unacknowledged what it is sent.
+    /// How long sent data may stay unacknowledged.
     unacked_max: Duration,
-    others: BTreeMap<ServerId, Other>,
+    servers: BTreeMap<ServerId, RemoteServer>,
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
-    heard: BTreeMap<ServerId, Heard>,
-    malformed: LineLimit,
+    votes: BTreeMap<ServerId, LatestVote>,
+    malformed_log: TimedLogLimit,
 }
 
 impl Elections {
-    /// An error if the own addresses are too long to be told.
-    pub(super) fn new(member: &MemberConfig, places: &Places, is_dynamic: bool) -> Result<Self, HelloError> {
-        let mine = places.mine().election.clone();
+    /// Fails if this server's addresses are too long for a hello.
+    pub(super) fn new(
+        member: &MemberConfig,
+        addresses: &EnsembleAddresses,
+        is_dynamic: bool,
+    ) -> Result<Self, HelloError> {
+        let mine = addresses.own().election.clone();
         hello_of(member.server, &mine, None)?;
         Ok(Self {
             me: member.server,
             mine,
-            config: places.committed().to_string(),
-            version: places.committed().version(),
+            config: addresses.committed().to_string(),
+            version: addresses.committed().version(),
             is_dynamic,
-            configured: places.election_addresses(),
-            voters: places.voters(),
+            configured: addresses.election_addresses(),
+            voters: addresses.voters(),
             keep_alive: member.keep_alive,
             unacked_max: Duration::from_millis(member.cnx_timeout_ms.unsigned_abs()).min(ELECTION_UNACKED_MAX),
-            others: BTreeMap::new(),
+            servers: BTreeMap::new(),
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
-            heard: BTreeMap::new(),
-            malformed: LineLimit::new(),
+            votes: BTreeMap::new(),
+            malformed_log: TimedLogLimit::new(),
         })
     }
 
-    /// Servers are elsewhere, or others.
-    pub(super) fn reconfigure(&mut self, places: &Places, events: &mut Vec<Event>) {
-        (self.config, self.version) = (places.committed().to_string(), places.committed().version());
-        (self.mine, self.voters) = (places.mine().election.clone(), places.voters());
-        let before = std::mem::replace(&mut self.configured, places.election_addresses());
+    /// Applies a new configuration. Connections to servers whose addresses have changed are closed.
+    pub(super) fn reconfigure(&mut self, addresses: &EnsembleAddresses, events: &mut Vec<PeerEvent>) {
+        (self.config, self.version) = (addresses.committed().to_string(), addresses.committed().version());
+        (self.mine, self.voters) = (addresses.own().election.clone(), addresses.voters());
+        let before = std::mem::replace(&mut self.configured, addresses.election_addresses());
         let has_moved = |server: &ServerId| {
             let (was, is) = (before.get(server), self.configured.get(server));
             was.is_some() && is.is_some() && was != is
         };
-        let moved: Vec<ServerId> = self.others.keys().filter(|server| has_moved(server)).copied().collect();
+        let moved: Vec<ServerId> = self.servers.keys().filter(|server| has_moved(server)).copied().collect();
         for server in moved {
-            if let Some(token) = self.others.get(&server).and_then(|other| other.token) {
+            if let Some(token) = self.servers.get(&server).and_then(|remote| remote.token) {
                 self.drop_conn(token, events);
             }
         }
@@ -144,28 +149,35 @@ impl Elections {
         if self.keep_alive {
             let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
         }
-        // Otherwise votes would wait, after a long partition, until the system repeats them.
+        // Otherwise votes would wait, after a long partition, until the kernel retransmits them.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
-        let conn = Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), spoke: None };
+        let conn =
+            Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), first_notification: None };
         self.conns.insert(token, conn);
         self.ready.insert(token);
     }
 
-    /// Sends a notification, or keeps it until there is a connection; what was kept before is out of date.
-    pub(super) fn notify(&mut self, to: ServerId, note: &Notification, dialer: &mut Dialer, events: &mut Vec<Event>) {
-        if !self.configured.contains_key(&to) && !self.others.contains_key(&to) {
-            return; // a stranger that is gone, nobody knows where
+    /// Sends a notification, or keeps it until there is a connection. It replaces an older one.
+    pub(super) fn notify(
+        &mut self,
+        to: ServerId,
+        note: &VoteNotification,
+        dialer: &mut Dialer,
+        events: &mut Vec<PeerEvent>,
+    ) {
+        if !self.configured.contains_key(&to) && !self.servers.contains_key(&to) {
+            return; // an unknown server that has disconnected
         }
         let mut frame = Vec::new();
         note.wire().put(&self.config, &mut frame);
-        let other = self.others.entry(to).or_default();
-        other.looking = (note.state == PeerState::Looking).then(|| frame.clone());
-        other.slot = Some(frame);
-        match other.token {
+        let remote = self.servers.entry(to).or_default();
+        remote.looking_vote = (note.state == PeerState::Looking).then(|| frame.clone());
+        remote.unsent = Some(frame);
+        match remote.token {
             Some(token) => self.flush(token, events),
             None => {
-                let is_due = other.redial_at.is_none_or(|at| at <= Instant::now());
+                let is_due = remote.redial_at.is_none_or(|at| at <= Instant::now());
                 if is_due {
                     self.dial(to, Instant::now(), dialer, events);
                 }
@@ -173,14 +185,14 @@ impl Elections {
         }
     }
 
-    fn dial(&mut self, to: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<Event>) {
+    fn dial(&mut self, to: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<PeerEvent>) {
         let target = self.target(to);
-        let learned = self.others.get(&to).map(|other| other.addresses.clone()).unwrap_or_default();
+        let learned = self.servers.get(&to).map(|remote| remote.addresses.clone()).unwrap_or_default();
         let addresses = self.configured.get(&to).cloned().unwrap_or(learned);
         if !addresses.is_empty() && !dialer.is_dialing(target) {
             dialer.dial(target, addresses, Duration::ZERO, now);
-            self.others.entry(to).or_default().dialed = Some(now);
-            self.tell(to, Link::Trying, events);
+            self.servers.entry(to).or_default().dialed = Some(now);
+            self.report(to, ElectionConnection::Connecting, events);
         }
     }
 
@@ -188,42 +200,51 @@ impl Elections {
         if self.configured.contains_key(&server) { Target::Election(server) } else { Target::Unknown(server) }
     }
 
-    /// Asks for a new connection to a server, though there may be one.
-    pub(super) fn renew(&mut self, server: ServerId, now: Instant, dialer: &mut Dialer, events: &mut Vec<Event>) {
-        let is_due = self.others.get(&server).is_none_or(|other| other.redial_at.is_none_or(|at| at <= now));
+    /// Opens a new connection to a server, although one may be open.
+    pub(super) fn reconnect(
+        &mut self,
+        server: ServerId,
+        now: Instant,
+        dialer: &mut Dialer,
+        events: &mut Vec<PeerEvent>,
+    ) {
+        let is_due = self.servers.get(&server).is_none_or(|remote| remote.redial_at.is_none_or(|at| at <= now));
         if is_due && self.configured.contains_key(&server) {
             self.dial(server, now, dialer, events);
         }
     }
 
-    /// When a server was first heard on its connection, if that is newer than `since`.
-    pub(super) fn spoke_on_connection_since(&self, server: ServerId, since: Instant) -> Option<Instant> {
-        let conn = self.conns.get(&self.others.get(&server)?.token?)?;
-        conn.spoke.filter(|_| since < conn.since)
+    /// When the first notification arrived on a server's connection, if the connection is newer than `since`.
+    pub(super) fn first_notification_since(&self, server: ServerId, since: Instant) -> Option<Instant> {
+        let conn = self.conns.get(&self.servers.get(&server)?.token?)?;
+        conn.first_notification.filter(|_| since < conn.since)
     }
 
-    /// A call was answered, or not.
+    /// Takes the result of a dial.
     pub(super) fn on_dialed(
         &mut self,
         server: ServerId,
         stream: Option<TcpStream>,
         token: Token,
         registry: &Registry,
-        events: &mut Vec<Event>,
+        events: &mut Vec<PeerEvent>,
     ) {
-        let is_configured = self.configured.contains_key(&server);
-        let other = self.others.entry(server).or_default();
+        let configured = self.configured.get(&server);
+        let remote = self.servers.entry(server).or_default();
         let Some(mut stream) = stream else {
-            if !std::mem::replace(&mut other.is_missed, true) && is_configured {
-                tracing::warn!("Cannot open channel to {server} at its election address; it is tried again");
+            if !std::mem::replace(&mut remote.is_unreachable, true)
+                && let Some(addresses) = configured
+            {
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                tracing::warn!("Cannot open channel to {server} at election address {}; retrying", addresses.join("|"));
             }
-            other.redial_later();
-            if other.token.is_none() {
-                self.tell(server, Link::Down, events);
+            remote.redial_later();
+            if remote.token.is_none() {
+                self.report(server, ElectionConnection::Down, events);
             }
             return;
         };
-        other.redial_later();
+        remote.redial_later();
         let local = stream.local_addr().ok().map(|address| address.ip());
         if registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;
@@ -235,32 +256,32 @@ impl Elections {
                 conn.socket.flush(ELECTION_INPUT_BYTES_MAX).is_ok()
             }
             (_, Err(error)) => {
-                tracing::error!(%error, "the own addresses cannot be told");
+                tracing::error!(%error, "cannot encode the election hello: the addresses are too long");
                 false
             }
             (None, Ok(_)) => false,
         };
         if self.me < server || !sent {
-            self.conns.remove(&token); // it knows who called, and calls back
+            self.conns.remove(&token); // it knows the caller now, and dials back
             return;
         }
         self.keep(server, token, events);
     }
 
-    /// This is the connection with a server from now on.
-    fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<Event>) {
-        let other = self.others.entry(server).or_default();
-        if std::mem::replace(&mut other.is_missed, false) {
-            tracing::info!("server {server} can be reached again");
+    /// Makes a connection the only one with a server.
+    fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<PeerEvent>) {
+        let remote = self.servers.entry(server).or_default();
+        if std::mem::replace(&mut remote.is_unreachable, false) {
+            tracing::info!("election connection to server {server} is open again");
         }
-        if let Some(old) = other.token.replace(token).filter(|old| *old != token) {
+        if let Some(old) = remote.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
         }
-        self.tell(server, Link::Up, events);
+        self.report(server, ElectionConnection::Up, events);
         self.flush(token, events);
     }
 
-    /// Something can be read or written; false if the token is nobody's here.
+    /// Marks a connection ready; false if the token belongs to none here.
     pub(super) fn on_ready(&mut self, token: Token) -> bool {
         let is_here = self.conns.contains_key(&token);
         if is_here {
@@ -269,17 +290,17 @@ impl Elections {
         is_here
     }
 
-    /// Whether there certainly is more to read.
+    /// Whether a connection is known to have more input.
     pub(super) fn has_more(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Reads a piece from each connection that has something, and writes.
-    pub(super) fn turn(&mut self, events: &mut Vec<Event>) {
+    /// Reads once from each ready connection, and writes.
+    pub(super) fn run_iteration(&mut self, events: &mut Vec<PeerEvent>) {
         for token in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns.get_mut(&token) else { continue };
-            let max = (conn.input.len() + ELECTION_PIECE_BYTES).min(ELECTION_INPUT_BYTES_MAX);
-            let read = conn.socket.read(&mut conn.input, max, &mut [0; DESK_BYTES]);
+            let max = (conn.input.len() + ELECTION_READ_BYTES).min(ELECTION_INPUT_BYTES_MAX);
+            let read = conn.socket.read(&mut conn.input, max, &mut [0; RECEIVE_BUFFER_BYTES]);
             let is_good = self.take_notifications(token);
             match read {
                 Ok(is_all) if is_good => {
@@ -293,77 +314,79 @@ impl Elections {
         }
     }
 
-    /// The newest that each server has said since the last look.
-    pub(super) fn take_heard(&mut self) -> BTreeMap<ServerId, Heard> {
-        std::mem::take(&mut self.heard)
+    /// Takes the newest notification of each server since the last call.
+    pub(super) fn take_votes(&mut self) -> BTreeMap<ServerId, LatestVote> {
+        std::mem::take(&mut self.votes)
     }
 
-    /// Tells of a connection with a server that is in a configuration; others need nobody's attention.
-    fn tell(&self, server: ServerId, link: Link, events: &mut Vec<Event>) {
+    /// Reports the connection state of a configured server; the election ignores other servers.
+    fn report(&self, server: ServerId, link: ElectionConnection, events: &mut Vec<PeerEvent>) {
         if self.configured.contains_key(&server) {
-            events.push(Event::Election(server, link));
+            events.push(PeerEvent::Election(server, link));
         }
     }
 
-    /// Where the connection with a server comes from, if that has dialled.
+    /// The address that the connection with a server comes from, if that server has dialled.
     pub(super) fn address_of(&self, server: ServerId) -> Option<IpAddr> {
-        self.conns.get(&self.others.get(&server)?.token?)?.from
+        self.conns.get(&self.servers.get(&server)?.token?)?.from
     }
 
-    /// Ends the connection with a server if that is gone: another connection, which was refused, names it, too.
+    /// Has the kernel probe the connection with a server, because a refused connection names that server, too.
     pub(super) fn probe(&self, server: ServerId) {
-        let token = self.others.get(&server).and_then(|other| other.token);
+        let token = self.servers.get(&server).and_then(|remote| remote.token);
         if let Some(conn) = token.and_then(|token| self.conns.get(&token)) {
             conn.socket.probe_after(PROBE_AFTER);
         }
     }
 
-    /// Takes an accepted connection over whose hello is complete. A server with a smaller number is dialled back instead.
+    /// Takes over an accepted connection with a complete hello. A server with a smaller id is dialled back instead.
     pub(super) fn on_hello(
         &mut self,
         hello: Hello,
         Accepted { stream, token, address, input }: Accepted,
         now: Instant,
         dialer: &mut Dialer,
-        events: &mut Vec<Event>,
+        events: &mut Vec<PeerEvent>,
     ) {
         let server = hello.server;
         let is_configured = self.configured.contains_key(&server);
-        self.make_room(server, events);
-        let other = self.others.entry(server).or_default();
-        other.heard = Some(now);
+        self.evict_unknown(server, events);
+        let remote = self.servers.entry(server).or_default();
+        remote.last_seen = Some(now);
         let addresses = dialable(hello.addresses);
         if !addresses.is_empty() {
-            other.addresses = addresses;
+            remote.addresses = addresses;
         }
         if self.me < server {
             self.insert(stream, token, server, Some(address), input);
             self.keep(server, token, events);
         } else if server < self.me {
-            let last = other.dialed_back.map(|at| now.saturating_duration_since(at));
+            let last = remote.dialed_back.map(|at| now.saturating_duration_since(at));
             if dialer.resolver.address_match(server, address).may_dial_back(is_configured, last) {
-                other.dialed_back = Some(now);
+                remote.dialed_back = Some(now);
                 self.dial(server, now, dialer, events);
                 dialer.hurry(self.target(server), now);
             }
         }
     }
 
-    /// There are not too many servers that are in no configuration: the one that was not heard for longest goes, first of
-    /// those without a connection.
-    fn make_room(&mut self, new: ServerId, events: &mut Vec<Event>) {
-        if self.configured.contains_key(&new) || self.others.contains_key(&new) {
+    /// Evicts a server that is in no configuration if there are too many: the one that was silent for longest, and
+    /// those without a connection first.
+    fn evict_unknown(&mut self, new: ServerId, events: &mut Vec<PeerEvent>) {
+        if self.configured.contains_key(&new) || self.servers.contains_key(&new) {
             return;
         }
-        let unknown = self.others.iter().filter(|(server, _)| !self.configured.contains_key(server));
-        let age = |(server, other): (&ServerId, &Other)| (other.token.is_some(), other.heard, *server, other.token);
+        let unknown = self.servers.iter().filter(|(server, _)| !self.configured.contains_key(server));
+        let age = |(server, remote): (&ServerId, &RemoteServer)| {
+            (remote.token.is_some(), remote.last_seen, *server, remote.token)
+        };
         let unknown: Vec<_> = unknown.map(age).collect();
         if let Some((.., server, token)) =
             unknown.iter().min().filter(|_| UNKNOWN_SERVERS_MAX <= unknown.len()).copied()
         {
             token.into_iter().for_each(|token| self.drop_conn(token, events));
-            self.others.remove(&server);
-            self.heard.remove(&server);
+            self.servers.remove(&server);
+            self.votes.remove(&server);
         }
     }
 
@@ -376,7 +399,7 @@ impl Elections {
             match notification::split(&conn.input[at..]) {
                 Ok(Some((payload, rest))) => {
                     at = conn.input.len() - rest.len();
-                    conn.spoke = conn.spoke.or_else(|| Some(Instant::now()));
+                    conn.first_notification = conn.first_notification.or_else(|| Some(Instant::now()));
                     match notification::decode(payload) {
                         Ok(received) => newest = Some(received),
                         Err(error) => unreadable = Some(error),
@@ -390,38 +413,38 @@ impl Elections {
             }
         };
         if (broken.is_some() || unreadable.is_some())
-            && let Some(suppressed) = self.malformed.may_log()
+            && let Some(suppressed) = self.malformed_log.allow()
         {
             tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
         }
         if let Some(received) = newest {
-            let mut note = Notification::from(received.notification);
+            let mut note = VoteNotification::from(received.notification);
             note.has_version = received.version != 0;
             let own =
                 (self.is_dynamic && self.configured.contains_key(&server)).then_some((&*self.config, self.version));
-            let config = received.config.as_deref().and_then(|text| news(text, own));
-            // Who does not vote wants to know the leader, until it has one; what else it says is of no use.
+            let config = received.config.as_deref().and_then(|text| newer_config(text, own));
+            // A server without a vote needs notifications until it has a leader; its other notifications do not count.
             if config.is_some() || note.state == PeerState::Looking || self.voters.contains(&server) {
-                let before = self.heard.remove(&server).and_then(|heard| heard.config);
-                self.heard.insert(server, Heard { note, config: config.or(before) });
+                let before = self.votes.remove(&server).and_then(|vote| vote.config);
+                self.votes.insert(server, LatestVote { note, config: config.or(before) });
             }
         }
         conn.input.drain(..at);
-        if conn.spoke.is_some()
-            && let Some(other) = self.others.get_mut(&server)
+        if conn.first_notification.is_some()
+            && let Some(remote) = self.servers.get_mut(&server)
         {
-            (other.redial_at, other.redial_after) = (None, Duration::ZERO);
-            other.heard = Some(Instant::now());
+            (remote.redial_at, remote.redial_after) = (None, Duration::ZERO);
+            remote.last_seen = Some(Instant::now());
         }
         is_good
     }
 
-    fn flush(&mut self, token: Token, events: &mut Vec<Event>) {
+    fn flush(&mut self, token: Token, events: &mut Vec<PeerEvent>) {
         let Some(conn) = self.conns.get_mut(&token) else { return };
-        if let Some(other) = self.others.get_mut(&conn.server)
-            && other.token == Some(token)
+        if let Some(remote) = self.servers.get_mut(&conn.server)
+            && remote.token == Some(token)
             && conn.socket.unsent_bytes() == 0
-            && let Some(frame) = other.slot.take()
+            && let Some(frame) = remote.unsent.take()
         {
             conn.socket.push(frame);
         }
@@ -430,50 +453,51 @@ impl Elections {
         }
     }
 
-    fn drop_conn(&mut self, token: Token, events: &mut Vec<Event>) {
+    fn drop_conn(&mut self, token: Token, events: &mut Vec<PeerEvent>) {
         let Some(Conn { server, .. }) = self.conns.remove(&token) else { return };
-        if let Some(other) = self.others.get_mut(&server)
-            && other.token == Some(token)
+        if let Some(remote) = self.servers.get_mut(&server)
+            && remote.token == Some(token)
         {
-            other.token = None;
-            if other.slot.is_none() && other.looking.is_some() {
-                other.slot = other.looking.clone();
-                other.redial_at = other.redial_at.or_else(|| Some(Instant::now()));
+            remote.token = None;
+            if remote.unsent.is_none() && remote.looking_vote.is_some() {
+                remote.unsent = remote.looking_vote.clone();
+                remote.redial_at = remote.redial_at.or_else(|| Some(Instant::now()));
             }
             if self.configured.contains_key(&server) {
-                tracing::info!("the election connection with {server} is gone");
+                tracing::info!("election connection to server {server} closed");
             }
-            self.tell(server, Link::Down, events);
+            self.report(server, ElectionConnection::Down, events);
         }
     }
 
-    /// Dials again where a notification waits.
+    /// Dials servers for which a notification waits, and those whose connection is suspect.
     pub(super) fn on_time(&mut self, now: Instant, dialer: &mut Dialer) {
-        let is_vain = |other: &Other| other.slot.is_none() || REDIAL_LONGEST <= other.redial_after;
-        self.others.retain(|server, other| {
-            let is_limited = other.dialed_back.is_some_and(|at| now.saturating_duration_since(at) < DIAL_BACK_AGAIN);
-            let is_wanted = other.token.is_some() || is_limited || dialer.is_dialing(Target::Unknown(*server));
-            self.configured.contains_key(server) || is_wanted || !is_vain(other)
+        let is_vain = |remote: &RemoteServer| remote.unsent.is_none() || REDIAL_MAX <= remote.redial_after;
+        self.servers.retain(|server, remote| {
+            let is_limited =
+                remote.dialed_back.is_some_and(|at| now.saturating_duration_since(at) < DIAL_BACK_INTERVAL);
+            let is_wanted = remote.token.is_some() || is_limited || dialer.is_dialing(Target::Unknown(*server));
+            self.configured.contains_key(server) || is_wanted || !is_vain(remote)
         });
-        let waits = |other: &Other| other.token.is_none() && other.slot.is_some();
-        let is_due = |other: &Other| other.redial_at.is_some_and(|at| at <= now);
-        let is_doubted = |server: ServerId, other: &Other| {
-            let from = other.looking.as_ref().and_then(|_| self.conns.get(&other.token?)?.from);
-            let last = other.dialed.map(|at| now.saturating_duration_since(at));
-            from.is_some_and(|from| dialer.resolver.address_match(server, from).is_doubted(last))
+        let waits = |remote: &RemoteServer| remote.token.is_none() && remote.unsent.is_some();
+        let is_due = |remote: &RemoteServer| remote.redial_at.is_some_and(|at| at <= now);
+        let is_suspect = |server: ServerId, remote: &RemoteServer| {
+            let from = remote.looking_vote.as_ref().and_then(|_| self.conns.get(&remote.token?)?.from);
+            let last = remote.dialed.map(|at| now.saturating_duration_since(at));
+            from.is_some_and(|from| dialer.resolver.address_match(server, from).is_suspect(last))
         };
-        let is_dialed = |(server, other): &(&ServerId, &Other)| {
-            (waits(other) && is_due(other)) || (self.configured.contains_key(server) && is_doubted(**server, other))
+        let is_dialed = |(server, remote): &(&ServerId, &RemoteServer)| {
+            (waits(remote) && is_due(remote)) || (self.configured.contains_key(server) && is_suspect(**server, remote))
         };
-        for server in self.others.iter().filter(is_dialed).map(|(server, _)| *server).collect::<Vec<_>>() {
+        for server in self.servers.iter().filter(is_dialed).map(|(server, _)| *server).collect::<Vec<_>>() {
             self.dial(server, now, dialer, &mut Vec::new());
         }
     }
 }
 
-/// How this server introduces itself where it is known as `local`. Nobody can be called back everywhere (K89).
+/// The hello of this server, with `local` in place of the wildcard address, which cannot be dialled back (K89).
 fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result<Vec<u8>, HelloError> {
-    let here = |address: &Address| match local.filter(|_| is_everywhere(address)) {
+    let here = |address: &Address| match local.filter(|_| is_wildcard(address)) {
         Some(local) => Address::new(&local.to_string(), address.port),
         None => address.clone(),
     };
@@ -487,16 +511,15 @@ fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result
 
 /// The first addresses of a hello that can be dialled. A server that listens on the wildcard address may send it.
 fn dialable(addresses: Vec<Address>) -> Vec<Address> {
-    addresses.into_iter().filter(|address| !is_everywhere(address)).take(UNKNOWN_ADDRESSES_MAX).collect()
+    addresses.into_iter().filter(|address| !is_wildcard(address)).take(UNKNOWN_ADDRESSES_MAX).collect()
 }
 
-/// Whether it is the address of all addresses.
-fn is_everywhere(address: &Address) -> bool {
+fn is_wildcard(address: &Address) -> bool {
     address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
 }
 
-/// The configuration that a notification brings, where it is newer than the own one: its text and version.
-fn news(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
+/// The configuration of a notification, if it is newer than this server's, given as text and version.
+fn newer_config(text: &str, own: Option<(&str, i64)>) -> Option<Arc<Ensemble>> {
     let (_, version) = own.filter(|(own, _)| *own != text)?;
     let ensemble = Ensemble::parse(text, Addresses::Several).ok()?;
     (version < ensemble.version()).then(|| Arc::new(ensemble))

@@ -1,29 +1,29 @@
-//! Accepted connections until their first complete message, which names the server at the other end.
+//! Accepted connections until their first complete message, which names the server at the remote end.
 //!
-//! Any host can connect, and send anything or nothing. Only [`Unidentified`] decides which of these connections stay; no
-//! other part of the server hears of a connection before it is identified.
+//! Any host can connect, and send anything or nothing. Only [`Unidentified`] decides which of these connections stay;
+//! no other part of the server sees a connection before it is identified.
 
-use super::doors::Port;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, PROVOKED_LINES_AT_ONCE, UNIDENTIFIED_MAX};
-use crate::seldom::Seldom;
-use crate::system;
+use super::listeners::Port;
+use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, LOG_LINES_BURST, UNIDENTIFIED_MAX};
+use crate::log_limit::LogLimit;
+use crate::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_proto::ServerId;
 use ox_proto::quorum::hello::{self, Hello};
 use ox_proto::quorum::packet::PacketReader;
-use ox_zab::{Message, Origin, Side, Unidentified, UnidentifiedLimits};
+use ox_zab::{Message, Origin, Sender, Unidentified, UnidentifiedLimits};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Read};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-/// The kind of server that a first message names.
+/// The server that a first message names.
 pub(super) enum Peer {
     /// A server on the election port.
     Election(Hello),
-    /// A learner on the quorum port, or an observer on the port for observers.
+    /// A learner on the quorum port, or an observer on the observer master port.
     Learner(ServerId),
 }
 
@@ -46,9 +46,9 @@ pub(super) struct Identified {
 pub(super) struct Accepted {
     pub(super) stream: TcpStream,
     pub(super) token: Token,
-    /// Of the other end.
+    /// Address of the remote end.
     pub(super) address: IpAddr,
-    /// What was read and not used: behind an election hello, and from a learner's hello on.
+    /// Bytes that were read and not used: those after an election hello, and a learner's hello with what follows it.
     pub(super) input: Vec<u8>,
 }
 
@@ -65,12 +65,12 @@ impl Conn {
     }
 }
 
-/// The result of reading from an unidentified connection.
+/// Result of reading from an unidentified connection.
 enum Outcome {
-    /// The hello is incomplete; whether there were bytes.
+    /// The hello is incomplete; whether bytes were received.
     Incomplete(bool),
     Identified(Peer, Vec<u8>),
-    /// The connection has ended, or sent something else.
+    /// The connection has ended, or its first message is invalid.
     Rejected(String),
 }
 
@@ -82,19 +82,19 @@ pub(super) struct Handshakes {
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
     identified: Vec<Identified>,
-    rejections: Seldom,
+    rejections: LogLimit,
 }
 
-/// Fewer connections where the process may have few descriptors.
+/// The limits, which are lower where the process may have few descriptors.
 pub(crate) fn unidentified_limits(open_files_max: u64) -> UnidentifiedLimits {
     let share = usize::try_from(open_files_max / 32).unwrap_or(usize::MAX).clamp(16, UNIDENTIFIED_MAX);
     UnidentifiedLimits { deadline_ms: IDENTIFY_MS, silent_max: share, partial_max: share / 4 }
 }
 
 impl Handshakes {
-    /// Connections that are identified in `deadline_ms` at most.
+    /// Connections have to be identified within `deadline_ms`.
     pub(super) fn new(deadline_ms: i64) -> Self {
-        let limits = unidentified_limits(system::open_files_max());
+        let limits = unidentified_limits(os_info::open_files_max());
         Self {
             began: Instant::now(),
             limits: UnidentifiedLimits { deadline_ms: deadline_ms.min(limits.deadline_ms), ..limits },
@@ -102,11 +102,11 @@ impl Handshakes {
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             identified: Vec::new(),
-            rejections: Seldom::new(PROVOKED_LINES_AT_ONCE),
+            rejections: LogLimit::new(LOG_LINES_BURST),
         }
     }
 
-    /// Takes an accepted connection. Its hello may have come with it.
+    /// Takes an accepted connection, and reads from it immediately: its hello may have arrived.
     pub(super) fn add(
         &mut self,
         port: Port,
@@ -131,7 +131,7 @@ impl Handshakes {
                 if !is_registered(&mut conn) {
                     return;
                 }
-                // A connection that is about to be closed may have become readable since the last look.
+                // A connection that is about to be closed may have become readable meanwhile.
                 while let Some(oldest) = self.pool(port).next_closed(origin)
                     && self.advance(oldest)
                 {}
@@ -147,13 +147,13 @@ impl Handshakes {
         }
     }
 
-    /// Closes what has not been identified on a port.
+    /// Closes all unidentified connections of a port.
     pub(super) fn close_port(&mut self, port: Port) {
         self.pools.remove(&port);
         self.conns.retain(|_, conn| conn.port != port);
     }
 
-    /// Something can be read; false if the token belongs to no connection here.
+    /// Marks a connection ready; false if the token belongs to none here.
     pub(super) fn on_ready(&mut self, token: Token) -> bool {
         let is_here = self.conns.contains_key(&token);
         if is_here {
@@ -162,8 +162,8 @@ impl Handshakes {
         is_here
     }
 
-    /// Reads what has come, and closes connections whose time is over.
-    pub(super) fn turn(&mut self) {
+    /// Reads from ready connections, and closes those whose time is over.
+    pub(super) fn run_iteration(&mut self) {
         for token in std::mem::take(&mut self.ready) {
             self.advance(token);
         }
@@ -179,7 +179,7 @@ impl Handshakes {
         std::mem::take(&mut self.identified)
     }
 
-    /// Reads from a connection. False if it stays in its place.
+    /// Reads from a connection. False if its state has not changed.
     fn advance(&mut self, token: Token) -> bool {
         let Some(conn) = self.conns.get_mut(&token) else { return false };
         let (port, outcome) = (conn.port, read(conn));
@@ -215,13 +215,13 @@ impl Handshakes {
     }
 
     fn reject(&mut self, conn: &Conn, reason: &str) {
-        // Nothing was sent: a port scan, or a check by a load balancer.
+        // Without any bytes it was a port scan, or a check by a load balancer.
         if conn.input.is_empty() {
             return;
         }
-        if let Some(suppressed) = self.rejections.may_say(self.now_ms()) {
+        if let Some(suppressed) = self.rejections.allow(self.now_ms()) {
             let (address, port) = (conn.address, conn.port);
-            tracing::warn!(%address, ?port, reason, suppressed, "rejected a connection without a valid hello");
+            tracing::warn!(%address, ?port, reason, suppressed, "rejected connection without a valid hello");
         }
     }
 
@@ -252,7 +252,7 @@ fn read(conn: &mut Conn) -> Outcome {
     }
 }
 
-/// The peer that the first message names and how many bytes of it are used up; none while it is incomplete.
+/// The peer that the first message names, and how many bytes the message used; `None` while it is incomplete.
 fn identify(port: Port, input: &[u8]) -> Result<Option<(Peer, usize)>, String> {
     if port == Port::Election {
         let hello = hello::next(input).map_err(|error| error.to_string())?;
@@ -260,7 +260,7 @@ fn identify(port: Port, input: &[u8]) -> Result<Option<(Peer, usize)>, String> {
     }
     let packet = PacketReader::default().next(input, FIRST_PACKET_BYTES_MAX).map_err(|error| error.to_string())?;
     let Some((packet, _)) = packet else { return Ok(None) };
-    let message = Message::read(&packet, &Bytes::copy_from_slice(input), Side::Learner);
+    let message = Message::read(&packet, &Bytes::copy_from_slice(input), Sender::Learner);
     let Message::Hello { server, .. } = message.map_err(|error| error.to_string())? else {
         return Err("the first packet is not a hello".to_owned());
     };

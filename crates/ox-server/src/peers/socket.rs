@@ -1,4 +1,4 @@
-//! A socket that is read and written as far as it goes.
+//! A nonblocking socket with its unsent data.
 
 use mio::net::TcpStream;
 use socket2::{SockRef, TcpKeepalive};
@@ -6,14 +6,13 @@ use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::time::Duration;
 
-/// Pieces that are sent at once.
+/// Buffers passed to one system call.
 const SLICES_MAX: usize = 16;
 
-/// One connection, with what is still to be sent.
 pub(super) struct Socket {
     stream: TcpStream,
     unsent: VecDeque<Vec<u8>>,
-    /// What of the first is sent.
+    /// Bytes of the first buffer that are sent.
     sent: usize,
     unsent_bytes: usize,
 }
@@ -23,12 +22,12 @@ impl Socket {
         Self { stream, unsent: VecDeque::new(), sent: 0, unsent_bytes: 0 }
     }
 
-    /// Makes the end of this socket a reset: what is unsent is dropped, and the other end learns of it with one packet.
+    /// Makes closing this socket send a reset: unsent data is dropped, and one packet informs the remote end.
     pub(super) fn reset_on_close(&self) {
         let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
     }
 
-    /// Has the system ask the other end for a sign of life when it was silent for so long, and as often.
+    /// Has the kernel probe the remote end after `silence`, and at that interval.
     pub(super) fn probe_after(&self, silence: Duration) {
         let probes = TcpKeepalive::new().with_time(silence).with_interval(silence);
         let _ = SockRef::from(&self.stream).set_tcp_keepalive(&probes);
@@ -43,8 +42,8 @@ impl Socket {
         self.unsent.push_back(bytes);
     }
 
-    /// Sends what the system takes, `max` bytes and a little more at most. Returns how much that was: less if the system
-    /// takes no more.
+    /// Sends what the kernel accepts, `max` bytes and a little more at most. Returns the number of bytes: less than
+    /// `max` if the kernel accepts no more.
     pub(super) fn flush(&mut self, max: usize) -> io::Result<usize> {
         let mut total = 0;
         while self.unsent_bytes != 0 && total < max {
@@ -74,13 +73,13 @@ impl Socket {
         }
     }
 
-    /// Appends what is there to `input`, up to about `max` bytes in it, by way of `desk`. False if there may be more. The
-    /// end of the stream is an error.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, desk: &mut [u8]) -> io::Result<bool> {
+    /// Appends input to `input`, up to about `max` bytes in it, by way of `buffer`. False if there may be more. The end
+    /// of the stream is an error.
+    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, buffer: &mut [u8]) -> io::Result<bool> {
         while input.len() < max {
-            match self.stream.read(desk) {
+            match self.stream.read(buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => input.extend_from_slice(&desk[..count]),
+                Ok(count) => input.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
                 Err(error) => return Err(error),

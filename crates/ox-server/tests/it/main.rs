@@ -1,23 +1,23 @@
-//! Real servers on real sockets: what clients, operators, broken clients and hostile clients see.
+//! Real servers on real sockets, as well-behaved, broken and hostile clients and operators see them.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-mod allowances;
-mod asking;
-mod concurrency;
-mod crowds;
-mod docs;
-mod ephemeral;
-mod figures;
-mod formats;
+mod address_limits;
+mod config_fields;
+mod four_letter_client;
+mod four_letter_golden;
+mod four_letter_load;
+mod four_letter_protocol;
+mod generated_pages;
 mod handshake;
-mod hostile;
-mod memory;
+mod malformed_requests;
+mod many_clients;
+mod memory_budget;
+mod metrics;
 mod pipeline;
-mod protocol;
 mod raw;
-mod served;
+mod server_fixture;
 mod sessions;
-mod settings;
-mod slow;
+mod slow_clients;
 mod snapshots;
+mod test_server;

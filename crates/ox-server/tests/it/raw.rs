@@ -1,4 +1,4 @@
-//! A client that says exactly what a test wants it to say, over a plain socket.
+//! A client that sends exactly the bytes that a test chooses, over a plain socket.
 
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::event::WatcherEvent;
@@ -15,10 +15,10 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// Longer than anything a test waits for; a test that gets here has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than any wait of a test that succeeds.
+pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A socket and what was read from it beyond the last frame.
+/// A socket, and the bytes read from it after the last frame.
 pub(crate) struct Raw {
     stream: TcpStream,
     received: Vec<u8>,
@@ -31,8 +31,8 @@ impl Raw {
     }
 
     pub(crate) fn over(stream: TcpStream) -> Self {
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(READ_TIMEOUT)).unwrap();
+        stream.set_write_timeout(Some(READ_TIMEOUT)).unwrap();
         stream.set_nodelay(true).unwrap();
         Self { stream, received: Vec::new(), at: 0 }
     }
@@ -43,20 +43,20 @@ impl Raw {
     }
 
     pub(crate) fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the server takes what is sent");
+        self.stream.write_all(bytes).expect("the server reads its input");
     }
 
-    /// Sends to a server that may have closed the connection by now.
+    /// Sends to a server that may have closed the connection meanwhile.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 
-    /// Says that nothing more will come.
+    /// Shuts the socket down for writing.
     pub(crate) fn finish(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write); // the server may have closed it already
     }
 
-    /// Ends the connection, also for those who write to it.
+    /// Shuts the connection down, including handles of other threads.
     pub(crate) fn shut_down(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Both); // the server may have closed it already
     }
@@ -85,9 +85,9 @@ impl Raw {
         self.received.split_off(self.at)
     }
 
-    /// The server closes the connection without another word.
+    /// Expects the server to close the connection without sending anything.
     pub(crate) fn expect_closed(&mut self) {
-        assert_eq!(self.rest(), [] as [u8; 0], "closed without a word");
+        assert_eq!(self.rest(), [] as [u8; 0], "closed without a reply");
     }
 
     fn read_more(&mut self) -> bool {
@@ -98,22 +98,22 @@ impl Raw {
         let count = match self.stream.read(&mut self.received[start..]) {
             Ok(count) => count,
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                panic!("nothing came for {PATIENCE:?}")
+                panic!("nothing received for {READ_TIMEOUT:?}")
             }
-            Err(_) => 0, // reset: closed all the same
+            Err(_) => 0, // a reset closes the connection, too
         };
         self.received.truncate(start + count);
         count != 0
     }
 
-    /// Sends a handshake and waits for the answer; `None` when the server closes instead.
+    /// Sends a handshake and waits for the reply; `None` when the server closes the connection instead.
     pub(crate) fn handshake(&mut self, hello: &Hello) -> Option<ConnectResponse> {
         self.send(&hello.frame());
-        self.frame().map(|payload| ConnectResponse::decode(&payload).expect("an answer to a handshake"))
+        self.frame().map(|payload| ConnectResponse::decode(&payload).expect("a reply to a handshake"))
     }
 }
 
-/// What a handshake says.
+/// The fields of a handshake.
 #[derive(Clone, Debug)]
 pub(crate) struct Hello {
     pub(crate) last_zxid_seen: i64,
@@ -124,7 +124,7 @@ pub(crate) struct Hello {
 }
 
 impl Hello {
-    /// A new session.
+    /// A handshake for a new session.
     pub(crate) fn new(timeout_ms: i32) -> Self {
         Self {
             last_zxid_seen: 0,
@@ -135,7 +135,7 @@ impl Hello {
         }
     }
 
-    /// A session that was opened before.
+    /// A handshake that resumes a session.
     pub(crate) fn again(response: &ConnectResponse) -> Self {
         let password = Some(response.password.to_vec());
         Self { session: response.session, password, ..Self::new(response.timeout_ms) }
@@ -200,7 +200,7 @@ impl Reply {
     }
 }
 
-/// An event: type, path and zxid.
+/// A watch event: type, path and zxid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Event {
     pub(crate) kind: i32,
@@ -208,14 +208,14 @@ pub(crate) struct Event {
     pub(crate) zxid: i64,
 }
 
-/// What a server sends after the handshake.
+/// A frame from the server after the handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Received {
     Reply(Reply),
     Event(Event),
 }
 
-/// Requests, appended to a buffer one behind the other.
+/// A buffer to which requests are appended.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Packet(pub(crate) Vec<u8>);
 
@@ -259,7 +259,7 @@ impl Packet {
         self.request(xid, OpCode::Delete, &PathVersion { path: Some(path.into()), version: -1 })
     }
 
-    /// exists, getData or getChildren.
+    /// An exists, getData or getChildren request.
     pub(crate) fn read(self, xid: i32, op: OpCode, path: &str, watch: bool) -> Self {
         self.request(xid, op, &PathWatch { path: Some(path.into()), watch })
     }
@@ -268,7 +268,7 @@ impl Packet {
         self.read(xid, OpCode::GetData, path, false)
     }
 
-    /// getACL, sync, getEphemerals or getAllChildrenNumber.
+    /// A getACL, sync, getEphemerals or getAllChildrenNumber request.
     pub(crate) fn of_path(self, xid: i32, op: OpCode, path: &str) -> Self {
         self.request(xid, op, &PathRequest { path: Some(path.into()) })
     }
@@ -346,23 +346,23 @@ impl Client {
         self.raw.send(&packet.0);
     }
 
-    /// The next thing the server says; `None` when it has closed the connection.
-    pub(crate) fn hear(&mut self) -> Option<Heard> {
+    /// The next frame from the server; `None` when it has closed the connection.
+    pub(crate) fn receive(&mut self) -> Option<Received> {
         let payload = self.raw.frame()?;
         let reply = Reply::decode(&payload);
         if reply.xid != xid::NOTIFICATION {
-            return Some(Heard::Reply(reply));
+            return Some(Received::Reply(reply));
         }
         let event = WatcherEvent::get(&mut Reader::new(&reply.body)).expect("an event");
-        Some(Heard::Event(Event { kind: event.kind, path: event.path.into_owned(), zxid: reply.zxid }))
+        Some(Received::Event(Event { kind: event.kind, path: event.path.into_owned(), zxid: reply.zxid }))
     }
 
     /// The next reply; `None` when the server has closed the connection. Events are kept.
     pub(crate) fn try_reply(&mut self) -> Option<Reply> {
         loop {
-            match self.hear()? {
-                Heard::Reply(reply) => return Some(reply),
-                Heard::Event(event) => self.events.push_back(event),
+            match self.receive()? {
+                Received::Reply(reply) => return Some(reply),
+                Received::Event(event) => self.events.push_back(event),
             }
         }
     }
@@ -371,18 +371,18 @@ impl Client {
         self.try_reply().expect("a reply")
     }
 
-    /// The next event, kept or still to come.
+    /// The next event, kept or still to be received.
     pub(crate) fn event(&mut self) -> Event {
         if let Some(event) = self.events.pop_front() {
             return event;
         }
-        match self.hear() {
-            Some(Heard::Event(event)) => event,
+        match self.receive() {
+            Some(Received::Event(event)) => event,
             other => panic!("an event, not {other:?}"),
         }
     }
 
-    /// Sends one request, made with a fresh xid, and waits for its reply.
+    /// Sends one request with a new xid, and waits for its reply.
     pub(crate) fn ask(&mut self, request: impl FnOnce(Packet, i32) -> Packet) -> Reply {
         self.xid += 1;
         let packet = request(Packet::default(), self.xid);
@@ -424,7 +424,7 @@ impl Client {
         self.ask(|packet, _| packet.ping())
     }
 
-    /// Ends the session; the server closes the connection behind its answer.
+    /// Closes the session; the server closes the connection after its reply.
     pub(crate) fn close(mut self) -> Reply {
         let reply = self.ask(Packet::close);
         assert_eq!(self.try_reply(), None);

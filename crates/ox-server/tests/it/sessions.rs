@@ -1,7 +1,7 @@
-//! Sessions and what hangs on them: expiry, ephemeral nodes, restarts, nodes that go by themselves.
+//! Sessions: expiry, ephemeral nodes, restarts, and nodes that the server deletes by itself.
 
 use crate::raw::{Client, Hello, Packet};
-use crate::served::{Served, TIMEOUT_MS};
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::request::SetWatches;
 use ox_proto::{OpCode, Zxid};
 use std::time::{Duration, Instant};
@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 const SHORT: &str = "tickTime=200\nminSessionTimeout=400\n";
 
 #[test]
-fn an_expired_session_takes_its_nodes_with_it_at_once() {
-    let served = Served::with(SHORT);
-    let mut watcher = served.client();
+fn expired_session_loses_its_ephemeral_nodes_immediately() {
+    let server = ServerFixture::with(SHORT);
+    let mut watcher = server.client();
     watcher.create("/group", b"");
-    let mut doomed = Client::open(served.address(), 1000);
+    let mut doomed = Client::open(server.address(), 1000);
     for number in 0..5 {
         doomed.create_as(&format!("/group/e{number}"), 1);
     }
@@ -22,39 +22,39 @@ fn an_expired_session_takes_its_nodes_with_it_at_once() {
     let silent_since = Instant::now();
     let events: Vec<_> = (0..5).map(|_| watcher.event()).collect();
     let took = silent_since.elapsed();
-    assert!(Duration::from_millis(900) < took, "not before its time: {took:?}");
+    assert!(Duration::from_millis(900) < took, "not before the timeout: {took:?}");
     let zxid = events[0].zxid;
     assert!(events.iter().all(|event| event.kind == 2 && event.zxid == zxid), "{events:?}");
     assert_eq!(watcher.exists("/group").stat().pzxid, Zxid(zxid), "one transaction");
     assert_eq!(watcher.children("/group"), [] as [&str; 0]);
     assert_eq!(watcher.exists("/stays").err, 0);
-    assert_eq!(doomed.try_reply(), None, "its connection is closed without a word");
-    assert!(served.resume(&doomed).is_none(), "closed is final");
+    assert_eq!(doomed.try_reply(), None, "its connection is closed without a reply");
+    assert!(server.resume(&doomed).is_none(), "a closed session stays closed");
 }
 
 #[test]
-fn a_session_lives_as_long_as_it_is_heard_of() {
-    let served = Served::with(SHORT);
-    let mut client = Client::open(served.address(), 1000);
+fn session_with_traffic_does_not_expire() {
+    let server = ServerFixture::with(SHORT);
+    let mut client = Client::open(server.address(), 1000);
     client.create_as("/e", 1);
     let begun = Instant::now();
     let mut pings = 0;
-    // Reads that the connection answers itself count as well as anything else.
+    // Reads that the I/O thread replies to count as traffic, too.
     while begun.elapsed() < Duration::from_millis(2500) {
         match pings % 2 {
             0 => assert_eq!(client.ping().err, 0),
             _ => assert_eq!(client.exists("/e").err, 0),
         }
         pings += 1;
-        std::thread::sleep(Duration::from_millis(100)); // the pace of the client is what is being tested
+        std::thread::sleep(Duration::from_millis(100)); // the pace of the client is what is tested
     }
     assert_eq!(client.set("/e", b"x").err, 0);
 }
 
 #[test]
-fn the_end_of_a_session_is_answered_and_final() {
-    let served = Served::start();
-    let mut client = served.client();
+fn close_session_gets_a_reply_and_is_final() {
+    let server = ServerFixture::start();
+    let mut client = server.client();
     client.create_as("/e", 1);
     client.send(&Packet::default().create(1, "/e2", b"", 1).close(2).create(3, "/late", b"", 0).ping().get(5, "/"));
     assert_eq!(client.reply().err, 0);
@@ -65,18 +65,18 @@ fn the_end_of_a_session_is_answered_and_final() {
         late.push(reply.err);
     }
     assert!(late.iter().all(|err| *err == -112), "{late:?}");
-    let mut other = served.client();
-    assert_eq!(other.children("/"), ["zookeeper"], "its nodes are gone, and nothing came after");
-    assert!(served.resume(&client).is_none());
+    let mut other = server.client();
+    assert_eq!(other.children("/"), ["zookeeper"], "its nodes are deleted, and no later request was executed");
+    assert!(server.resume(&client).is_none());
 }
 
 #[test]
-fn k111_no_ephemeral_node_outlives_its_session() {
-    let mut served = Served::with(SHORT);
-    let address = served.address();
+fn k111_ephemeral_node_does_not_outlive_its_session() {
+    let mut server = ServerFixture::with(SHORT);
+    let address = server.address();
     for round in 0..30 {
         let mut client = Client::open(address, 30_000);
-        // Creates before, beside and behind the close, with and without waiting for answers.
+        // Creates before, during and after the close, with and without waiting for replies.
         let mut packet =
             (0..20).fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/a{round}-{xid}"), b"", 1));
         if round % 3 == 0 {
@@ -90,31 +90,31 @@ fn k111_no_ephemeral_node_outlives_its_session() {
             client.raw.rest();
         }
     }
-    let mut other = served.client();
+    let mut other = server.client();
     let begun = Instant::now();
     while other.children("/") != ["zookeeper"] {
         assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", other.children("/"));
     }
-    served.restart();
-    assert_eq!(served.client().children("/"), ["zookeeper"]);
+    server.restart();
+    assert_eq!(server.client().children("/"), ["zookeeper"]);
 }
 
 #[test]
-fn sessions_survive_a_restart_with_everything() {
-    let mut served = Served::start();
-    let mut client = served.client();
+fn session_with_nodes_and_watches_survives_a_restart() {
+    let mut server = ServerFixture::start();
+    let mut client = server.client();
     client.create_as("/e", 1);
     client.create("/a", b"1");
     let seen = client.ping().zxid;
-    let mut other = served.client();
+    let mut other = server.client();
     other.create("/made", b"");
     other.set("/a", b"2");
     other.close();
-    served.restart();
+    server.restart();
     let hello = Hello { last_zxid_seen: seen, ..Hello::again(&client.hello) };
-    let mut again = Client::try_open(served.address(), &hello).expect("the session lives");
+    let mut again = Client::try_open(server.address(), &hello).expect("the session is alive");
     assert_eq!(again.exists("/e").stat().ephemeral_owner, client.session().0);
-    // What was watched before is armed again, and what was missed is told.
+    // setWatches re-arms the watches and reports missed changes.
     let path = |path: &'static str| vec![path.into()];
     let lists = [path("/a"), path("/made"), path("/"), vec![], vec![]];
     let mut body = Vec::new();
@@ -124,34 +124,34 @@ fn sessions_survive_a_restart_with_everything() {
         std::mem::take(&mut again.events).into_iter().map(|event| (event.kind, event.path, event.zxid)).collect();
     assert_eq!(missed, [(3, "/a".to_owned(), -1), (1, "/made".to_owned(), -1), (4, "/".to_owned(), -1)]);
     again.close();
-    assert_eq!(served.client().exists("/e").err, -101);
+    assert_eq!(server.client().exists("/e").err, -101);
 }
 
 #[test]
-fn a_client_that_has_seen_more_than_a_restored_server_is_sent_away() {
-    let served = Served::start();
-    let client = served.client();
+fn client_ahead_of_a_restored_server_is_refused() {
+    let server = ServerFixture::start();
+    let client = server.client();
     let hello = Hello { last_zxid_seen: 1000, ..Hello::again(&client.hello) };
-    assert!(Client::try_open(served.address(), &hello).is_none());
-    assert!(served.resume(&client).is_some());
+    assert!(Client::try_open(server.address(), &hello).is_none());
+    assert!(server.resume(&client).is_some());
 }
 
 #[test]
-fn k112_a_session_that_was_granted_is_there_after_a_crash() {
-    let mut served = Served::start();
-    let clients: Vec<_> = (0..50).map(|_| served.client()).collect();
-    served.restart();
+fn k112_granted_session_exists_after_a_crash() {
+    let mut server = ServerFixture::start();
+    let clients: Vec<_> = (0..50).map(|_| server.client()).collect();
+    server.restart();
     for client in &clients {
-        assert!(served.resume(client).is_some());
+        assert!(server.resume(client).is_some());
     }
 }
 
 #[test]
-fn k126_containers_and_ttl_nodes_go_by_themselves() {
+fn k126_empty_containers_and_expired_ttl_nodes_are_deleted() {
     let properties = "-Dznode.container.checkIntervalMs=50 -Dznode.container.maxPerMinute=600000 \
                       -Dznode.container.maxNeverUsedIntervalMs=300";
-    let served = Served::with_properties("extendedTypesEnabled=true\n", properties);
-    let mut client = served.client();
+    let server = ServerFixture::with_properties("extendedTypesEnabled=true\n", properties);
+    let mut client = server.client();
     let body = |path: &'static str| ox_proto::request::CreateRequest {
         path: Some(path.into()),
         data: None,
@@ -176,12 +176,12 @@ fn k126_containers_and_ttl_nodes_go_by_themselves() {
     assert_eq!(client.children("/"), ["kept", "long", "zookeeper"]);
 }
 
-/// More ephemeral nodes than a record can name.
+/// More ephemeral nodes than one record can list.
 #[test]
-fn k145_a_session_with_very_many_nodes_can_be_closed() {
+fn k145_session_with_very_many_nodes_can_be_closed() {
     const COUNT: i32 = 200_000;
-    let mut served = Served::start();
-    let mut client = served.client();
+    let mut server = ServerFixture::start();
+    let mut client = server.client();
     let name = "x".repeat(20);
     let mut writer = client.raw.writer();
     std::thread::scope(|scope| {
@@ -195,22 +195,22 @@ fn k145_a_session_with_very_many_nodes_can_be_closed() {
         });
         (0..COUNT).for_each(|xid| assert_eq!((client.reply().xid), xid));
     });
-    assert_eq!(served.client().exists("/").stat().num_children, COUNT + 1);
+    assert_eq!(server.client().exists("/").stat().num_children, COUNT + 1);
     assert_eq!(client.close().err, 0);
-    let mut other = served.client();
+    let mut other = server.client();
     assert_eq!(other.children("/"), ["zookeeper"]);
-    served.restart();
-    assert_eq!(served.client().children("/"), ["zookeeper"]);
-    served.restart();
+    server.restart();
+    assert_eq!(server.client().children("/"), ["zookeeper"]);
+    server.restart();
 }
 
-/// Stopping under load: what was acknowledged is there, and the server ends well.
+/// After a stop under load, every acknowledged write exists, and the server ends without an error.
 #[test]
-fn k51_a_stop_under_load_loses_nothing_that_was_acknowledged() {
-    let mut served = Served::start();
-    served.client().create("/n", b"");
+fn k51_stop_under_load_loses_no_acknowledged_write() {
+    let mut server = ServerFixture::start();
+    server.client().create("/n", b"");
     for round in 0..3 {
-        let address = served.address();
+        let address = server.address();
         let workers: Vec<_> = (0..3)
             .map(|worker| {
                 std::thread::spawn(move || {
@@ -233,11 +233,11 @@ fn k51_a_stop_under_load_loses_nothing_that_was_acknowledged() {
                 })
             })
             .collect();
-        let mut watcher = served.client();
+        let mut watcher = server.client();
         while watcher.exists("/n").stat().num_children < 1000 * (round + 1) {}
-        served.restart();
+        server.restart();
         let acknowledged: Vec<String> = workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
-        let mut client = served.client();
+        let mut client = server.client();
         let there: std::collections::BTreeSet<String> =
             client.children("/n").into_iter().map(|name| format!("/n/{name}")).collect();
         assert!(acknowledged.iter().all(|path| there.contains(path)));

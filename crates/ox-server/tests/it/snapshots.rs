@@ -1,15 +1,15 @@
-//! Snapshots while clients are served, on a disk that stops where the test wants it.
+//! Snapshots while clients are served, on a disk that the test can block.
 
-use crate::asking::ALL_WORDS;
-use crate::raw::PATIENCE;
-use crate::served::Served;
+use crate::four_letter_client::ALL_COMMANDS;
+use crate::raw::READ_TIMEOUT;
+use crate::server_fixture::ServerFixture;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// What a snapshot does to its file.
+/// A disk operation of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     Create,
@@ -20,12 +20,12 @@ enum Act {
 
 #[derive(Default)]
 struct Inner {
-    /// Whoever wants to do this waits.
+    /// The operation that blocks.
     closed_to: Option<Act>,
     waiting: usize,
 }
 
-/// Where snapshots wait.
+/// Blocks disk operations of snapshots.
 #[derive(Default)]
 struct Gate {
     inner: Mutex<Inner>,
@@ -52,16 +52,16 @@ impl Gate {
         0 < self.inner.lock().waiting
     }
 
-    /// Until a snapshot waits at the gate.
+    /// Waits until a snapshot is blocked.
     fn await_snapshot(&self) {
         let mut inner = self.inner.lock();
         while inner.waiting == 0 {
-            assert!(!self.changed.wait_for(&mut inner, PATIENCE).timed_out(), "no snapshot is taken");
+            assert!(!self.changed.wait_for(&mut inner, READ_TIMEOUT).timed_out(), "no snapshot is taken");
         }
     }
 }
 
-/// Closed for as long as this lives, so that a test that fails ends.
+/// Unblocks when it is dropped, so that a failing test ends.
 struct Closed<'a>(&'a Gate);
 
 impl Drop for Closed<'_> {
@@ -115,7 +115,7 @@ impl Disk for GatedDisk {
     }
 }
 
-/// A snapshot in the making.
+/// The file of a snapshot that is being written.
 struct GatedFile {
     file: Box<dyn DiskFile>,
     gate: Arc<Gate>,
@@ -154,36 +154,36 @@ impl DiskFile for GatedFile {
     }
 }
 
-/// Whatever a snapshot waits for, nobody waits for the snapshot: reads, writes through several log files, sessions
-/// that begin, come back and end, events, words.
+/// A blocked snapshot delays nothing: reads, writes through several log files, new, resumed and closed sessions,
+/// events, four-letter commands (K149).
 #[test]
-fn k149_a_snapshot_holds_up_no_client() {
+fn k149_blocked_snapshot_delays_no_client() {
     for act in [Act::Create, Act::Write, Act::Sync, Act::Rename] {
         let gate = Arc::new(Gate::default());
         let disk = Arc::new(GatedDisk(Arc::clone(&gate)));
-        let mut served = Served::on(disk, &format!("snapCount=10\n{ALL_WORDS}"));
+        let mut server = ServerFixture::on(disk, &format!("snapCount=10\n{ALL_COMMANDS}"));
         gate.set(Some(act));
         let closed = Closed(&gate);
-        let mut client = served.client();
+        let mut client = server.client();
         (0..20).for_each(|at| assert_eq!(client.create(&format!("/before{at}"), b"").err, 0));
         gate.await_snapshot();
 
         assert_eq!(client.ask(|packet, xid| packet.add_watch(xid, "/", 1)).err, 0);
-        let mut other = served.client();
+        let mut other = server.client();
         for at in 0..50 {
             let path = format!("/during{at}");
             assert_eq!(other.create(&path, b"value").err, 0);
             assert_eq!(other.get(&path).err, 0);
             assert_eq!(client.event().path, path);
         }
-        let mut again = served.resume(&other).expect("its session lives");
+        let mut again = server.resume(&other).expect("its session is alive");
         assert_eq!(again.ping().err, 0);
         assert_eq!(again.close().err, 0);
-        assert!(served.word("srvr").contains("Mode: standalone"));
+        assert!(server.command("srvr").contains("Mode: standalone"));
         assert!(gate.is_waiting(), "{act:?}: all of that while a snapshot was being written");
 
         drop(closed);
-        served.restart();
-        assert_eq!(served.client().get("/during49").err, 0);
+        server.restart();
+        assert_eq!(server.client().get("/during49").err, 0);
     }
 }

@@ -1,6 +1,6 @@
 //! A shell whose streams are captured.
 
-use ox_server::Ephemeral;
+use ox_server::TestServer;
 use ox_shell::Invocation;
 use ox_shell::output::Output;
 use ox_shell::shell::{Shell, ShellMode};
@@ -82,7 +82,7 @@ impl Session {
         this
     }
 
-    pub(crate) fn with(server: &Ephemeral) -> Self {
+    pub(crate) fn with(server: &TestServer) -> Self {
         Self::begin(&server.address().to_string())
     }
 

@@ -2,7 +2,7 @@
 //! code.
 
 use crate::capture::{Session, UnusedPort, streams};
-use ox_server::{Ephemeral, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::{Invocation, script};
 use std::io::Cursor;
 
@@ -56,7 +56,7 @@ fn run(words: &[String], input: &str) -> (String, String, u8) {
 }
 
 /// Runs a single command on a server.
-fn call(server: &Ephemeral, line: &str) -> (String, String, u8) {
+fn call(server: &TestServer, line: &str) -> (String, String, u8) {
     let words = ["-server".to_owned(), server.address().to_string()];
     let words: Vec<_> = words.into_iter().chain(line.split(' ').map(str::to_owned)).collect();
     run(&words, "")

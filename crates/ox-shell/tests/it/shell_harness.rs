@@ -2,13 +2,13 @@
 
 use crate::capture::{Text, streams};
 use ox_client::{Client, CreateMode, CreateOptions, Null, acl};
-use ox_server::{Ephemeral, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::Invocation;
 use ox_shell::shell::{Shell, ShellMode};
 
 /// A server, a shell with a session, and a second client.
 pub(crate) struct ShellHarness {
-    pub(crate) server: Ephemeral,
+    pub(crate) server: TestServer,
     pub(crate) shell: Shell,
     pub(crate) out: Text,
     pub(crate) err: Text,

@@ -1,7 +1,7 @@
 //! The shell in a pseudo terminal, driven by the test.
 
 use crate::pausable_proxy::PausableProxy;
-use ox_server::{Ephemeral, Server};
+use ox_server::{Server, TestServer};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -27,7 +27,7 @@ struct Terminal {
 
 impl Terminal {
     /// Starts a shell and waits for its first prompt.
-    fn start(server: &Ephemeral, history: &Path) -> Self {
+    fn start(server: &TestServer, history: &Path) -> Self {
         let mut terminal = Self::launch(&server.address().to_string(), history);
         terminal.wait_for("(CONNECTED) 0] ");
         terminal

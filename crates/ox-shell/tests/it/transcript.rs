@@ -3,7 +3,7 @@
 //! Zxids, times and session ids are excluded from the comparison; intended differences are listed.
 
 use crate::capture::{Session, Written};
-use ox_server::{Ephemeral, Server};
+use ox_server::{Server, TestServer};
 use ox_shell::commands::COMMANDS;
 
 /// A command line and its recorded output.
@@ -65,8 +65,8 @@ fn check(session: &mut Session, text: &str, known: &[(&str, &str)]) {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
-fn server() -> Ephemeral {
-    Ephemeral::start(|config| config.enforce_quota = true).unwrap()
+fn server() -> TestServer {
+    TestServer::start(|config| config.enforce_quota = true).unwrap()
 }
 
 #[test]

@@ -1,14 +1,15 @@
-//! Nothing is part of the state, and so nothing can be shown to anybody, before the disk holds it (P13, P54).
+//! A transaction is durable before it is applied, so clients never see a transaction that a crash could lose (P13,
+//! P54).
 
 use super::Finding;
-use crate::outcome::Kind;
-use crate::server::Track;
+use crate::outcome::FailureKind;
+use crate::server::ExpectedDisk;
 use crate::server::process::Process;
 
-pub(crate) fn check(process: &Process, track: &Track) -> Result<(), Finding> {
+pub(crate) fn check(process: &Process, expected: &ExpectedDisk) -> Result<(), Finding> {
     let shown = process.state.last_zxid();
-    if shown <= track.synced {
+    if shown <= expected.synced {
         return Ok(());
     }
-    Err(Finding::new(Kind::AckedNotDurable, format!("{shown} is applied, the disk holds {}", track.synced)))
+    Err(Finding::new(FailureKind::AckedNotDurable, format!("{shown} is applied, the disk holds {}", expected.synced)))
 }

@@ -1,7 +1,7 @@
-//! The digest that is kept up step by step equals one computed from the whole tree.
+//! The incremental digest equals the digest computed from the whole tree.
 
 use super::Finding;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::server::process::Process;
 use std::convert::Infallible;
 
@@ -26,5 +26,8 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
         return Ok(());
     }
     let (at, kept) = (state.last_zxid(), state.digest());
-    Err(Finding::new(Kind::Digest, format!("at {at} the digest is kept as {kept:x}, the tree has {sum:x}")))
+    Err(Finding::new(
+        FailureKind::Digest,
+        format!("at {at} the incremental digest is {kept:x}, that of the tree {sum:x}"),
+    ))
 }

@@ -1,7 +1,7 @@
-//! Each ephemeral node's owner is a live session, and each session's list is exactly its nodes (P41).
+//! The owner of each ephemeral node is a live session, and each session's list contains exactly its nodes (P41).
 
 use super::Finding;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::server::process::Process;
 use ox_proto::SessionId;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,14 +26,17 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
         state.ephemerals().map(|(session, paths)| (session, paths.into_iter().collect())).collect();
     let at = state.last_zxid();
     if listed != owned {
-        return Err(Finding::new(Kind::Ephemerals, format!("at {at} nodes say {owned:?}, lists say {listed:?}")));
+        return Err(Finding::new(
+            FailureKind::Ephemerals,
+            format!("at {at} nodes name the owners {owned:?}, sessions list {listed:?}"),
+        ));
     }
     match owned.keys().find(|session| !state.has_session(**session)) {
         Some(session) => {
             let nodes = &owned[session];
             Err(Finding::new(
-                Kind::Ephemerals,
-                format!("at {at} session {session} is gone, its nodes are not: {nodes:?}"),
+                FailureKind::Ephemerals,
+                format!("at {at} session {session} is closed, but its nodes exist: {nodes:?}"),
             ))
         }
         None => Ok(()),

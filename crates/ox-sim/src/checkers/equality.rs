@@ -1,14 +1,14 @@
-//! Servers that have come to the same transaction have the same state (P19): data, stats, lists, sessions, digest.
+//! Servers at the same zxid have equal states (P19): data, stats, ACLs, sessions and digest.
 
 use super::Finding;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::server::dump::dump;
 use crate::world::World;
 use ox_history::Dump;
 use ox_history::model::{CONFIG, is_kept_by_server};
 
 pub(crate) fn check(world: &World) -> Result<(), Finding> {
-    let fail = |detail: String| Err(Finding::new(Kind::Unequal, detail));
+    let fail = |detail: String| Err(Finding::new(FailureKind::Unequal, detail));
     let mut first: Option<(Dump, i64)> = None;
     for (number, server) in world.servers.iter().enumerate() {
         let Some(process) = &server.process else { continue };
@@ -22,7 +22,7 @@ pub(crate) fn check(world: &World) -> Result<(), Finding> {
         if other.zxid != at || *digest != own.1 || other.sessions != own.0.sessions {
             return fail(format!("{} at {} and {} at {at} differ", other.name, other.zxid, own.0.name));
         }
-        // Usage of quotas may be counted anew where a state was read.
+        // The usage of quotas may be counted again when a state is loaded.
         let is_compared =
             |path: &&String| !(is_kept_by_server(path) || (world.env.plan.is_dynamic() && *path == CONFIG));
         let paths = other.nodes.keys().chain(own.0.nodes.keys()).filter(is_compared);

@@ -1,26 +1,27 @@
-//! One established leader per epoch (P1), whose history contains everything of earlier epochs that was ever shown (P9,
-//! P10), and is durable.
+//! Each epoch has one established leader (P1). Its history is durable and contains everything of earlier epochs that
+//! clients could see (P9, P10).
 
 use super::Finding;
 use crate::env::Env;
-use crate::event::Who;
-use crate::outcome::Kind;
-use crate::server::Track;
+use crate::event::ProcessId;
+use crate::outcome::FailureKind;
+use crate::server::ExpectedDisk;
 use ox_zab::Epoch;
 
-pub(crate) fn check(env: &mut Env, track: &Track, who: Who, epoch: Epoch) -> Result<(), Finding> {
-    if let Some(other) = env.leaders.insert(epoch.0, who) {
-        return Err(Finding::new(Kind::TwoLeaders, format!("{other:?} and {who:?} lead epoch {epoch}")));
+pub(crate) fn check(env: &mut Env, expected: &ExpectedDisk, pid: ProcessId, epoch: Epoch) -> Result<(), Finding> {
+    if let Some(other) = env.leaders.insert(epoch.0, pid) {
+        return Err(Finding::new(FailureKind::TwoLeaders, format!("{other:?} and {pid:?} lead epoch {epoch}")));
     }
-    // Established late, it may find that a later leader has gone on; it will agree on nothing with anybody.
-    let shown = env.journal.cut(env.journal.shown, epoch.start());
-    if !env.journal.contains(track.last, shown) {
-        let detail = format!("the leader of epoch {epoch} has a history up to {}, without {shown}", track.last);
-        return Err(Finding::new(Kind::LeaderIncomplete, detail));
+    // A leader that is established late may lack transactions of a later leader; it will commit nothing.
+    let shown = env.reference_log.truncated_end(env.reference_log.shown, epoch.start());
+    if !env.reference_log.contains(expected.last, shown) {
+        let detail = format!("the leader of epoch {epoch} has a history up to {}, without {shown}", expected.last);
+        return Err(Finding::new(FailureKind::LeaderIncomplete, detail));
     }
-    if track.synced < track.last {
-        let detail = format!("the leader of epoch {epoch} begins with {}, its disk has {}", track.last, track.synced);
-        return Err(Finding::new(Kind::ClaimNotDurable, detail));
+    if expected.synced < expected.last {
+        let detail =
+            format!("the leader of epoch {epoch} starts at {}, its disk has {}", expected.last, expected.synced);
+        return Err(Finding::new(FailureKind::SentNotDurable, detail));
     }
     Ok(())
 }

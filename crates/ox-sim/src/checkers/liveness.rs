@@ -1,13 +1,13 @@
-//! With everything healed, every request is answered and the server comes to rest.
+//! After all faults have ended, every request gets a reply and the servers become idle.
 
 use super::Finding;
 use crate::jobs::is_quiet;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::world::World;
 
-/// Whether all clients have got all they asked for.
+/// Whether all clients have their replies and all servers are idle.
 pub(crate) fn is_settled(world: &World) -> bool {
-    let served = world.clients.iter().all(|client| client.is_content());
+    let served = world.clients.iter().all(|client| client.is_done());
     let quiet = world.servers.iter().all(|server| {
         server.process.as_ref().is_some_and(|process| is_quiet(process, &world.env) && process.replica_is_idle())
     });
@@ -16,7 +16,7 @@ pub(crate) fn is_settled(world: &World) -> bool {
     served && quiet && delivered && is_whole(world)
 }
 
-/// Whether all servers serve, and have come equally far (P64, P71).
+/// Whether all servers serve and are at the same zxid (P64, P71).
 fn is_whole(world: &World) -> bool {
     let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
     let last = processes.clone().map(|process| process.state.last_zxid()).max();
@@ -42,5 +42,5 @@ pub(crate) fn report(world: &World) -> Finding {
             ),
         })
         .collect();
-    Finding::new(Kind::Liveness, format!("servers: {servers:?}; clients: {clients:?}"))
+    Finding::new(FailureKind::Liveness, format!("servers: {servers:?}; clients: {clients:?}"))
 }

@@ -1,10 +1,10 @@
-//! The logs on disk hold what was written to them, byte for byte; and without a hole, as far as they are kept. An old
-//! log that a purge could not remove may be left alone.
+//! The log files contain exactly the bytes that were written, without a gap in the retained part. An old log that a
+//! purge failed to delete may remain.
 
 use super::Finding;
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::plan::Plan;
-use crate::server::{Journal, Track};
+use crate::server::{ExpectedDisk, ReferenceLog};
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Reader, Zxid};
 use ox_store::Store;
@@ -16,11 +16,11 @@ use ox_store::purge::RETAIN_MIN;
 pub(crate) fn check(
     disk: &SimDisk,
     store: &Store,
-    (journal, track): (&Journal, &Track),
+    (reference_log, expected): (&ReferenceLog, &ExpectedDisk),
     plan: &Plan,
 ) -> Result<(), Finding> {
-    let fail = |detail: String| Err(Finding::new(Kind::LogDiffers, detail));
-    let unreadable = |error: ox_store::StoreError| Finding::new(Kind::LogDiffers, error.to_string());
+    let fail = |detail: String| Err(Finding::new(FailureKind::LogDiffers, detail));
+    let unreadable = |error: ox_store::StoreError| Finding::new(FailureKind::LogDiffers, error.to_string());
     let disk = disk.fork();
     disk.clear_faults();
     let listing = names::list(&disk, store.dirs()).map_err(unreadable)?;
@@ -38,14 +38,14 @@ pub(crate) fn check(
                 return fail(format!("{zxid} follows {last:?} in {}", log.path.display()));
             }
             last = Some(zxid);
-            if journal.get(zxid).is_none_or(|entry| entry.record != frame.record) {
-                return fail(format!("{zxid} is another one in {}", log.path.display()));
+            if reference_log.get(zxid).is_none_or(|entry| entry.record != frame.record) {
+                return fail(format!("{zxid} differs in {}", log.path.display()));
             }
         }
     }
     let newest = listing.snapshots.iter().map(|snapshot| snapshot.last).max().filter(|_| plan.is_ensemble());
-    if last.is_some_and(|last| last.max(newest.unwrap_or(last)) < track.synced) {
-        return fail(format!("the logs end at {last:?}, {} was synced", track.synced));
+    if last.is_some_and(|last| last.max(newest.unwrap_or(last)) < expected.synced) {
+        return fail(format!("the logs end at {last:?}, fsynced up to {}", expected.synced));
     }
     Ok(())
 }

@@ -1,63 +1,63 @@
-//! What servers say is agreed on is on the disks of a quorum (P3, P20): a leader is established by voters whose disks
-//! have its epoch, and nothing is shown that a quorum of voters does not hold.
+//! What a server treats as decided is on the disks of a quorum (P3, P20): the voters that establish a leader have
+//! stored its epoch, and clients see only transactions that a quorum has stored.
 //!
-//! Looked at by who sees all disks at once, behind the step that said so.
+//! The check reads all disks after the step that made the decision.
 
 use super::Finding;
 use crate::env::Env;
-use crate::event::Who;
-use crate::outcome::Kind;
+use crate::event::ProcessId;
+use crate::outcome::FailureKind;
 use crate::server::Server;
 use crate::server::member::number;
 use crate::world::World;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{Epoch, Quorum};
 
-/// Something that servers have agreed on, as one of them says.
+/// Something that a server treats as decided.
 #[derive(Clone, Debug)]
-pub(crate) enum Agreed {
-    /// It leads this epoch.
-    Leader(Who, Epoch, Quorum),
-    /// This transaction, and all before it.
-    Shown(Zxid, Quorum),
+pub(crate) enum Decision {
+    /// The process leads this epoch.
+    Leader(ProcessId, Epoch, Quorum),
+    /// Clients may see this transaction and all before it.
+    Visible(Zxid, Quorum),
 }
 
-/// Judges everything that was said since the last time.
+/// Checks all decisions since the last call.
 pub(crate) fn check(world: &mut World) {
     let World { env, servers, .. } = world;
-    for agreed in std::mem::take(&mut env.agreed) {
-        if let Err(finding) = judge(env, servers, &agreed) {
+    for decision in std::mem::take(&mut env.decisions) {
+        if let Err(finding) = judge(env, servers, &decision) {
             return finding.report(env);
         }
     }
 }
 
-fn judge(env: &Env, servers: &[Server], agreed: &Agreed) -> Result<(), Finding> {
-    match agreed {
-        Agreed::Leader(who, epoch, quorum) => {
-            let has = |server: &Server| epoch.0 <= i64::from(server.track.epochs.current);
+fn judge(env: &Env, servers: &[Server], decision: &Decision) -> Result<(), Finding> {
+    match decision {
+        Decision::Leader(pid, epoch, quorum) => {
+            let has = |server: &Server| epoch.0 <= i64::from(server.expected.epochs.current);
             if is_reached(servers, quorum, has) {
                 return Ok(());
             }
-            let detail = format!("server {} leads epoch {epoch}, which is not that of a quorum", who.server);
-            Err(Finding::new(Kind::NoQuorum, detail))
+            let detail = format!("server {} leads epoch {epoch}, but no quorum has stored it", pid.server);
+            Err(Finding::new(FailureKind::NoQuorum, detail))
         }
-        Agreed::Shown(zxid, quorum) => {
+        Decision::Visible(zxid, quorum) => {
             let has = |server: &Server| {
-                let track = &server.track;
-                let holds = *zxid <= track.synced && env.journal.contains(track.last, *zxid);
-                // Where a history begins with the start of an epoch, what is before it is not known.
-                holds || (track.last.counter() == 0 && *zxid <= track.last)
+                let expected = &server.expected;
+                let holds = *zxid <= expected.synced && env.reference_log.contains(expected.last, *zxid);
+                // In a history that begins with the start of an epoch, earlier transactions are unknown.
+                holds || (expected.last.counter() == 0 && *zxid <= expected.last)
             };
             if is_reached(servers, quorum, has) {
                 return Ok(());
             }
-            Err(Finding::new(Kind::NoQuorum, format!("{zxid} is shown, and not held by a quorum")))
+            Err(Finding::new(FailureKind::NoQuorum, format!("{zxid} is visible, but no quorum has stored it")))
         }
     }
 }
 
-/// Whether a quorum agrees. Who has lost what it had is believed to have had it.
+/// Whether a quorum satisfies `has`. A server that has lost its disk counts, since it may have had the data.
 fn is_reached(servers: &[Server], quorum: &Quorum, has: impl Fn(&Server) -> bool) -> bool {
     let agrees = |id: ServerId| servers.get(number(id)).is_none_or(|server| server.was_lost || has(server));
     quorum.is_reached(agrees)

@@ -1,6 +1,6 @@
-//! What a client believes to watch, so that it can ask for it again on its next connection.
+//! The watches of a client, so that it can set them again on its next connection.
 
-use crate::dice::Dice;
+use crate::rng::Rng;
 use ox_history::Op;
 use ox_proto::{ErrorCode, Zxid};
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 #[derive(Debug, Default)]
 pub(super) struct Tracked {
     lists: [BTreeSet<String>; 5],
-    /// Asked for again on this connection, or never lost.
+    /// The watches are set on the present connection.
     are_armed: bool,
 }
 
@@ -20,7 +20,7 @@ const PERSISTENT: usize = 3;
 const RECURSIVE: usize = 4;
 
 impl Tracked {
-    /// What an answered request leaves behind.
+    /// Records the effect of a request that has its reply.
     pub(super) fn on_answer(&mut self, op: &Op, err: i32) {
         match op {
             Op::Exists { path, watch: true } if err == ErrorCode::NoNode.code() => self.add(EXISTS, path),
@@ -42,7 +42,7 @@ impl Tracked {
         self.lists[list].insert(path.to_owned());
     }
 
-    /// One-shot watches are used up by what they wait for.
+    /// Removes the one-shot watches that an event has triggered.
     pub(super) fn on_event(&mut self, kind: i32, path: &str) {
         let used: &[usize] = match kind {
             1 | 3 => &[DATA, EXISTS],
@@ -56,24 +56,24 @@ impl Tracked {
         self.are_armed = false;
     }
 
-    /// Some path that is watched.
-    pub(super) fn any(&self, dice: &mut Dice) -> Option<String> {
+    /// A random watched path.
+    pub(super) fn any(&self, rng: &mut Rng) -> Option<String> {
         let all: Vec<&String> = self.lists.iter().flatten().collect();
-        if all.is_empty() { None } else { Some((*dice.pick(&all)).clone()) }
+        if all.is_empty() { None } else { Some((*rng.pick(&all)).clone()) }
     }
 
-    /// The requests that arm everything again, in one or several pieces.
-    pub(super) fn rearm(&mut self, relative: Zxid, dice: &mut Dice) -> Vec<Op> {
+    /// The setWatches2 requests that re-arm all watches, in one or several parts.
+    pub(super) fn rearm(&mut self, relative: Zxid, rng: &mut Rng) -> Vec<Op> {
         if std::mem::replace(&mut self.are_armed, true) || self.lists.iter().all(BTreeSet::is_empty) {
             return Vec::new();
         }
         let has_lasting = !self.lists[PERSISTENT].is_empty() || !self.lists[RECURSIVE].is_empty();
-        let count = if has_lasting || dice.chance(300) { 5 } else { 3 };
-        let pieces = 1 + dice.index(2);
+        let count = if has_lasting || rng.chance(300) { 5 } else { 3 };
+        let pieces = 1 + rng.index(2);
         let mut requests = vec![vec![Vec::new(); count]; pieces];
         for (list, paths) in self.lists.iter().enumerate().take(count) {
             for path in paths {
-                requests[dice.index(pieces)][list].push(path.clone());
+                requests[rng.index(pieces)][list].push(path.clone());
             }
         }
         requests.into_iter().map(|lists| Op::SetWatches { relative, lists }).collect()

@@ -1,10 +1,10 @@
-//! The client's end of a link: requests out, frames in, all of it written down.
+//! A client's end of a link: sends requests, receives frames, and records both.
 
 use super::{Client, Probe, Session};
 use crate::env::Env;
 use crate::jobs::SUPER;
-use crate::link::{LinkId, Way};
-use crate::outcome::Kind;
+use crate::link::{Direction, LinkId};
+use crate::outcome::FailureKind;
 use ox_history::{HandshakeReply, Op, ReceivedFrame, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
@@ -14,21 +14,21 @@ use ox_proto::request::xid;
 use ox_proto::{ErrorCode, Reader, Zxid};
 use std::collections::VecDeque;
 
-/// Which of a client's connections.
+/// Selects one of a client's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
     Main,
-    /// The one that has lost its session.
-    Ghost,
+    /// The connection that has lost its session.
+    Superseded,
 }
 
 #[derive(Debug)]
 pub(super) struct Wire {
     pub(super) link: LinkId,
-    /// Its place in the history.
+    /// Index into the recorded connections.
     pub(super) record: usize,
     pub(super) is_up: bool,
-    /// It can do with a server that has no leader.
+    /// The client accepts read-only mode.
     pub(super) asks_read_only: bool,
     pub(super) pending: VecDeque<(i32, Op)>,
     input: Vec<u8>,
@@ -47,20 +47,20 @@ impl Client {
     pub(super) fn side(&mut self, side: Side) -> &mut Option<Wire> {
         match side {
             Side::Main => &mut self.wire,
-            Side::Ghost => &mut self.ghost,
+            Side::Superseded => &mut self.superseded,
         }
     }
 
-    /// Sends a request and writes it down.
+    /// Sends a request and records it.
     pub(super) fn request(&mut self, env: &mut Env, side: Side, op: Op) {
         let number = if op == Op::Ping { xid::PING } else { self.xid + 1 };
         let client = self.number;
         let Some(wire) = self.side(side) else { return };
-        env.marks.requests += 1;
+        env.coverage.requests += 1;
         let mut bytes = Vec::new();
         wire::put_request(&mut bytes, number, &op);
         env.note(format_args!("client {client}: {number} {op:?}"));
-        env.send(wire.link, Way::Up, &bytes);
+        env.send(wire.link, Direction::ToServer, &bytes);
         wire.last_sent = env.now;
         if wire.pending.is_empty() {
             wire.last_heard = env.now;
@@ -71,20 +71,19 @@ impl Client {
         self.xid = self.xid.max(number);
     }
 
-    /// Reads what has arrived.
     pub(crate) fn on_readable(&mut self, env: &mut Env, link: LinkId) {
-        if env.now < self.asleep_until {
+        if env.now < self.paused_until {
             return;
         }
         let is_at = |wire: &Option<Wire>| wire.as_ref().is_some_and(|wire| wire.link == link);
         if is_at(&self.wire) {
             self.read(env, Side::Main, link);
             if self.wire.is_none() {
-                let pause = env.dice.skewed(env.plan.think_us) + 1;
-                self.plan(env, pause);
+                let pause = env.rng.skewed(env.plan.think_us) + 1;
+                self.schedule(env, pause);
             }
-        } else if is_at(&self.ghost) {
-            self.read(env, Side::Ghost, link);
+        } else if is_at(&self.superseded) {
+            self.read(env, Side::Superseded, link);
         }
     }
 
@@ -107,7 +106,7 @@ impl Client {
         if is_at_end {
             let record = wire.record;
             env.note(format_args!("client {}: connection {record} is closed", self.number));
-            env.close(link, Way::Up);
+            env.close(link, Direction::ToServer);
             env.history.connections[record].closed = Some(env.now);
             *self.side(side) = None;
             self.disconnected(side);
@@ -122,11 +121,11 @@ impl Client {
         let record = wire.record;
         let mut from = Reader::new(payload);
         let Ok(header) = from.get::<ReplyHeader>() else {
-            return env.fail(Kind::History, "a frame without a header");
+            return env.fail(FailureKind::History, "a frame is too short for its header");
         };
         let received = if header.xid == xid::NOTIFICATION {
             let Ok(event) = WatcherEvent::get(&mut from) else {
-                return env.fail(Kind::History, "an event that cannot be decoded");
+                return env.fail(FailureKind::History, "a malformed event");
             };
             self.on_event(env, side, header.zxid, &event);
             ReceivedFrame::Event { at: env.now, zxid: header.zxid, kind: event.kind, path: event.path.into_owned() }
@@ -138,26 +137,26 @@ impl Client {
     }
 
     fn on_event(&mut self, env: &mut Env, side: Side, zxid: Zxid, event: &WatcherEvent<'_>) {
-        env.marks.events += 1;
-        env.marks.rearm_events += u64::from(zxid == Zxid(-1));
+        env.coverage.events += 1;
+        env.coverage.rearm_events += u64::from(zxid == Zxid(-1));
         env.note(format_args!("client {}: event {} {} at {zxid}", self.number, event.kind, event.path));
         if side == Side::Main {
             self.watches.on_event(event.kind, &event.path);
-            if self.curious.len() < 4 {
-                self.curious.push_back(event.path.to_string());
+            if self.to_revisit.len() < 4 {
+                self.to_revisit.push_back(event.path.to_string());
             }
         }
     }
 
     fn on_reply(&mut self, env: &mut Env, side: Side, header: ReplyHeader, rest: &[u8]) -> ReplyBody {
         let ReplyHeader { xid, zxid, err } = header;
-        env.marks.answers += 1;
+        env.coverage.replies += 1;
         env.note(format_args!("client {}: {xid} is {err} at {zxid}", self.number));
-        env.marks.refused_writes += u64::from(err == ErrorCode::ThrottledOp.code());
-        env.marks.read_only_refusals += u64::from(err == ErrorCode::NotReadOnly.code());
+        env.coverage.refused_writes += u64::from(err == ErrorCode::ThrottledOp.code());
+        env.coverage.read_only_refusals += u64::from(err == ErrorCode::NotReadOnly.code());
         self.last_zxid = self.last_zxid.max(zxid);
         let Some(wire) = self.side(side) else { return ReplyBody::Empty };
-        // An answer out of turn is written down as it is; the history will tell.
+        // An unexpected reply is recorded as it is; the history checker decides.
         let place = wire.pending.iter().position(|(number, _)| *number == xid);
         let Some((_, op)) = place.and_then(|place| wire.pending.remove(place)) else { return ReplyBody::Empty };
         let body = wire::decode_body(&op, err, rest);
@@ -165,17 +164,17 @@ impl Client {
             self.watches.on_answer(&op, err);
             match (&op, &body) {
                 (Op::Sync { .. }, _) => (),
-                (_, ReplyBody::Path(path) | ReplyBody::Created(path, _)) => self.learn(path),
+                (_, ReplyBody::Path(path) | ReplyBody::Created(path, _)) => self.remember_path(path),
                 (Op::Exists { path, .. } | Op::GetData { path, .. }, ReplyBody::Stat(_) | ReplyBody::Data(..)) => {
-                    self.learn(path)
+                    self.remember_path(path)
                 }
                 _ => (),
             }
             if self.probe == Probe::Sent(xid) {
-                // Whatever else it is answered with: it was taken.
+                // Any other error means that the write was accepted.
                 let was_refused = [ErrorCode::ThrottledOp, ErrorCode::NotReadOnly].map(ErrorCode::code).contains(&err);
                 self.probe = if was_refused { Probe::Due } else { Probe::Done };
-                env.marks.probes += u64::from(!was_refused);
+                env.coverage.probes += u64::from(!was_refused);
             }
             if op == Op::CloseSession && err == 0 {
                 self.forget_session();
@@ -186,7 +185,7 @@ impl Client {
 
     fn on_handshake(&mut self, env: &mut Env, side: Side, payload: &[u8]) {
         let Ok(answer) = ConnectResponse::decode(payload) else {
-            return env.fail(Kind::History, "an answer to a handshake that is none");
+            return env.fail(FailureKind::History, "a malformed reply to a handshake");
         };
         let (client, at) = (self.number, env.now);
         let Some(wire) = self.side(side) else { return };
@@ -194,7 +193,7 @@ impl Client {
         if answer.timeout_ms == 0 {
             record.granted = Some(HandshakeReply::Refused { at });
             let has_valid_password = record.has_valid_password;
-            env.marks.refused += 1;
+            env.coverage.refused += 1;
             env.note(format_args!("client {client}: refused"));
             if has_valid_password {
                 self.forget_session();
@@ -205,24 +204,24 @@ impl Client {
         record.granted = Some(HandshakeReply::Session { at, session: id, timeout_ms });
         record.is_read_only = answer.read_only == Some(true);
         if record.is_read_only && !wire.asks_read_only {
-            return env.fail(Kind::History, "who wants to write was let in by a server without a leader");
+            return env.fail(FailureKind::History, "a server without a leader accepted a client that is not read-only");
         }
-        env.marks.read_only_sessions += u64::from(record.is_read_only);
+        env.coverage.read_only_sessions += u64::from(record.is_read_only);
         wire.is_up = true;
         match self.session {
             Some(before) => {
-                env.marks.resumed += 1;
-                env.marks.moved += u64::from(before.server != server);
+                env.coverage.resumed += 1;
+                env.coverage.moved += u64::from(before.server != server);
             }
-            None => env.marks.sessions += 1,
+            None => env.coverage.sessions += 1,
         }
         env.note(format_args!("client {client}: session {id} for {timeout_ms} ms"));
         self.session = Some(Session { id, timeout_ms, server });
         if side == Side::Main && self.changes_ensemble(env) {
             self.request(env, side, Op::Auth { scheme: "digest".to_owned(), auth: SUPER.to_vec() });
         }
-        for op in self.watches.rearm(self.last_zxid, &mut env.dice) {
-            env.marks.rearmed += 1;
+        for op in self.watches.rearm(self.last_zxid, &mut env.rng) {
+            env.coverage.rearmed += 1;
             self.request(env, side, op);
         }
     }

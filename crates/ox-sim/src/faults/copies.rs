@@ -1,14 +1,14 @@
-//! A data directory is copied while its server runs, file by file, and the copy is used.
+//! A data directory is copied file by file while its server runs, and the copy is used.
 //!
-//! A member gets the copy in place of its own files. What it had acknowledged since is missing there, so that it must not
-//! vote by it; if it does, the journal knows what its disk had reported. A standalone server keeps its files: the copy is
-//! opened beside them, and has to hold at least what clients had been shown when the copying began.
+//! A member continues with the copy instead of its own files. The copy lacks what the member has acknowledged since,
+//! so the member must not vote with it; if it does, the checkers notice. A standalone server keeps its files: the copy
+//! is opened separately and must contain at least what clients could see when copying began.
 
 use super::damage;
-use crate::event::{End, Event, Who};
+use crate::event::{End, Event, ProcessId};
 use crate::faults::Fault;
 use crate::jobs::{store_options, tree_options};
-use crate::outcome::Kind;
+use crate::outcome::FailureKind;
 use crate::world::World;
 use ox_proto::Zxid;
 use ox_store::Store;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 pub(crate) struct Copying {
     server: usize,
     boot: u64,
-    /// Everything up to here had been shown when it began.
+    /// What clients could see when copying began.
     shown: Zxid,
     todo: Vec<PathBuf>,
     taken: Vec<(PathBuf, Vec<u8>)>,
@@ -29,7 +29,7 @@ pub(crate) struct Copying {
     next_boot: Option<u64>,
 }
 
-/// Where session ids go on is kept: clocks may be wrong at the same time, and then nothing else keeps the ids apart.
+/// The record of session ids is not copied: with a wrong clock nothing else would keep the ids distinct.
 fn is_copied(path: &Path) -> bool {
     path.parent().is_some_and(|dir| dir.ends_with("version-2")) && !path.ends_with("oxk.sessions")
 }
@@ -43,7 +43,7 @@ fn files(disk: &SimDisk) -> Vec<PathBuf> {
     disk.files().into_iter().filter(|path| is_copied(path)).collect()
 }
 
-/// The server whose directory is copied: of an ensemble the one that may be without its files.
+/// The server whose directory is copied. In an ensemble, the one that may lose its files.
 fn source(world: &World) -> Option<usize> {
     if world.env.plan.is_ensemble() { damage::struck(world) } else { Some(0) }
 }
@@ -58,23 +58,23 @@ pub(super) fn begin(world: &mut World) {
         return; // its very first start
     }
     for at in 1..todo.len() {
-        todo.swap(at, env.dice.index(at + 1));
+        todo.swap(at, env.rng.index(at + 1));
     }
     env.note(format_args!("copying {} files of {number}", todo.len()));
-    let (boot, shown) = (server.boot, env.journal.shown);
+    let (boot, shown) = (server.boot, env.reference_log.shown);
     world.copying = Some(Copying { server: number, boot, shown, todo, taken: Vec::new(), next_boot: None });
     go_on_later(world);
 }
 
 fn go_on_later(world: &mut World) {
-    let pause_us = world.env.dice.skewed(100_000);
-    world.env.plan_in(pause_us, Event::Fault(Fault::CopyOn));
+    let pause_us = world.env.rng.skewed(100_000);
+    world.env.schedule_in(pause_us, Event::Fault(Fault::ContinueCopy));
 }
 
 pub(super) fn go_on(world: &mut World) {
     let Some(copying) = &mut world.copying else { return };
     let (env, server) = (&mut world.env, &world.servers[copying.server]);
-    for _ in 0..env.dice.between(1, 4) {
+    for _ in 0..env.rng.between(1, 4) {
         let Some(path) = copying.todo.pop() else { break };
         let Some(bytes) = server.disk.content(&path) else {
             // `cp`, `rsync` and `tar` report a file that vanished, so that the operator copies again. Temporary files may go.
@@ -89,7 +89,7 @@ pub(super) fn go_on(world: &mut World) {
         }
         copying.taken.push((path, bytes));
     }
-    let waits = !copying.todo.is_empty() || server.is_starting; // nothing is replaced while it is read
+    let waits = !copying.todo.is_empty() || server.is_starting; // nothing is replaced while a start reads it
     if waits && !env.is_healed {
         return go_on_later(world);
     }
@@ -101,12 +101,13 @@ pub(super) fn go_on(world: &mut World) {
     }
 }
 
-/// All files of the server are lost: a copy would mix those of two histories, without the marker that tells a copy.
+/// Called when all files of the server are lost. A copy would mix files of two histories, without the marker that
+/// identifies a copy.
 pub(super) fn end_copy(world: &mut World, server: usize) {
     world.copying.take_if(|copying| copying.server == server);
 }
 
-/// Ends the member and puts the copy where its files were.
+/// Ends the member and replaces its files by the copy.
 fn replace(world: &mut World, copying: &Copying) {
     let number = copying.server;
     // A copy that is complete after a clean stop looks like a moved directory, also if its server has run since.
@@ -115,11 +116,11 @@ fn replace(world: &mut World, copying: &Copying) {
     if world.env.is_healed || is_outdated || source(world) != Some(number) {
         return;
     }
-    let end = *world.env.dice.pick(&[End::Killed, End::PowerCut]);
-    let who = Who { server: number, boot: world.servers[number].boot };
-    world.end(who, end);
-    world.env.marks.copies += 1;
-    world.env.note(format_args!("the files of {number} are a copy now"));
+    let end = *world.env.rng.pick(&[End::Killed, End::PowerCut]);
+    let pid = ProcessId { server: number, boot: world.servers[number].boot };
+    world.end(pid, end);
+    world.env.coverage.copies += 1;
+    world.env.note(format_args!("the files of {number} are replaced by a copy"));
     let server = &mut world.servers[number];
     server.was_damaged = true;
     put(&server.disk, &copying.taken);
@@ -130,26 +131,26 @@ fn put(disk: &SimDisk, taken: &[(PathBuf, Vec<u8>)]) {
     taken.iter().for_each(|(path, bytes)| disk.install(path, bytes));
 }
 
-/// A copy of a standalone server starts, or says that it has to be made again.
+/// Opens a copy of a standalone server. It starts, or reports that it must be made again.
 fn open_beside(world: &mut World, copying: &Copying) {
     let (env, server) = (&mut world.env, &world.servers[copying.server]);
     if server.boot != copying.boot {
-        return; // a power cut may have taken back what was copied
+        return; // a power cut may have undone what was copied
     }
     let disk = server.disk.fork();
     disk.clear_faults();
     disk.restart_process();
     disk.set_capacity(1 << 40);
     put(&disk, &copying.taken);
-    env.marks.copies += 1;
+    env.coverage.copies += 1;
     match Store::open(Arc::new(disk), &store_options(&env.plan, 0), &tree_options(&env.plan), 0) {
         Ok(opened) => {
             let (last, digest) = (opened.state.last_zxid(), opened.state.digest());
-            if let Err(finding) = env.journal.judge_copy((copying.shown, server.track.last), last, digest) {
+            if let Err(finding) = env.reference_log.judge_copy((copying.shown, server.expected.last), last, digest) {
                 finding.report(env);
             }
         }
-        Err(error) if error.remedy() == Some("copy the directory again") => env.marks.copies_refused += 1,
-        Err(error) => env.fail(Kind::NotRestorable, format!("a copy does not start: {error}")),
+        Err(error) if error.remedy() == Some("copy the directory again") => env.coverage.copies_refused += 1,
+        Err(error) => env.fail(FailureKind::NotRestorable, format!("a copy does not start: {error}")),
     }
 }

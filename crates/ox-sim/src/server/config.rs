@@ -1,5 +1,5 @@
-//! The files that say who is in the ensemble: written by the log job, in order with everything else that the disk does,
-//! and read by each start, as production does.
+//! Configuration files. As in production, the log job writes them, in order with all other disk work, and every start
+//! reads them.
 
 use crate::plan::Plan;
 use crate::server::member::server_id;
@@ -8,30 +8,30 @@ use ox_proto::properties;
 use ox_store::ConfigFiles;
 use ox_store::config_files::NEXT;
 use ox_store::disk::{Disk, OpenMode, SimDisk};
-use ox_zab::Configs;
+use ox_zab::ConfigPair;
 use std::path::Path;
 use std::sync::Arc;
 
 const FILE: &str = "/conf/zoo.cfg";
 
-/// What is written about configurations.
+/// A change of the configuration files.
 #[derive(Clone, Debug)]
 pub(crate) enum ConfigChange {
-    /// This one may follow.
+    /// A new configuration is proposed.
     Proposed(Arc<Ensemble>),
-    /// The one in force will stay.
+    /// The proposed configuration is withdrawn.
     Kept,
-    /// This one is in force, and maybe another one may follow.
+    /// A configuration is committed; another one may be proposed already.
     Committed(Arc<Ensemble>, Option<Arc<Ensemble>>),
 }
 
-/// The line of a server in a role.
+/// The `server.N` line of a server.
 pub(crate) fn member(number: usize, role: &str) -> String {
     let id = server_id(number);
     format!("server.{id}=server{id}:2888:3888:{role};2181")
 }
 
-/// The members that a plan begins with.
+/// The initial configuration of a plan.
 pub(crate) fn first(plan: &Plan) -> Ensemble {
     let role = |number: usize| if number < plan.voters { "participant" } else { "observer" };
     let mut lines: Vec<String> = (0..plan.servers()).map(|number| member(number, role(number))).collect();
@@ -41,7 +41,7 @@ pub(crate) fn first(plan: &Plan) -> Ensemble {
     Ensemble::parse(&lines.join("\n"), Addresses::One).expect("a plan has voters")
 }
 
-/// Three groups, of which any two decide; in one of them a voter counts for nothing, in another one for two.
+/// Three groups, any two of which are a quorum. Voter 4 has weight 0, voter 5 has weight 2.
 fn groups(voters: usize) -> impl Iterator<Item = String> {
     let members = move |group: usize| {
         let ids: Vec<String> = (group..voters).step_by(3).map(|number| server_id(number).to_string()).collect();
@@ -56,7 +56,7 @@ fn groups(voters: usize) -> impl Iterator<Item = String> {
     (0..3).map(members).chain(weights)
 }
 
-/// The file that a server is started with for the first time.
+/// Installs the configuration file for the first start of a server.
 pub(crate) fn install(disk: &SimDisk, plan: &Plan) {
     let text = first(plan).to_string();
     let members = text.lines().filter(|line| !line.starts_with("version=")).collect::<Vec<_>>().join("\n");
@@ -64,7 +64,7 @@ pub(crate) fn install(disk: &SimDisk, plan: &Plan) {
 }
 
 impl ConfigChange {
-    /// Writes it. The log has what matters too, so the server goes on when that fails.
+    /// Writes the files. The server continues after an error, because the log contains the configuration too.
     pub(crate) fn save(&self, disk: Arc<dyn Disk>, number: usize) -> Result<(), ox_store::StoreError> {
         let files = ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name");
         match self {
@@ -75,9 +75,9 @@ impl ConfigChange {
     }
 }
 
-/// The members in force and those that are proposed, as far as the files say.
+/// The committed and the proposed configuration in the files.
 pub(crate) fn read(disk: &dyn Disk) -> Result<(Ensemble, Option<Ensemble>), String> {
-    let lines = text(disk, FILE)?.ok_or("there is no configuration file")?;
+    let lines = text(disk, FILE)?.ok_or("the configuration file is missing")?;
     let named = properties::parse_text(&lines).map_err(|error| format!("{error:?}"))?;
     let named = named.into_iter().find(|pair| pair.key == "dynamicConfigFile").map(|pair| pair.value.to_string());
     let ensemble = match named {
@@ -118,9 +118,9 @@ fn text(disk: &dyn Disk, path: &str) -> Result<Option<String>, String> {
     String::from_utf8(bytes).map(Some).map_err(|error| error.to_string())
 }
 
-/// What a server begins with. One that was proposed may stand in the log and not in a file, or the other way round.
-pub(crate) fn configs((committed, proposed): (Ensemble, Option<Ensemble>), logged: Option<&[u8]>) -> Configs {
+/// The configurations at a start. A proposed one may be in the log and not in a file, or in a file and not in the log.
+pub(crate) fn configs((committed, proposed): (Ensemble, Option<Ensemble>), logged: Option<&[u8]>) -> ConfigPair {
     let logged = logged.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| parse(text).ok());
     let proposed = logged.into_iter().chain(proposed).max_by_key(Ensemble::version);
-    Configs::dynamic(committed, proposed)
+    ConfigPair::dynamic(committed, proposed)
 }

@@ -1,4 +1,4 @@
-//! The server's end of a link, with its buffers.
+//! The server's end of a client link, with its buffers.
 
 use crate::link::LinkId;
 use ox_proto::frame::split_frame;
@@ -8,23 +8,23 @@ use ox_replica::Conn;
 pub(crate) struct Connection {
     pub(crate) link: LinkId,
     pub(crate) core: Conn,
-    /// Bytes received and not served.
+    /// Received bytes that are not processed yet.
     pub(crate) input: Vec<u8>,
-    /// Bytes for the client.
+    /// Bytes to be sent to the client.
     pub(crate) output: Vec<u8>,
     /// Bytes of events in `output` since it was last empty.
     event_bytes: usize,
-    /// The client has closed its side.
+    /// The client has closed its direction.
     pub(crate) ended: bool,
-    /// Close when everything is sent.
+    /// Close the connection after sending `output`.
     pub(crate) closing: bool,
-    /// It is in the list of connections to serve or flush this turn.
+    /// The connection is in `IoThread::listed`, to be served or flushed in this iteration.
     pub(crate) listed: bool,
-    /// Its next request waits until the server has room.
+    /// The next request waits until the server admits more.
     pub(crate) stalled: bool,
-    /// Since when complete frames have been lying in `input`.
+    /// Since when `input` has contained complete frames.
     pub(crate) held_since_ms: Option<i64>,
-    /// When the client last took something of what it is owed; `None` when it is owed nothing.
+    /// When the client last read from `output`; `None` while `output` is empty.
     pub(crate) stuck_since_ms: Option<i64>,
     pub(crate) last_io_ms: i64,
 }
@@ -47,25 +47,26 @@ impl Connection {
         }
     }
 
-    /// Whether a frame can be served from `input`, or refused for its length.
+    /// Whether `input` contains a complete frame, or a frame that is too long.
     pub(crate) fn has_frame(&self) -> bool {
         !matches!(split_frame(&self.input, usize::MAX), Ok(None))
     }
 
-    /// Appends an event. False when too many wait already: the client must not miss one, so it has to go.
+    /// Appends an event. Returns false if too many events are unsent: no event may be dropped, so the caller closes
+    /// the connection.
     pub(crate) fn put_event(&mut self, bytes: &[u8], bytes_max: usize) -> bool {
         self.event_bytes += bytes.len();
         self.output.extend_from_slice(bytes);
         self.event_bytes.min(self.output.len()) <= bytes_max
     }
 
-    /// Ends it without what it is owed.
-    pub(crate) fn give_up(&mut self) {
+    /// Closes the connection and discards its output.
+    pub(crate) fn abort(&mut self) {
         self.closing = true;
         self.output.clear();
     }
 
-    /// Takes what the client has room for.
+    /// Takes the bytes that fit into the client's socket buffer.
     pub(crate) fn take_output(&mut self, room: usize, now_ms: i64) -> Vec<u8> {
         let count = room.min(self.output.len());
         let sent: Vec<u8> = self.output.drain(..count).collect();

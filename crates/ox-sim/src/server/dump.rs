@@ -1,4 +1,4 @@
-//! A server's state in the form that histories are checked with.
+//! Dumps a server's state in the form that `ox-history` checks.
 
 use ox_history::{Dump, DumpNode};
 use ox_proto::Acl;
@@ -15,7 +15,7 @@ pub(crate) fn dump(state: &State, name: String) -> Dump {
         let path = if node.path.is_empty() { "/" } else { node.path };
         let data = node.data.map(<[u8]>::to_vec);
         let acl = lists.get(&node.acl).unwrap_or(&open).clone();
-        let stat = state.stat(path).expect("a node that was walked is found");
+        let stat = state.stat(path).expect("a listed node exists");
         nodes.insert(path.to_owned(), DumpNode { data, acl, stat });
         Ok::<(), Infallible>(())
     });

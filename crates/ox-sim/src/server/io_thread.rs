@@ -1,7 +1,8 @@
-//! An I/O thread of production, cut into steps: receive, serve, submit, flush.
+//! An I/O thread of production, split into steps: receive, serve, submit, flush.
 //!
-//! The rules are those of `ox-server/src/io/*.rs`: what the replica has sent is delivered before anything is
-//! served; the state is let go when the budget is spent; answers leave, and connections close, at the end of a turn.
+//! The rules are those of `ox-server/src/io/*.rs`: output of the replica is delivered before requests are served; the
+//! thread releases the state lock when its budget is used up; it sends replies and closes connections at the end of an
+//! iteration.
 
 mod deliver;
 mod idle;
@@ -9,25 +10,25 @@ mod serve;
 
 use super::connection::Connection;
 use super::process::Process;
-use super::totals::Totals;
+use super::server_load::ServerLoad;
 use crate::env::Env;
-use crate::event::{Event, Who};
-use crate::link::{LinkId, Way};
-use ox_replica::{Ask, Conn, ConnSettings, Load, Now, Room, Submission, Throttle};
+use crate::event::{Event, ProcessId};
+use crate::link::{Direction, LinkId};
+use ox_replica::{Admission, ClientInput, Conn, ConnSettings, Load, Now, Submission, Throttle};
 use ox_tree::outbox::Outbox;
 use ox_tree::{ConnId, State};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 
-/// How soon a thread looks again at requests that the server had no room for (`request_throttle_stall_time`).
+/// Delay before a thread retries requests that were not admitted (`request_throttle_stall_time`).
 const STALL_US: i64 = 100_000;
 
-/// What the thread does next.
+/// The next step of the thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
     Receive,
-    /// From this place of the list on.
+    /// Continues at this index of `listed`.
     Serve(usize),
     Submit,
     Flush,
@@ -40,36 +41,36 @@ pub(crate) struct IoThread {
     pub(crate) connections: Vec<Option<Connection>>,
     free: Vec<usize>,
     generation: u64,
-    /// Connections that have something to do this turn.
+    /// Connections with work in this iteration.
     listed: Vec<usize>,
-    /// Connections whose next request waits until the server has room.
+    /// Connections whose next request is not admitted yet.
     stalled: Vec<usize>,
-    /// What the server could take on when the turn began.
-    room: Room,
+    /// The admission at the start of the iteration.
+    room: Admission,
     submission: Submission,
     stage: Stage,
-    is_planned: bool,
+    is_scheduled: bool,
     pub(crate) looks_for_idle: bool,
 }
 
-/// What a step needs of the rest of the process.
+/// The parts of the process that a step needs.
 struct Serving<'a> {
     state: &'a State,
     now: Now,
     settings: ConnSettings,
-    totals: &'a Totals,
+    server_load: &'a ServerLoad,
     throttle: &'a RefCell<Option<Throttle>>,
 }
 
 impl Process {
-    pub(crate) fn wake_io(&mut self, env: &mut Env, who: Who, thread: usize) {
-        if !std::mem::replace(&mut self.io[thread].is_planned, true) {
+    pub(crate) fn wake_io(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
+        if !std::mem::replace(&mut self.io[thread].is_scheduled, true) {
             let delay = self.thread_delay(env);
-            env.plan_in(delay, Event::Io(who, thread));
+            env.schedule_in(delay, Event::Io(pid, thread));
         }
     }
 
-    pub(crate) fn accept(&mut self, env: &mut Env, who: Who, link: LinkId) {
+    pub(crate) fn accept(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         let thread = self.next_thread;
         self.next_thread = (thread + 1) % self.io.len();
         let now_ms = self.now(env).mono_ms;
@@ -85,36 +86,36 @@ impl Process {
         } else {
             io.connections[slot] = Some(connection);
         }
-        (env.links[link].place, env.links[link].boot) = (Some((thread, slot)), who.boot);
-        self.on_readable(env, who, link);
+        (env.links[link].place, env.links[link].boot) = (Some((thread, slot)), pid.boot);
+        self.on_readable(env, pid, link);
     }
 
-    /// Bytes, or the end, have arrived for a connection.
-    pub(crate) fn on_readable(&mut self, env: &mut Env, who: Who, link: LinkId) {
+    /// Bytes or the end of the stream have arrived for a connection.
+    pub(crate) fn on_readable(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         if let Some((thread, slot)) = env.links[link].place {
             self.io[thread].list(slot);
-            self.wake_io(env, who, thread);
+            self.wake_io(env, pid, thread);
         }
     }
 
-    /// The client has read something.
-    pub(crate) fn on_writable(&mut self, env: &mut Env, who: Who, link: LinkId) {
+    /// The client has read, so that its socket has free space.
+    pub(crate) fn on_writable(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         if let Some((thread, slot)) = env.links[link].place
             && self.io[thread].connections[slot].as_ref().is_some_and(|connection| !connection.output.is_empty())
         {
             self.io[thread].list(slot);
-            self.wake_io(env, who, thread);
+            self.wake_io(env, pid, thread);
         }
     }
 
-    /// Whether the replica thread has been told of every connection that is closed.
-    pub(crate) fn has_told_of_all_ends(&self) -> bool {
+    /// Whether the replica thread knows of every closed connection.
+    pub(crate) fn has_reported_all_closes(&self) -> bool {
         self.io.iter().all(|io| io.submission.is_empty())
     }
 
-    /// Takes steps until the thread is interrupted or its turn is over.
-    pub(crate) fn io_step(&mut self, env: &mut Env, who: Who, thread: usize) {
-        self.io[thread].is_planned = false;
+    /// Takes steps until the thread is preempted or its iteration ends.
+    pub(crate) fn io_step(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
+        self.io[thread].is_scheduled = false;
         let now = self.now(env);
         let settings = ConnSettings {
             min_timeout_ms: env.plan.tick_ms * 2,
@@ -124,19 +125,19 @@ impl Process {
             syncs_travel: env.plan.is_ensemble(),
         };
         loop {
-            let Self { state, totals, throttle, io, .. } = self;
-            let serving = Serving { state, now, settings, totals, throttle };
+            let Self { state, server_load, throttle, io, .. } = self;
+            let serving = Serving { state, now, settings, server_load, throttle };
             let io = &mut io[thread];
             match io.stage {
                 Stage::Receive => {
-                    io.judge_room(totals, now);
+                    io.update_admission(server_load, now);
                     io.receive(env, now);
                 }
                 Stage::Serve(from) => io.serve(env, &serving, from),
                 Stage::Submit | Stage::SubmitAgain => {
-                    self.submit(env, who, thread);
+                    self.submit(env, pid, thread);
                     if self.io[thread].stage == Stage::SubmitAgain {
-                        return self.end_turn(env, who, thread);
+                        return self.end_turn(env, pid, thread);
                     }
                     self.io[thread].stage = Stage::Flush;
                 }
@@ -146,27 +147,27 @@ impl Process {
                 return;
             }
             if env.preempts() {
-                return self.wake_io(env, who, thread);
+                return self.wake_io(env, pid, thread);
             }
         }
     }
 
-    fn submit(&mut self, env: &mut Env, who: Who, thread: usize) {
+    fn submit(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
         let submission = std::mem::take(&mut self.io[thread].submission);
         if !submission.is_empty() {
-            self.totals.queue(submission.load());
+            self.server_load.queue(submission.load());
             self.inbox.submissions.push_back(submission);
-            self.wake_replica(env, who);
+            self.wake_replica(env, pid);
         }
     }
 
-    fn end_turn(&mut self, env: &mut Env, who: Who, thread: usize) {
+    fn end_turn(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
         let io = &mut self.io[thread];
         io.stage = Stage::Receive;
         if !io.listed.is_empty() || !io.mailbox.is_empty() {
-            self.wake_io(env, who, thread);
+            self.wake_io(env, pid, thread);
         } else if !io.stalled.is_empty() {
-            env.plan_in(STALL_US, Event::Io(who, thread));
+            env.schedule_in(STALL_US, Event::Io(pid, thread));
         }
     }
 }
@@ -179,13 +180,14 @@ impl IoThread {
         }
     }
 
-    /// Looks at what all threads together hold, once per turn. Whoever had to wait for room comes first.
-    fn judge_room(&mut self, totals: &Totals, now: Now) {
-        self.room = totals.room(Load::default());
-        if self.room == Room::None {
+    /// Determines the admission from the load of all threads, once per iteration. Stalled connections are served
+    /// first.
+    fn update_admission(&mut self, server_load: &ServerLoad, now: Now) {
+        self.room = server_load.room(Load::default());
+        if self.room == Admission::Closed {
             let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
             let stalled = stalled.filter(|connection| connection.stalled);
-            return stalled.for_each(|connection| connection.core.on_no_room(now));
+            return stalled.for_each(|connection| connection.core.on_refused(now));
         }
         let others = std::mem::take(&mut self.listed);
         for slot in std::mem::take(&mut self.stalled) {
@@ -197,7 +199,7 @@ impl IoThread {
         self.listed.extend(others);
     }
 
-    /// Puts a connection aside until the server has room for its next request.
+    /// Defers a connection until its next request is admitted.
     fn stall(&mut self, slot: usize) {
         if let Some(connection) = self.connections[slot].as_mut().filter(|connection| !connection.stalled) {
             connection.stalled = true;
@@ -205,13 +207,13 @@ impl IoThread {
         }
     }
 
-    /// Reads every listed connection that may take more.
+    /// Reads from every listed connection that accepts more input.
     fn receive(&mut self, env: &mut Env, now: Now) {
         for &slot in &self.listed {
             let Some(connection) = self.connections[slot].as_mut() else { continue };
             connection.ended |= env.links[connection.link].up.has_ended() && connection.core.is_connecting();
             let held_back = env.plan.unsent_pause_bytes < connection.output.len();
-            env.marks.slow_reader_pauses += u64::from(held_back);
+            env.coverage.slow_reader_pauses += u64::from(held_back);
             let may_read = !connection.ended && !connection.closing && !connection.stalled && !held_back;
             if !may_read || !connection.core.may_take(self.room) {
                 continue;
@@ -228,7 +230,7 @@ impl IoThread {
         self.stage = Stage::Serve(0);
     }
 
-    /// Writes what connections have to send, and closes those that are done.
+    /// Sends output and closes connections that are done.
     fn flush(&mut self, env: &mut Env, now: Now) {
         let mut again = Vec::new();
         for slot in std::mem::take(&mut self.listed) {
@@ -240,7 +242,7 @@ impl IoThread {
             if !is_dead && !connection.output.is_empty() {
                 let sent = connection.take_output(room, now.mono_ms);
                 if !sent.is_empty() {
-                    env.send(link, Way::Down, &sent);
+                    env.send(link, Direction::ToClient, &sent);
                     connection.last_io_ms = now.mono_ms;
                 }
             }
@@ -267,9 +269,9 @@ impl IoThread {
     fn close(&mut self, env: &mut Env, slot: usize) {
         let Some(connection) = self.connections[slot].take() else { return };
         env.links[connection.link].place = None;
-        env.close(connection.link, Way::Down);
+        env.close(connection.link, Direction::ToClient);
         if !connection.core.is_new() {
-            self.submission.push(connection.core.id(), Ask::Gone, &[]); // the replica has heard of it
+            self.submission.push(connection.core.id(), ClientInput::Gone, &[]); // the replica knows this connection
         }
         self.free.push(slot);
     }

@@ -1,4 +1,4 @@
-//! The log of a server that is alone, or of a member: what the log job works on.
+//! The transaction log of a standalone server or of a member, which the log job writes.
 
 use super::config::ConfigChange;
 use ox_proto::Zxid;
@@ -8,16 +8,16 @@ use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, DiskJob};
 use std::sync::Arc;
 
-/// What waits for the disk, in order.
+/// The queue of the log job holds these, in order.
 pub(crate) enum Work {
     Batch(Arc<LogBatch>),
-    /// The state is what an installation makes durable.
+    /// A disk job, with the state that an installation stores.
     Job(DiskJob, Option<FrozenView>),
-    /// Files of the configuration.
+    /// A change of the configuration files.
     Config(ConfigChange),
 }
 
-/// A job that the disk has done, and the state that the files lead to where that is another one.
+/// A completed disk job. `left` is the state that the files contain now, if the job has changed it.
 pub(crate) struct Report {
     pub(crate) done: DiskDone,
     pub(crate) left: Option<Box<State>>,

@@ -1,18 +1,18 @@
-//! A member's part of the replica thread: what its peers say comes in, effects go out.
+//! A member's part of the replica thread: processes input from peers and executes effects.
 
 use super::log::Work;
-use super::plug::{Plug, SlowRead};
 use super::process::Process;
 use super::unidentified::Connections;
-use super::{Report, Track};
-use crate::checkers::quorums::Agreed;
-use crate::checkers::{Finding, claims, configs, elections, leaders};
+use super::wire_end::{SlowRead, WireEnd};
+use super::{ExpectedDisk, Report};
+use crate::checkers::quorums::Decision;
+use crate::checkers::{Finding, configs, elections, leaders, sent_is_durable};
 use crate::env::Env;
-use crate::event::{Event, Job, Who};
+use crate::event::{Event, Job, ProcessId};
 use crate::faults::Fault;
 use crate::net::WireId;
 use crate::server::config::ConfigChange;
-use crate::server::journal::Change;
+use crate::server::reference_log::Change;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
@@ -22,57 +22,57 @@ use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{LogDiff, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Epoch, LearnerKind, Link, LinkId, Message, Moved, Notification, Origin, Peer, PeerState,
-    Reason, Search, ServerId, Side,
+    DiskDone, DiskJob, Effect, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin,
+    PeerState, QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What peers say and do.
+/// Input from other servers and from the wires to them.
 pub(crate) enum PeerInput {
-    Note(usize, Notification, Option<Arc<Ensemble>>),
-    Election(usize, Link),
-    /// A dial for the leader of this number has succeeded or failed.
+    Notification(usize, VoteNotification, Option<Arc<Ensemble>>),
+    Election(usize, ElectionConnection),
+    /// A dial to this leader has succeeded or failed.
     Dialed(usize, Option<WireId>),
     Link(WireId),
-    /// An attacker opens so many connections to the quorum port.
+    /// An attacker opens this many connections to the quorum port.
     Flood(usize, Origin),
     Readable(WireId),
-    /// A stored history was looked for.
-    LookedUp(LinkId, Zxid, Option<Box<LogDiff>>),
-    /// What had to wait has gone out, or a part of a history.
+    /// A search of the on-disk log for a log diff has ended.
+    LogSearched(LinkId, Zxid, Option<Box<LogDiff>>),
+    /// Queued bytes or part of a history were sent.
     Progress(WireId),
-    /// The sockets have taken packets, which count so much in a send window.
+    /// The socket has accepted packets with this many bytes of the send window.
     Sent(WireId, usize),
-    /// The sockets may take more.
+    /// The socket has free space again.
     Writable(WireId),
-    /// It cannot be used any more.
+    /// The wire has failed and must be closed.
     Broken(WireId),
 }
 
-/// What a member has that a server alone has not.
+/// State that only members have.
 #[derive(Default)]
 pub(crate) struct Member {
     pub(crate) peers: VecDeque<PeerInput>,
     pub(crate) reports: VecDeque<Report>,
-    pub(super) plugs: BTreeMap<WireId, Plug>,
+    pub(super) wire_ends: BTreeMap<WireId, WireEnd>,
     pub(crate) slow_read: SlowRead,
     pub(super) unidentified: Connections,
     pub(crate) is_listening: bool,
-    /// The configuration in force, if that can change.
+    /// The committed configuration, if reconfiguration is enabled.
     pub(crate) ensemble: Option<Arc<Ensemble>>,
-    /// Stored histories that are looked for.
-    look_ups: BTreeMap<LinkId, Search>,
+    /// Searches for log diffs that have not begun yet.
+    log_searches: BTreeMap<LinkId, LogDiffRange>,
     pub(super) found: BTreeMap<LinkId, Box<LogDiff>>,
-    /// The epochs that leaders have named.
-    pub(crate) asked: BTreeMap<LinkId, Epoch>,
-    /// The epoch it was last seen leading.
+    /// The epochs that leaders have sent in LEADERINFO.
+    pub(crate) leader_epochs: BTreeMap<LinkId, Epoch>,
+    /// The epoch that it led at the last check.
     pub(crate) leads: Option<Epoch>,
     pub(crate) serves: bool,
-    /// Since when it does, or does not.
+    /// When `serves` last changed.
     pub(crate) serves_since: Time,
     /// When each server was last heard on a wire.
-    pub(crate) heard: BTreeMap<usize, Time>,
+    pub(crate) last_seen: BTreeMap<usize, Time>,
 }
 
 pub(crate) fn server_id(number: usize) -> ServerId {
@@ -92,80 +92,91 @@ pub(super) fn wire(link: LinkId) -> WireId {
 }
 
 impl Process {
-    /// Something has come from a peer.
-    pub(crate) fn on_peer(&mut self, env: &mut Env, who: Who, input: PeerInput) {
+    /// Queues input from a peer.
+    pub(crate) fn on_peer(&mut self, env: &mut Env, pid: ProcessId, input: PeerInput) {
         self.member.peers.push_back(input);
-        self.wake_replica(env, who);
+        self.wake_replica(env, pid);
     }
 
-    /// Takes what the disk has done.
-    pub(super) fn take_report(&mut self, env: &mut Env, track: &mut Track, who: Who, report: Report) {
+    /// Processes a completed disk job.
+    pub(super) fn take_report(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, report: Report) {
         let now = self.now(env);
         let Report { done, left } = report;
-        env.note(format_args!("replica: the disk has done {done:?}"));
+        env.note(format_args!("replica: disk job completed: {done:?}"));
         if let Some(left) = left {
             self.state = *left;
             self.show_config(env);
         }
         self.replica.on_done(now, done);
-        let wires: Vec<WireId> = self.member.plugs.keys().copied().collect();
+        let wires: Vec<WireId> = self.member.wire_ends.keys().copied().collect();
         self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
-        self.maybe_settle(env, track, who);
+        self.maybe_settle(env, expected, pid);
     }
 
-    /// Takes one thing that a peer has said.
-    pub(super) fn take_peer_input(&mut self, env: &mut Env, track: &mut Track, who: Who, input: PeerInput) {
+    /// Processes one input from a peer.
+    pub(super) fn take_peer_input(
+        &mut self,
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        input: PeerInput,
+    ) {
         let now = self.now(env);
-        self.expire_unidentified(env, who);
+        self.expire_unidentified(env, pid);
         match input {
-            PeerInput::Note(from, note, config) => {
-                env.note(format_args!("peer {}: {from} says {note:?}", who.server));
+            PeerInput::Notification(from, note, config) => {
+                env.note(format_args!("peer {}: {from} sends {note:?}", pid.server));
                 if let Some(config) = config {
                     self.replica.on_config(now, server_id(from), config);
                 }
                 self.replica.on_notification(now, server_id(from), note);
             }
             PeerInput::Election(peer, link) => {
-                env.note(format_args!("peer {}: {peer} is {link:?}", who.server));
+                env.note(format_args!("peer {}: election connection to {peer} is {link:?}", pid.server));
                 self.replica.on_election_link(now, server_id(peer), link);
             }
             PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
             PeerInput::Dialed(leader, Some(wire)) => {
-                self.plug(wire, Side::Leader);
+                self.attach_wire(wire, Sender::Leader);
                 self.replica.on_dialed(now, server_id(leader), Some(link(wire)));
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
                 let leads = self.replica.peer_state() == Some(PeerState::Leading);
-                env.marks.observed_followers += u64::from(!leads && self.replica.is_serving());
-                self.plug(wire, Side::Learner);
-                self.admit(env, who, wire);
+                env.coverage.observer_master_links += u64::from(!leads && self.replica.is_serving());
+                self.attach_wire(wire, Sender::Learner);
+                self.admit(env, pid, wire);
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
-            PeerInput::Flood(count, origin) => self.flood(env, who, count, origin),
-            PeerInput::Readable(wire) => self.read_wire(env, track, who, wire),
-            PeerInput::LookedUp(link, below, found) => {
-                env.note(format_args!("peer {}: looked for what {} lacks: {}", who.server, link.0, found.is_some()));
+            PeerInput::Flood(count, origin) => self.flood(env, pid, count, origin),
+            PeerInput::Readable(wire) => self.read_wire(env, expected, pid, wire),
+            PeerInput::LogSearched(link, below, found) => {
+                env.note(format_args!(
+                    "peer {}: searched a log diff for {}: found {}",
+                    pid.server,
+                    link.0,
+                    found.is_some()
+                ));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
-                self.replica.on_looked_up(now, link, below);
+                self.replica.on_log_read(now, link, below);
             }
-            PeerInput::Progress(wire) => self.replica.on_progress(now, link(wire), Moved::Went),
+            PeerInput::Progress(wire) => self.replica.on_traffic(now, link(wire), Traffic::Sent),
             PeerInput::Sent(wire, bytes) => self.replica.on_sent(now, link(wire), bytes),
-            PeerInput::Writable(wire) => self.drain(env, who, wire, true),
+            PeerInput::Writable(wire) => self.drain(env, pid, wire, true),
             PeerInput::Broken(wire) => {
-                self.unplug(env, who, wire);
+                self.close_wire(env, pid, wire);
                 self.replica.on_link_gone(now, link(wire));
             }
         }
-        self.maybe_settle(env, track, who);
+        self.maybe_settle(env, expected, pid);
     }
 
-    fn plug(&mut self, wire: WireId, from: Side) {
-        self.member.plugs.insert(wire, Plug::new(from));
+    fn attach_wire(&mut self, wire: WireId, from: Sender) {
+        self.member.wire_ends.insert(wire, WireEnd::new(from));
     }
 
-    /// Does what peers have asked for.
+    /// Lets the replica act on the input of peers.
     pub(super) fn settle(&mut self, env: &mut Env) {
         if self.replica.is_unsettled() {
             let now = self.now(env);
@@ -174,223 +185,228 @@ impl Process {
         }
     }
 
-    /// Production acts upon one input, or upon many together.
-    fn maybe_settle(&mut self, env: &mut Env, track: &mut Track, who: Who) {
-        if env.dice.chance(env.plan.settle_per_mille) || self.replica.log_is_full() {
+    /// Production acts on one input, or on several together.
+    fn maybe_settle(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
+        if env.rng.chance(env.plan.settle_per_mille) || self.replica.log_is_full() {
             self.settle(env);
-            if env.dice.chance(500) {
-                self.flush(env, track, who);
+            if env.rng.chance(500) {
+                self.flush(env, expected, pid);
             }
         }
-        self.look_at_role(env, track, who);
+        self.update_role(env, expected, pid);
     }
 
-    /// Reads some of what has arrived on a wire, and takes the packets that are taken now.
-    fn read_wire(&mut self, env: &mut Env, track: &mut Track, who: Who, id: WireId) {
-        let most = *env.dice.pick(&[7, 100, 64 << 10]);
+    /// Reads from a wire and processes the packets that the replica accepts now.
+    fn read_wire(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) {
+        let most = *env.rng.pick(&[7, 100, 64 << 10]);
         let now = self.now(env);
-        let Some(plug) = self.member.plugs.get_mut(&id) else { return };
-        let other = 1 - env.net.wires[id].side(who);
-        let waits = plug.loading.is_none() && !self.replica.takes_packets(link(id));
-        let is_full = waits && env.plan.held_bytes <= plug.input.len();
+        let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return };
+        let other = 1 - env.net.wires[id].side(pid);
+        let waits = wire_end.loading.is_none() && !self.replica.takes_packets(link(id));
+        let is_full = waits && env.plan.held_bytes <= wire_end.input.len();
         let slow = Some(self.member.slow_read).filter(|slow| slow.is_on(env));
-        let is_early = slow.is_some() && env.now < plug.reads_at;
+        let is_early = slow.is_some() && env.now < wire_end.reads_at;
         let most = if is_full || is_early { 0 } else { slow.map_or(most, |slow| slow.bytes.min(most)) };
         let bytes = env.wire_read(id, other, most);
         if !bytes.is_empty() {
-            plug.input.extend_from_slice(&bytes);
-            let is_identified = plug.is_identified;
+            wire_end.input.extend_from_slice(&bytes);
+            let is_identified = wire_end.is_identified;
             if let Some(SlowRead { pause_us, .. }) = slow {
-                plug.reads_at = Time(env.now.0 + pause_us);
-                env.plan_in(pause_us, Event::Ready(id, 1 - other));
+                wire_end.reads_at = Time(env.now.0 + pause_us);
+                env.schedule_in(pause_us, Event::Ready(id, 1 - other));
             }
             if !is_identified {
-                self.on_hello_bytes(env, who, id);
+                self.on_hello_bytes(env, pid, id);
             }
-            self.member.heard.insert(env.net.wires[id].ends[other].server, env.now);
-            self.replica.on_progress(now, link(id), Moved::Came);
+            self.member.last_seen.insert(env.net.wires[id].ends[other].server, env.now);
+            self.replica.on_traffic(now, link(id), Traffic::Received);
             if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
         }
-        while self.take_packet(env, track, who, id) {}
-        // What was said before the end counts, but not what has to wait for the disk.
-        if self.member.plugs.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
-            self.unplug(env, who, id);
+        while self.take_packet(env, expected, pid, id) {}
+        // Packets before the end of the stream count, unless they wait for the disk.
+        if self.member.wire_ends.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
+            self.close_wire(env, pid, id);
             self.replica.on_link_gone(now, link(id));
         }
     }
 
-    pub(super) fn unplug(&mut self, env: &mut Env, who: Who, id: WireId) {
+    pub(super) fn close_wire(&mut self, env: &mut Env, pid: ProcessId, id: WireId) {
         self.forget_unidentified(id);
         self.member.found.remove(&link(id));
-        if self.member.plugs.remove(&id).is_some() {
-            env.wire_close(id, env.net.wires[id].side(who));
+        if self.member.wire_ends.remove(&id).is_some() {
+            env.wire_close(id, env.net.wires[id].side(pid));
         }
     }
 
-    /// Takes the next packet of a wire, or the next part of a state. False if there is none.
-    fn take_packet(&mut self, env: &mut Env, track: &mut Track, who: Who, id: WireId) -> bool {
+    /// Processes the next packet, or the next part of a snapshot. Returns false if there is none.
+    fn take_packet(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) -> bool {
         let now = self.now(env);
-        let Some(plug) = self.member.plugs.get_mut(&id) else { return false };
-        if let Some((receiver, zxid)) = &mut plug.loading {
+        let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return false };
+        if let Some((receiver, zxid)) = &mut wire_end.loading {
             let zxid = *zxid;
-            let input = std::mem::take(&mut plug.input);
+            let input = std::mem::take(&mut wire_end.input);
             match receiver.feed(&input) {
                 Ok(None) => return false,
                 Ok(Some(taken)) => {
-                    plug.input = input[taken..].to_vec();
-                    let (receiver, _) = plug.loading.take().expect("it was fed");
+                    wire_end.input = input[taken..].to_vec();
+                    let (receiver, _) = wire_end.loading.take().expect("it was fed");
                     match receiver.finish(zxid) {
                         Ok(received) => {
-                            env.note(format_args!("peer {}: has received a state at {zxid}", who.server));
-                            env.marks.snapshots_received += 1;
-                            self.replica.on_loaded(now, received.state);
+                            env.note(format_args!("peer {}: has received a snapshot at {zxid}", pid.server));
+                            env.coverage.snapshots_received += 1;
+                            self.replica.on_snapshot_received(now, received.state);
                         }
-                        Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+                        Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
                     }
                     return true;
                 }
-                Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+                Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
             }
             return false;
         }
         if !self.replica.takes_packets(link(id)) {
             return false;
         }
-        let chunk = Bytes::copy_from_slice(&plug.input);
-        match plug.reader.next(&chunk, FRAME_BYTES_MAX_DEFAULT) {
+        let chunk = Bytes::copy_from_slice(&wire_end.input);
+        match wire_end.reader.next(&chunk, FRAME_BYTES_MAX_DEFAULT) {
             Ok(None) => false,
             Ok(Some((packet, length))) => {
-                plug.input.drain(..length);
-                let is_first = !std::mem::replace(&mut plug.is_identified, true);
-                match Message::read(&packet, &chunk, plug.from) {
+                wire_end.input.drain(..length);
+                let is_first = !std::mem::replace(&mut wire_end.is_identified, true);
+                match Message::read(&packet, &chunk, wire_end.from) {
                     Ok(message) => {
                         if is_first {
                             self.replica.on_link(now, link(id));
                         }
                         if let Message::Snap(zxid) = message {
-                            plug.loading = Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
+                            wire_end.loading =
+                                Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
                         }
                         if let Message::LeaderInfo(epoch) = message {
-                            self.member.asked.insert(link(id), epoch);
+                            self.member.leader_epochs.insert(link(id), epoch);
                         }
                         if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
-                            env.note(format_args!("peer {}: gets {}", who.server, short(&message)));
+                            env.note(format_args!("peer {}: receives {}", pid.server, short(&message)));
                         }
                         self.replica.on_message(now, link(id), message);
                         if is_first {
                             self.forget_unidentified(id);
                         }
-                        self.maybe_settle(env, track, who);
+                        self.maybe_settle(env, expected, pid);
                     }
-                    Err(error) => Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env),
+                    Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
                 }
                 env.failure.is_none()
             }
             Err(error) => {
-                Finding::new(crate::outcome::Kind::Link, error.to_string()).report(env);
+                Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env);
                 false
             }
         }
     }
 
-    /// Ends a turn: what was made goes to the disk, what was decided is done.
-    pub(super) fn flush(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+    /// Ends an iteration: passes new log batches to the disk and executes effects.
+    pub(super) fn flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
         loop {
-            self.hand_over_log(env, track, who);
+            self.hand_over_log(env, expected, pid);
             let effects = self.replica.take_effects();
             if effects.is_empty() {
                 return;
             }
             for effect in effects {
-                if let Err(finding) = claims::check(self, env, track, who, &effect) {
+                if let Err(finding) = sent_is_durable::check(self, env, expected, pid, &effect) {
                     return finding.report(env);
                 }
-                self.perform(env, track, who, effect);
+                self.perform(env, expected, pid, effect);
             }
         }
     }
 
-    fn perform(&mut self, env: &mut Env, track: &mut Track, who: Who, effect: Effect) {
+    fn perform(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, effect: Effect) {
         match effect {
             Effect::Notify(to, note) => {
-                env.note(format_args!("peer {}: tells {to} {note:?}", who.server));
-                env.notify(who.server, number(to), (note, self.member.ensemble.clone()));
+                env.note(format_args!("peer {}: notifies {to} of {note:?}", pid.server));
+                env.notify(pid.server, number(to), (note, self.member.ensemble.clone()));
             }
             Effect::Dial(leader) => {
-                env.note(format_args!("peer {}: dials {leader}", who.server));
-                let master = self.replica.as_peer().and_then(|peer| choose_master(env, peer, who));
-                env.dial(who, number(leader), master);
+                env.note(format_args!("peer {}: dials {leader}", pid.server));
+                let master = self.replica.as_peer().and_then(|peer| choose_observer_master(env, peer, pid));
+                env.dial(pid, number(leader), master);
             }
             Effect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
-                    env.note(format_args!("peer {}: says {} on {}", who.server, short(&message), link.0));
+                    env.note(format_args!("peer {}: sends {} on {}", pid.server, short(&message), link.0));
                 }
-                self.send_message(env, who, wire(link), &message);
+                self.send_message(env, pid, wire(link), &message);
             }
             Effect::SendSnapshot(link) => {
                 let sender = SnapshotSender::new(self.state.freeze());
-                env.note(format_args!("peer {}: sends its state at {}", who.server, sender.last_zxid()));
+                env.note(format_args!("peer {}: sends a snapshot at {}", pid.server, sender.last_zxid()));
                 let mut bytes = Vec::new();
                 Message::Snap(sender.last_zxid()).put(&mut bytes);
                 for bytes in std::iter::once(bytes).chain(sender) {
-                    self.send_history(env, who, wire(link), bytes);
+                    self.send_history(env, pid, wire(link), bytes);
                 }
             }
-            Effect::LookUp(link, search) => {
-                env.marks.continued += u64::from(search.continues);
-                self.member.look_ups.insert(link, search);
+            Effect::ReadLog(link, search) => {
+                env.coverage.continued_diffs += u64::from(search.continues);
+                self.member.log_searches.insert(link, search);
                 let delay = self.thread_delay(env);
-                env.plan_in(delay, Event::Job(Job::LookUp(who, link)));
+                env.schedule_in(delay, Event::Job(Job::ReadLog(pid, link)));
             }
-            Effect::SendStored(link) => self.send_stored(env, who, link),
-            Effect::Close(link) => self.unplug(env, who, wire(link)),
-            Effect::Disk(job) => self.give_job(env, track, who, job),
+            Effect::SendLogDiff(link) => self.send_log_diff(env, pid, link),
+            Effect::Close(link) => self.close_wire(env, pid, wire(link)),
+            Effect::Disk(job) => self.give_job(env, expected, pid, job),
             Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
-            Effect::Leave(reason) => {
+            Effect::StepDown(reason) => {
                 self.member.is_listening = false;
-                env.note(format_args!("peer {}: leaves: {reason:?}", who.server));
-                env.marks.roles_left += 1;
-                env.marks.stalled_leaders += u64::from(reason == Reason::DiskStalled);
-                env.marks.used_up_epochs += u64::from(reason == Reason::EpochUsedUp);
-                env.marks.gave_way += u64::from(reason == Reason::NoRoom);
+                env.note(format_args!("peer {}: leaves its role: {reason:?}", pid.server));
+                env.coverage.roles_left += 1;
+                env.coverage.disk_stall_step_downs += u64::from(reason == Reason::DiskStalled);
+                env.coverage.rollover_step_downs += u64::from(reason == Reason::ZxidRollover);
+                env.coverage.disk_low_step_downs += u64::from(reason == Reason::DiskLow);
             }
             Effect::Looking => {
-                env.note(format_args!("peer {}: looks for a leader", who.server));
+                env.note(format_args!("peer {}: is LOOKING", pid.server));
                 self.member.is_listening = false;
             }
-            Effect::Seen(ensemble) => self.see_config(env, who, ensemble),
-            Effect::Activate(ensemble, leader) => {
-                env.note(format_args!("peer {}: {:x} is in force, {leader:?} leads", who.server, ensemble.version()));
-                env.marks.configs += 1;
-                self.activate(env, who, ensemble);
+            Effect::ConfigProposed(ensemble) => self.on_config_proposed(env, pid, ensemble),
+            Effect::ActivateConfig(ensemble, leader) => {
+                env.note(format_args!(
+                    "peer {}: configuration {:x} is active, {leader:?} leads",
+                    pid.server,
+                    ensemble.version()
+                ));
+                env.coverage.configs += 1;
+                self.activate(env, pid, ensemble);
             }
             Effect::Append(_)
             | Effect::Commit(_)
-            | Effect::Stage(_)
+            | Effect::ApplyToSnapshot(_)
             | Effect::Established(_)
             | Effect::UpToDate(_)
             | Effect::FromLearner(..)
             | Effect::FromLeader(_)
-            | Effect::Synced(_) => unreachable!("the replica does that"),
+            | Effect::Synced(_) => unreachable!("the replica executes this effect"),
         }
     }
 
-    /// A configuration is proposed, or a proposed one is withdrawn. Its voters that join may lose everything now.
-    fn see_config(&mut self, env: &mut Env, who: Who, ensemble: Arc<Ensemble>) {
-        let in_force = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
-        let is_newer = in_force < ensemble.version();
+    /// Writes that a configuration is proposed or withdrawn. A joining voter may lose its disk now.
+    fn on_config_proposed(&mut self, env: &mut Env, pid: ProcessId, ensemble: Arc<Ensemble>) {
+        let active = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
+        let is_newer = active < ensemble.version();
         let leads = self.replica.peer_state() == Some(PeerState::Leading);
-        if is_newer && leads && env.dice.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
-            let delay = env.dice.between(0, 20_000);
-            env.plan_in(delay, Event::Fault(Fault::EmptyJoiner));
+        if is_newer && leads && env.rng.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
+            let delay = env.rng.between(0, 20_000);
+            env.schedule_in(delay, Event::Fault(Fault::EmptyJoiner));
         }
         let change = if is_newer { ConfigChange::Proposed(ensemble) } else { ConfigChange::Kept };
-        self.write_config(env, who, change);
+        self.write_config(env, pid, change);
     }
 
-    /// Puts the configuration where clients can read it.
+    /// Publishes the configuration in `/zookeeper/config`.
     pub(crate) fn show_config(&mut self, env: &Env) {
         let now = self.now(env);
         if let Some(ensemble) = &self.member.ensemble {
@@ -398,57 +414,57 @@ impl Process {
         }
     }
 
-    /// A configuration is in force from now on.
-    fn activate(&mut self, env: &mut Env, who: Who, ensemble: Arc<Ensemble>) {
+    /// Puts a committed configuration into use.
+    fn activate(&mut self, env: &mut Env, pid: ProcessId, ensemble: Arc<Ensemble>) {
         if let Err(finding) = configs::check(env, &ensemble) {
             return finding.report(env);
         }
         self.member.ensemble = Some(Arc::clone(&ensemble));
         if !self.replica.is_serving() {
-            self.show_config(env); // who serves gets it with its transaction, and its clients the event
+            self.show_config(env); // a serving member gets it by the transaction, and its clients get the event
         }
-        let pending = self.replica.as_peer().and_then(|peer| peer.configs().pending());
+        let pending = self.replica.as_peer().and_then(|peer| peer.configs().proposed());
         let pending = pending.filter(|pending| ensemble.version() < pending.version()).cloned();
-        self.write_config(env, who, ConfigChange::Committed(ensemble, pending));
+        self.write_config(env, pid, ConfigChange::Committed(ensemble, pending));
     }
 
-    fn write_config(&mut self, env: &mut Env, who: Who, change: ConfigChange) {
+    fn write_config(&mut self, env: &mut Env, pid: ProcessId, change: ConfigChange) {
         self.log_queue.push_back(Work::Config(change));
-        self.wake_log(env, who);
+        self.wake_log(env, pid);
     }
 
-    /// What a learner lacks, as far as it is still asked for.
-    pub(crate) fn take_look_up(&mut self, link: LinkId) -> Option<Search> {
-        self.member.look_ups.remove(&link)
+    /// Takes the search for a log diff, unless the link has been closed.
+    pub(crate) fn take_log_search(&mut self, link: LinkId) -> Option<LogDiffRange> {
+        self.member.log_searches.remove(&link)
     }
 
-    fn give_job(&mut self, env: &mut Env, track: &mut Track, who: Who, job: DiskJob) {
-        env.note(format_args!("peer {}: {job:?}", who.server));
+    fn give_job(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, job: DiskJob) {
+        env.note(format_args!("peer {}: {job:?}", pid.server));
         let mut frozen = None;
         if let DiskJob::Install(_) = job {
-            self.state = self.replica.take_staged().expect("a state was staged");
+            self.state = self.replica.take_snapshot().expect("a snapshot was staged");
             self.show_config(env);
             frozen = Some(self.state.freeze());
         }
-        track.begin(job);
+        expected.begin(job);
         self.log_queue.push_back(Work::Job(job, frozen));
-        self.wake_log(env, who);
+        self.wake_log(env, pid);
     }
 
-    /// Looks whether this server leads, or serves, since a moment ago.
-    pub(super) fn look_at_role(&mut self, env: &mut Env, track: &Track, who: Who) {
+    /// Notes whether this server has begun to lead or to serve.
+    pub(super) fn update_role(&mut self, env: &mut Env, expected: &ExpectedDisk, pid: ProcessId) {
         let Some(peer) = self.replica.as_peer() else { return };
         let leads = peer.leader().filter(|leader| leader.is_established()).and_then(ox_zab::Leader::epoch);
         if leads != self.member.leads {
             self.member.leads = leads;
             if let Some(epoch) = leads {
-                env.note(format_args!("peer {}: leads epoch {epoch}", who.server));
-                env.marks.leaders += 1;
-                let judged = leaders::check(env, track, who, epoch).and_then(|()| elections::check(env, who));
+                env.note(format_args!("peer {}: leads epoch {epoch}", pid.server));
+                env.coverage.leaders += 1;
+                let judged = leaders::check(env, expected, pid, epoch).and_then(|()| elections::check(env, pid));
                 if let Err(finding) = judged {
                     return finding.report(env);
                 }
-                env.agreed.push(Agreed::Leader(who, epoch, peer.configs().quorums().committed.clone()));
+                env.decisions.push(Decision::Leader(pid, epoch, peer.configs().quorums().committed.clone()));
             }
         }
         let serves = self.replica.is_serving();
@@ -458,9 +474,9 @@ impl Process {
         }
         if has_changed && serves {
             let last = self.state.last_zxid();
-            env.note(format_args!("peer {}: serves at {last} as {:?}", who.server, self.replica.peer_state()));
-            // Who is established late, behind a later leader, decides about nobody.
-            let is_last = env.leaders.last_key_value().is_some_and(|(_, leader)| *leader == who);
+            env.note(format_args!("peer {}: serves at {last} as {:?}", pid.server, self.replica.peer_state()));
+            // A leader that is established after a later one decides nothing.
+            let is_last = env.leaders.last_key_value().is_some_and(|(_, leader)| *leader == pid);
             if self.replica.peer_state() == Some(PeerState::Leading) && is_last {
                 env.history.starts.push(env.now);
             }
@@ -468,28 +484,28 @@ impl Process {
         }
     }
 
-    /// The state is shown to whoever asks.
+    /// Clients may see the state from now on.
     pub(super) fn show(&self, env: &mut Env) {
-        let (last, now, before) = (self.state.last_zxid(), env.now, env.journal.shown);
-        if let Err(finding) = env.journal.show(last, now) {
+        let (last, now, before) = (self.state.last_zxid(), env.now, env.reference_log.shown);
+        if let Err(finding) = env.reference_log.show(last, now) {
             return finding.report(env);
         }
         if before < last
             && let Some(peer) = self.replica.as_peer()
         {
-            env.agreed.push(Agreed::Shown(last, peer.configs().quorums().committed.clone()));
+            env.decisions.push(Decision::Visible(last, peer.configs().quorums().committed.clone()));
         }
     }
 }
 
-/// The server that an observer connects to in place of the leader, whether it serves observers or not.
-fn choose_master(env: &mut Env, peer: &Peer, who: Who) -> Option<usize> {
-    let observes = peer.configs().kind_of(server_id(who.server)) == LearnerKind::Observer;
-    if !observes || !env.plan.observer_masters || env.dice.chance(250) {
+/// The server that an observer dials instead of the leader, whether or not it serves observers.
+fn choose_observer_master(env: &mut Env, peer: &QuorumPeer, pid: ProcessId) -> Option<usize> {
+    let observes = peer.configs().kind_of(server_id(pid.server)) == LearnerKind::Observer;
+    if !observes || !env.plan.observer_masters || env.rng.chance(250) {
         return None;
     }
     let voters: Vec<usize> = peer.configs().committed().voters().map(number).collect();
-    Some(*env.dice.pick(&voters))
+    Some(*env.rng.pick(&voters))
 }
 
 fn short(message: &Message) -> String {
@@ -498,8 +514,7 @@ fn short(message: &Message) -> String {
     text
 }
 
-impl Track {
-    /// A job is given to the disk.
+impl ExpectedDisk {
     fn begin(&mut self, job: DiskJob) {
         let number = |epoch: Epoch| u32::try_from(epoch.0).unwrap_or(0);
         match job {
@@ -507,19 +522,18 @@ impl Track {
             DiskJob::CurrentEpoch(epoch) => self.epochs_begun.current = number(epoch),
             DiskJob::Truncate(zxid) => self.change = Change::Truncate(zxid),
             DiskJob::Install(zxid) => self.change = Change::Install(zxid),
-            DiskJob::Found => (),
+            DiskJob::InitializeLog => (),
         }
     }
 
-    /// The disk has reported a job.
-    pub(crate) fn done(&mut self, done: DiskDone, journal: &super::Journal) {
+    pub(crate) fn done(&mut self, done: DiskDone, reference_log: &super::ReferenceLog) {
         match done {
             DiskDone::AcceptedEpoch(_) => self.epochs.accepted = self.epochs_begun.accepted,
             DiskDone::CurrentEpoch(_) => self.epochs.current = self.epochs_begun.current,
             DiskDone::Truncated(end) => {
                 self.change = Change::None;
                 if let Some(end) = end {
-                    self.last = journal.cut(self.last, end);
+                    self.last = reference_log.truncated_end(self.last, end);
                     self.synced = self.synced.min(self.last);
                 }
             }
@@ -527,12 +541,12 @@ impl Track {
                 self.change = Change::None;
                 (self.last, self.synced) = (zxid, zxid);
             }
-            DiskDone::Founded => (),
+            DiskDone::LogInitialized => (),
         }
     }
 }
 
-/// What a truncation reports, and the state that is left.
+/// The report of a truncation, and the state that remains.
 pub(crate) fn truncated(outcome: Truncated) -> (DiskDone, Option<Box<State>>) {
     match outcome {
         Truncated::Done(loaded) | Truncated::Short(loaded) => {

@@ -1,4 +1,4 @@
-//! One run of a server: the same parts as in production, with steps in place of threads.
+//! A process of a server: the same parts as in production, with steps instead of threads.
 //!
 //! ```text
 //! I/O threads --submissions--> inbox -> replica thread --batches--> log queue -> log job
@@ -12,10 +12,10 @@ use super::log::{Log, Work};
 use super::member::{Member, server_id};
 use super::replica_thread::Phase;
 use crate::env::Env;
-use crate::event::{Event, Job, Who};
+use crate::event::{Event, Job, ProcessId};
 use crate::plan::Plan;
 use crate::server::WALL_START_MS;
-use crate::server::totals::Totals;
+use crate::server::server_load::ServerLoad;
 use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
@@ -25,16 +25,17 @@ use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Stor
 use ox_tree::outbox::Outboxes;
 use ox_tree::{FrozenView, State};
 use ox_zab::{
-    Configs, ElectionSettings, Epoch, Epochs, History, Peer, PeerOptions, PeerSettings, Recovered, Timing, Txn,
+    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
+    Recovered, Timing,
 };
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How often idle connections are looked for.
+/// Interval of the check for idle connections.
 const IDLE_CHECK_US: i64 = 1_000_000;
 
-/// What has come in for the replica thread.
+/// Input of the replica thread.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     pub(crate) submissions: VecDeque<Submission>,
@@ -57,63 +58,63 @@ pub(crate) struct Process {
     pub(crate) replica: Replica,
     pub(crate) outboxes: Outboxes,
     pub(crate) store: Store,
-    /// Away while a job writes.
+    /// `None` while a job writes to it.
     pub(crate) log: Option<Log>,
     pub(crate) log_queue: VecDeque<Work>,
     pub(crate) member: Member,
-    pub(crate) log_is_planned: bool,
+    pub(crate) log_is_scheduled: bool,
     pub(crate) inbox: Inbox,
-    /// When transactions were made: each moment with the last of them.
+    /// Proposal times, each with the last zxid proposed by then.
     pub(crate) proposed: VecDeque<(Zxid, Time)>,
     pub(crate) phase: Phase,
     pub(crate) replica_is_planned: bool,
-    /// When the replica thread will be woken even if nothing comes in.
+    /// When the replica thread wakes even without input.
     pub(crate) timer: Option<Time>,
     pub(crate) snapshot_due: Option<Zxid>,
-    /// Waiting for the snapshot job.
+    /// The state for the next snapshot job.
     pub(crate) frozen: Option<FrozenView>,
     pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,
-    pub(crate) totals: Totals,
-    /// Of new connections.
+    pub(crate) server_load: ServerLoad,
+    /// Limits the rate of new connections.
     pub(crate) throttle: RefCell<Option<Throttle>>,
-    /// How long the replica thread meant to sleep.
+    /// The timeout of the replica thread's present wait.
     pub(crate) patience_ms: i64,
-    /// No connection is accepted, nothing is acknowledged any more.
+    /// The process accepts no connections and acknowledges nothing any more.
     pub(crate) is_stopping: bool,
-    /// Nothing of it runs before.
+    /// No thread of the process runs before this time.
     frozen_until: Time,
-    /// How much slower than planned its threads are, until when.
+    /// Factor by which the threads are slowed down, and until when.
     stalled: (i64, Time),
     started: Time,
     wall_ahead_ms: i64,
 }
 
 impl Process {
-    /// A server that is alone.
-    pub(crate) fn alone(env: &mut Env, who: Who, opened: Opened, wall_ahead_ms: i64) -> Self {
-        let settings = replica_settings(env, who, opened.session_clock_ms);
+    /// Creates the process of a standalone server.
+    pub(crate) fn standalone(env: &mut Env, pid: ProcessId, opened: Opened, wall_ahead_ms: i64) -> Self {
+        let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let replica = Replica::standalone(settings, &opened.state, now);
         let log = Log::Alone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         if opened.report.start_snapshot == StartSnapshot::Due {
-            process.snapshot(env, who);
+            process.snapshot(env, pid);
         }
-        process.begin(env, who);
+        process.begin(env, pid);
         process
     }
 
-    /// A member of an ensemble, which begins to look for a leader.
+    /// Creates the process of a member, which starts as LOOKING.
     pub(crate) fn member(
         env: &mut Env,
-        who: Who,
+        pid: ProcessId,
         (opened, space): (OpenedMember, FreeSpace),
         files: Option<(Ensemble, Option<Ensemble>)>,
         wall_ahead_ms: i64,
     ) -> Self {
-        let settings = replica_settings(env, who, opened.session_clock_ms);
+        let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let ox_store::StoredEpochs { accepted, current } = opened.log.epochs();
         let epochs = Epochs { accepted: Epoch(i64::from(accepted)), current: Epoch(i64::from(current)) };
@@ -122,27 +123,30 @@ impl Process {
             OpenOutcome::Loaded(loaded) => {
                 let last = loaded.state.last_zxid();
                 let before = loaded.recent_txns.first().map_or(last, |first| Zxid(first.zxid.0 - 1));
-                let mut history = History::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
+                let mut history = RecentLog::new(before, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 for logged in loaded.recent_txns {
-                    history.push(Txn { zxid: logged.zxid, record: Bytes::from(logged.record) });
+                    history.push(EncodedTxn { zxid: logged.zxid, record: Bytes::from(logged.record) });
                 }
                 history.trim(last, Zxid(i64::MAX));
-                (loaded.state, history, ox_zab::Standing::History)
+                (loaded.state, history, ox_zab::Eligibility::HasHistory)
             }
             nothing @ (OpenOutcome::Empty | OpenOutcome::Quarantined(_)) => {
                 let state = State::new(crate::jobs::tree_options(&env.plan));
                 let is_empty = matches!(nothing, OpenOutcome::Empty);
-                let standing = if is_empty { ox_zab::Standing::Empty } else { ox_zab::Standing::Quarantined };
-                let history = History::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
+                let standing = if is_empty { ox_zab::Eligibility::Empty } else { ox_zab::Eligibility::Quarantined };
+                let history = RecentLog::new(Zxid::ZERO, kept_max, 1 << 20).with_pinned_max(env.plan.pinned_bytes);
                 (state, history, standing)
             }
         };
         let configs = match files {
             Some(files) => config::configs(files, state.config()),
-            None => Configs::fixed(config::first(&env.plan)),
+            None => ConfigPair::fixed(config::first(&env.plan)),
         };
         let in_force = configs.is_dynamic().then(|| Arc::clone(configs.committed()));
-        let peer = Peer::new(peer_settings(&env.plan, who, configs), Recovered { epochs, history, standing });
+        let peer = QuorumPeer::new(
+            peer_settings(&env.plan, pid, configs),
+            Recovered { epochs, history, eligibility: standing },
+        );
         let mut replica = Replica::member(settings, peer, &state, now);
         if env.plan.epoch_txns != 0 {
             replica.limit_epochs(env.plan.epoch_txns);
@@ -153,7 +157,7 @@ impl Process {
         process.show_config(env);
         process.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         process.replica.start(now);
-        process.begin(env, who);
+        process.begin(env, pid);
         process
     }
 
@@ -167,7 +171,7 @@ impl Process {
             log: Some(log),
             log_queue: VecDeque::new(),
             member: Member::default(),
-            log_is_planned: false,
+            log_is_scheduled: false,
             inbox: Inbox::default(),
             proposed: VecDeque::new(),
             phase: Phase::Idle,
@@ -178,7 +182,7 @@ impl Process {
             is_snapshotting: false,
             io: (0..threads).map(|_| IoThread::default()).collect(),
             next_thread: 0,
-            totals: Totals::new(env.plan.outstanding_max, env.plan.throttle_max, env.plan.memory_budget_bytes),
+            server_load: ServerLoad::new(env.plan.outstanding_max, env.plan.throttle_max, env.plan.memory_budget_bytes),
             throttle: RefCell::new(throttle(&env.plan, now)),
             patience_ms: 0,
             is_stopping: false,
@@ -190,41 +194,41 @@ impl Process {
         }
     }
 
-    fn begin(&mut self, env: &mut Env, who: Who) {
-        self.wake_replica(env, who);
-        env.plan_in(IDLE_CHECK_US, Event::Idle(who));
-        env.plan_in(0, Event::Job(Job::Maintain(who)));
+    fn begin(&mut self, env: &mut Env, pid: ProcessId) {
+        self.wake_replica(env, pid);
+        env.schedule_in(IDLE_CHECK_US, Event::Idle(pid));
+        env.schedule_in(0, Event::Job(Job::Maintain(pid)));
     }
 
-    /// Both clocks as this process reads them.
+    /// Both clocks, as this process reads them.
     pub(crate) fn now(&self, env: &Env) -> Now {
         now(env, self.started, self.wall_ahead_ms)
     }
 
-    /// The time until one of its threads takes its next step.
+    /// The time until the next step of one of its threads.
     pub(crate) fn thread_delay(&self, env: &mut Env) -> i64 {
-        let delay = env.dice.skewed(env.plan.thread_delay_us);
+        let delay = env.rng.skewed(env.plan.thread_delay_us);
         let (factor, until) = self.stalled;
-        // A step is never put off for longer than the stall lasts.
+        // A step is not delayed beyond the end of the stall.
         if env.now < until { (delay * factor).min(until.0 - env.now.0) } else { delay }
     }
 
-    /// Its threads hardly run for a while.
+    /// Slows all threads down until the given time.
     pub(crate) fn stall(&mut self, factor: i64, until: Time) {
         self.stalled = (factor, until);
     }
 
-    /// Nothing of it runs for a while.
+    /// Stops all threads until the given time.
     pub(crate) fn freeze(&mut self, until: Time) {
         self.frozen_until = self.frozen_until.max(until);
     }
 
-    /// Since when nothing has kept it from running.
-    pub(crate) fn ran_since(&self) -> Time {
+    /// The time since which no freeze or stall has delayed the process.
+    pub(crate) fn runs_since(&self) -> Time {
         self.frozen_until.max(self.stalled.1).max(self.started)
     }
 
-    /// When it goes on, if it does not run now.
+    /// When the process resumes, if it is frozen now.
     pub(crate) fn frozen(&self, now: Time) -> Option<Time> {
         (now < self.frozen_until).then_some(self.frozen_until)
     }
@@ -233,36 +237,36 @@ impl Process {
         self.wall_ahead_ms = wall_ahead_ms;
     }
 
-    /// Freezes the state for a snapshot, unless one is being written.
-    pub(crate) fn snapshot(&mut self, env: &mut Env, who: Who) {
+    /// Freezes the state for a snapshot, unless a snapshot is being written.
+    pub(crate) fn snapshot(&mut self, env: &mut Env, pid: ProcessId) {
         if self.frozen.is_some() || self.is_snapshotting {
             return;
         }
         self.frozen = Some(self.state.freeze());
         let delay = self.thread_delay(env);
-        env.plan_in(delay, Event::Job(Job::Snapshot(who)));
+        env.schedule_in(delay, Event::Job(Job::Snapshot(pid)));
     }
 
-    pub(crate) fn wake_log(&mut self, env: &mut Env, who: Who) {
-        if !std::mem::replace(&mut self.log_is_planned, true) {
+    pub(crate) fn wake_log(&mut self, env: &mut Env, pid: ProcessId) {
+        if !std::mem::replace(&mut self.log_is_scheduled, true) {
             let delay = self.thread_delay(env);
-            env.plan_in(delay, Event::Job(Job::Log(who)));
+            env.schedule_in(delay, Event::Job(Job::Log(pid)));
         }
     }
 
-    pub(crate) fn look_for_idle(&mut self, env: &mut Env, who: Who) {
+    pub(crate) fn check_idle(&mut self, env: &mut Env, pid: ProcessId) {
         for thread in 0..self.io.len() {
             self.io[thread].looks_for_idle = true;
-            self.wake_io(env, who, thread);
+            self.wake_io(env, pid, thread);
         }
-        env.plan_in(IDLE_CHECK_US, Event::Idle(who));
+        env.schedule_in(IDLE_CHECK_US, Event::Idle(pid));
     }
 }
 
-fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettings {
+fn replica_settings(env: &Env, pid: ProcessId, session_clock_ms: i64) -> ReplicaSettings {
     ReplicaSettings {
         tick_ms: env.plan.tick_ms,
-        server: u8::try_from(who.server + 1).unwrap_or(u8::MAX),
+        server: u8::try_from(pid.server + 1).unwrap_or(u8::MAX),
         session_clock_ms,
         threads: env.plan.io_threads,
         sweep_interval_ms: env.plan.sweep_ms,
@@ -276,17 +280,17 @@ fn replica_settings(env: &Env, who: Who, session_clock_ms: i64) -> ReplicaSettin
     }
 }
 
-fn peer_settings(plan: &Plan, who: Who, configs: Configs) -> PeerSettings {
-    let server = server_id(who.server);
+fn peer_settings(plan: &Plan, pid: ProcessId, configs: ConfigPair) -> PeerSettings {
+    let server = server_id(pid.server);
     let (tick_ms, init_ticks, sync_ticks) = (i64::from(plan.tick_ms), plan.init_ticks, plan.sync_ticks);
     PeerSettings {
         server,
         configs,
         timing: Timing { tick_ms, init_ticks, sync_ticks },
-        election: ElectionSettings { longest_wait_ms: plan.election_wait_ms, ..ElectionSettings::default() },
+        election: ElectionSettings { max_notification_ms: plan.election_wait_ms, ..ElectionSettings::default() },
         options: PeerOptions {
             serves_observers: plan.observer_masters,
-            observer_rest_ms: tick_ms,
+            observer_delay_ms: tick_ms,
             learner_window_bytes: plan.learner_window_bytes,
             request_window_bytes: plan.request_window_bytes,
             ..PeerOptions::default()

@@ -1,86 +1,85 @@
-//! The replica thread of production, cut into steps between which other threads run.
+//! The replica thread of production, split into steps. Other threads may run between two steps.
 
 use super::log::Work;
 use super::member::{Member, PeerInput};
 use super::process::Process;
-use super::{Report, Track};
-use crate::checkers::{self, unheard};
+use super::{ExpectedDisk, Report};
+use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
-use crate::event::{Event, Who};
+use crate::event::{Event, ProcessId};
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{Now, Submission};
 use std::collections::VecDeque;
 
-/// How long the loop sleeps when nothing is due.
+/// The longest wait of the loop when nothing is due.
 const PATIENCE_MS: i64 = 1_000;
 
-/// Where in its loop the thread stands.
+/// The position of the thread in its loop.
 pub(crate) enum Phase {
-    /// Waiting for input.
     Idle,
-    /// Taking what the disk has done and peers have said, one per step.
-    Hearing(VecDeque<Report>, VecDeque<PeerInput>),
-    /// Taking submissions, one per step.
+    /// Processes completed disk jobs and input from peers, one per step.
+    Reporting(VecDeque<Report>, VecDeque<PeerInput>),
+    /// Processes submissions, one per step.
     Stepping(VecDeque<Submission>),
-    /// Applying what is committed, one hold of the state per step. What the disk holds is told in portions.
+    /// Applies committed transactions, one write lock per step. Durable positions are reported in several parts.
     Applying,
 }
 
 impl Process {
-    pub(crate) fn wake_replica(&mut self, env: &mut Env, who: Who) {
+    pub(crate) fn wake_replica(&mut self, env: &mut Env, pid: ProcessId) {
         if !std::mem::replace(&mut self.replica_is_planned, true) {
             let delay = self.thread_delay(env);
-            env.plan_in(delay, Event::Replica(who));
+            env.schedule_in(delay, Event::Replica(pid));
         }
     }
 
     /// Takes steps until the thread is interrupted or has nothing to do.
-    pub(crate) fn replica_step(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+    pub(crate) fn replica_step(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
         self.replica_is_planned = false;
         if self.is_stopping {
-            return; // production leaves its loop; the log is finished by the stop job
+            return; // production leaves its loop; the stop job finishes the log
         }
         loop {
             let goes_on = match &mut self.phase {
-                Phase::Idle => self.take_input(env, who),
-                Phase::Hearing(reports, peers) => {
+                Phase::Idle => self.take_input(env, pid),
+                Phase::Reporting(reports, peers) => {
                     if let Some(report) = reports.pop_front() {
-                        self.take_report(env, track, who, report);
+                        self.take_report(env, expected, pid, report);
                     } else if let Some(input) = peers.pop_front() {
-                        self.take_peer_input(env, track, who, input);
+                        self.take_peer_input(env, expected, pid, input);
                     } else {
                         self.settle(env);
-                        self.flush(env, track, who);
+                        self.flush(env, expected, pid);
                         self.look_at_clock(env);
                         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
                     }
                     true
                 }
                 Phase::Stepping(submissions) => match submissions.pop_front() {
-                    Some(submission) => self.take_submission(env, track, who, submission),
-                    None => self.finish_stepping(env, track, who),
+                    Some(submission) => self.take_submission(env, expected, pid, submission),
+                    None => self.finish_stepping(env, expected, pid),
                 },
-                Phase::Applying => self.apply(env, track, who),
+                Phase::Applying => self.apply(env, expected, pid),
             };
             if env.failure.is_some() || !goes_on {
                 return;
             }
             if env.preempts() {
-                return self.wake_replica(env, who);
+                return self.wake_replica(env, pid);
             }
         }
     }
 
-    fn take_input(&mut self, env: &mut Env, who: Who) -> bool {
+    fn take_input(&mut self, env: &mut Env, pid: ProcessId) -> bool {
         let now = self.now(env);
         if let Some(late_ms) = self.replica.on_turn(now, std::mem::take(&mut self.patience_ms), || 0) {
-            env.note(format_args!("replica: late by {late_ms} ms"));
-            env.marks.pauses_noticed += 1;
+            env.note(format_args!("replica: paused for {late_ms} ms"));
+            env.coverage.pauses_noticed += 1;
         }
         let is_due = self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms);
-        if self.inbox.is_empty() && !self.has_heard() && !is_due {
-            self.sleep(env, now, who);
+        if self.inbox.is_empty() && !self.has_peer_input() && !is_due {
+            self.sleep(env, now, pid);
             return false;
         }
         if let Some(durable) = self.inbox.durable.take() {
@@ -98,22 +97,22 @@ impl Process {
         }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
         let Member { reports, peers, .. } = &mut self.member;
-        self.phase = Phase::Hearing(std::mem::take(reports), std::mem::take(peers));
+        self.phase = Phase::Reporting(std::mem::take(reports), std::mem::take(peers));
         true
     }
 
-    /// Whether disk or peers have said something.
-    pub(crate) fn has_heard(&self) -> bool {
+    /// Whether a disk job has completed or a peer has sent something.
+    pub(crate) fn has_peer_input(&self) -> bool {
         !self.member.reports.is_empty() || !self.member.peers.is_empty()
     }
 
-    /// Waits for input, and for the next deadline, but not too long.
-    fn sleep(&mut self, env: &mut Env, now: Now, who: Who) {
+    /// Waits for input until the next deadline, at most `PATIENCE_MS`.
+    fn sleep(&mut self, env: &mut Env, now: Now, pid: ProcessId) {
         self.patience_ms = self.replica.rest_ms(now).map_or(PATIENCE_MS, |rest_ms| rest_ms.min(PATIENCE_MS));
         let wakes_at = Time(env.now.0 + self.patience_ms * 1000);
         if self.timer != Some(wakes_at) {
             self.timer = Some(wakes_at);
-            env.plan_in(self.patience_ms * 1000, Event::Replica(who));
+            env.schedule_in(self.patience_ms * 1000, Event::Replica(pid));
         }
     }
 
@@ -128,21 +127,21 @@ impl Process {
         let sessions = self.replica.session_count();
         self.replica.on_time(now, &self.state);
         self.proposed.push_back((self.replica.last_proposed(), env.now));
-        env.note(format_args!("replica: on time, {sessions} sessions, proposed {}", self.replica.last_proposed()));
-        let expired = std::mem::take(&mut self.replica.tallies_mut().expired);
+        env.note(format_args!("replica: timer, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+        let expired = std::mem::take(&mut self.replica.counters_mut().expired);
         if !env.plan.is_ensemble()
-            && let Err(finding) = unheard::check(self, env, &expired)
+            && let Err(finding) = no_false_expiry::check(self, env, &expired)
         {
             finding.report(env);
         }
     }
 
-    /// Tells what the disk holds, sometimes only a part of it first: any part is true.
+    /// Reports the durable position, sometimes an earlier one first: every earlier position is durable too.
     fn report_durable(&mut self, env: &mut Env, durable: Zxid) {
         let (applied, now) = (self.state.last_zxid(), self.now(env));
         let is_alone = self.member.reports.is_empty();
-        if applied < durable && is_alone && env.dice.chance(300) {
-            let part = Zxid(env.dice.between(applied.0, durable.0 - 1));
+        if applied < durable && is_alone && env.rng.chance(300) {
+            let part = Zxid(env.rng.between(applied.0, durable.0 - 1));
             self.replica.on_durable(now, part);
             self.inbox.durable = self.inbox.durable.max(Some(durable));
         } else {
@@ -150,67 +149,73 @@ impl Process {
         }
     }
 
-    fn take_submission(&mut self, env: &mut Env, track: &mut Track, who: Who, submission: Submission) -> bool {
+    fn take_submission(
+        &mut self,
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        submission: Submission,
+    ) -> bool {
         let now = self.now(env);
-        env.note(format_args!("replica: {} items", submission.items.len()));
+        env.note(format_args!("replica: {} items", submission.entries.len()));
         env.trace.bytes(&submission.bytes);
         let taken = submission.load();
         self.replica.step(now, submission, &self.state, &mut self.outboxes);
-        self.totals.took(taken, self.replica.load());
+        self.server_load.took(taken, self.replica.load());
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         if self.replica.log_is_full() {
-            self.flush(env, track, who);
+            self.flush(env, expected, pid);
         }
-        self.look_at_role(env, track, who);
+        self.update_role(env, expected, pid);
         true
     }
 
-    fn finish_stepping(&mut self, env: &mut Env, track: &mut Track, who: Who) -> bool {
+    fn finish_stepping(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) -> bool {
         self.settle(env);
-        self.flush(env, track, who);
-        self.look_at_role(env, track, who);
-        self.post(env, who);
+        self.flush(env, expected, pid);
+        self.update_role(env, expected, pid);
+        self.post(env, pid);
         self.phase = Phase::Applying;
         true
     }
 
-    pub(super) fn hand_over_log(&mut self, env: &mut Env, track: &mut Track, who: Who) {
+    pub(super) fn hand_over_log(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
         if let Some(batch) = self.replica.take_log(self.now(env)) {
             env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
-            if let Err(finding) = env.journal.hand_over(track, &batch, &mut self.proposed) {
+            if let Err(finding) = env.reference_log.record_batch(expected, &batch, &mut self.proposed) {
                 return finding.report(env);
             }
             self.log_queue.push_back(Work::Batch(batch));
-            self.wake_log(env, who);
+            self.wake_log(env, pid);
         }
     }
 
-    fn apply(&mut self, env: &mut Env, track: &mut Track, who: Who) -> bool {
+    fn apply(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) -> bool {
         if self.replica.has_committed() {
             let before = self.state.last_zxid();
             let now = self.now(env);
             let applied = self.replica.apply(now, &mut self.state, &mut self.outboxes);
             env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
             if 0 < applied {
-                checkers::after_apply(self, env, track, before, applied);
+                checkers::after_apply(self, env, expected, before, applied);
             }
             if 0 < applied && self.replica.is_serving() {
                 self.show(env);
             }
-            self.look_at_role(env, track, who);
-            self.post(env, who); // while the state is held
+            self.update_role(env, expected, pid);
+            self.post(env, pid); // while the state is locked
             self.proposed.push_back((self.replica.last_proposed(), env.now));
             return true;
         }
         self.settle(env);
-        self.flush(env, track, who);
-        self.post(env, who);
-        self.totals.hold(self.replica.load());
-        env.marks.parked += std::mem::take(&mut self.replica.tallies_mut().parked);
+        self.flush(env, expected, pid);
+        self.post(env, pid);
+        self.server_load.hold(self.replica.load());
+        env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
         if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;
-            self.snapshot(env, who);
+            self.snapshot(env, pid);
         }
         self.phase = Phase::Idle;
         true
@@ -220,13 +225,13 @@ impl Process {
         matches!(self.phase, Phase::Idle)
     }
 
-    /// Hands the outboxes to the I/O threads.
-    fn post(&mut self, env: &mut Env, who: Who) {
+    /// Passes the outboxes to the I/O threads.
+    fn post(&mut self, env: &mut Env, pid: ProcessId) {
         for thread in 0..self.io.len() {
             if !self.outboxes.0[thread].is_empty() {
                 let outbox = std::mem::take(&mut self.outboxes.0[thread]);
                 self.io[thread].mailbox.push_back(outbox);
-                self.wake_io(env, who, thread);
+                self.wake_io(env, pid, thread);
             }
         }
     }

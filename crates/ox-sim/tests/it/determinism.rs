@@ -1,9 +1,9 @@
-//! A run is a function of its seed.
+//! A simulation is a function of its seed.
 
 use ox_sim::{Plan, run};
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn equal_seeds_give_equal_traces() {
     for seed in 1_000..1_025 {
         let plan = Plan::of(seed);
         let (one, other) = (run(seed, &plan), run(seed, &plan));
@@ -12,7 +12,7 @@ fn the_same_seed_gives_the_same_run() {
 }
 
 #[test]
-fn other_seeds_give_other_runs() {
+fn different_seeds_give_different_traces() {
     let plan = Plan::calm();
     assert_ne!(run(1, &plan).trace_hash, run(2, &plan).trace_hash);
 }

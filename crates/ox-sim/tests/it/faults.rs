@@ -1,142 +1,148 @@
-//! One kind of fault at a time, often: each must be survived by itself, and must really strike.
+//! A standalone server with one kind of fault at a time, often: it must survive, and the fault must occur.
 
 use crate::survives;
-use ox_sim::{Marks, Plan};
+use ox_sim::{CoverageCounts, Plan};
 
-fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&Marks) -> u64) {
-    let mut marks = Marks::default();
+fn check(faulty: impl Fn(&mut Plan), struck: impl Fn(&CoverageCounts) -> u64) {
+    let mut coverage = CoverageCounts::default();
     for seed in 0..8 {
         let mut plan = Plan::calm();
         faulty(&mut plan);
-        marks.add(&survives(seed, &plan).marks);
+        coverage.add(&survives(seed, &plan).coverage);
     }
-    assert!(0 < struck(&marks), "the fault never struck: {marks:?}");
+    assert!(0 < struck(&coverage), "the fault never occurred: {coverage:?}");
 }
 
 #[test]
-fn f1_the_process_is_killed() {
-    check(|plan| plan.kill_ms = 800, |marks| marks.kills);
+fn f1_server_survives_kills() {
+    check(|plan| plan.kill_ms = 800, |coverage| coverage.kills);
 }
 
 #[test]
-fn f2_the_process_stands_still() {
-    check(|plan| plan.freeze_ms = 1_500, |marks| marks.pauses_noticed);
+fn f2_server_detects_freezes() {
+    check(|plan| plan.freeze_ms = 1_500, |coverage| coverage.pauses_noticed);
 }
 
 #[test]
-fn f7_the_process_hardly_runs() {
-    check(|plan| (plan.stall_ms, plan.thread_delay_us) = (500, 1_000), |marks| marks.answers);
+fn f7_server_survives_slow_threads() {
+    check(|plan| (plan.stall_ms, plan.thread_delay_us) = (500, 1_000), |coverage| coverage.replies);
 }
 
 #[test]
-fn f9_power_goes() {
-    check(|plan| plan.power_ms = 800, |marks| marks.power_cuts);
+fn f9_server_survives_power_cuts() {
+    check(|plan| plan.power_ms = 800, |coverage| coverage.power_cuts);
 }
 
 #[test]
-fn f9_power_goes_between_two_disk_calls() {
-    check(|plan| plan.power_at_call_ms = 500, |marks| marks.power_cuts);
+fn f9_server_survives_power_cuts_between_disk_calls() {
+    check(|plan| plan.power_at_call_ms = 500, |coverage| coverage.power_cuts);
 }
 
 #[test]
-fn f9_power_goes_before_the_sync() {
+fn f9_server_survives_power_cuts_before_fsync() {
     let faulty = |plan: &mut Plan| {
         plan.power_before_sync_ms = 600;
         plan.burst = 20;
     };
-    check(faulty, |marks| marks.power_cuts_before_sync);
+    check(faulty, |coverage| coverage.power_cuts_before_sync);
 }
 
 #[test]
-fn f9_power_tears_the_first_batch_of_a_log() {
+fn f9_server_truncates_torn_first_batch_of_a_log() {
     let faulty = |plan: &mut Plan| {
         plan.power_before_sync_ms = 500;
         (plan.burst, plan.snap_count, plan.large_per_mille) = (20, 8, 500);
     };
-    check(faulty, |marks| marks.torn_tails);
+    check(faulty, |coverage| coverage.torn_tails);
 }
 
 #[test]
-fn copy_of_a_running_server_starts_or_has_to_be_made_again() {
+fn copy_of_running_server_starts_or_is_refused() {
     let faulty = |plan: &mut Plan| {
         (plan.copy_ms, plan.snap_count, plan.stop_ms) = (200, 6, 3_000);
         (plan.burst, plan.requests) = (10, 200);
     };
-    check(faulty, |marks| marks.copies.saturating_sub(marks.copies_refused * 10));
+    check(faulty, |coverage| coverage.copies.saturating_sub(coverage.copies_refused * 10));
 }
 
 #[test]
-fn f10_a_sync_fails_and_loses_its_data() {
-    check(|plan| plan.lost_sync_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
+fn f10_server_survives_fsyncs_that_fail_and_lose_data() {
+    check(
+        |plan| plan.lost_sync_ms = 500,
+        |coverage| coverage.log_errors + coverage.start_errors + coverage.snapshot_errors,
+    );
 }
 
 #[test]
-fn f12_a_disk_call_fails() {
-    check(|plan| plan.disk_error_ms = 500, |marks| marks.log_errors + marks.start_errors + marks.snapshot_errors);
+fn f12_server_survives_failed_disk_calls() {
+    check(
+        |plan| plan.disk_error_ms = 500,
+        |coverage| coverage.log_errors + coverage.start_errors + coverage.snapshot_errors,
+    );
 }
 
 #[test]
-fn f13_the_disk_is_full() {
-    check(|plan| plan.full_ms = 800, |marks| marks.refused_writes);
+fn f13_server_with_full_disk_refuses_writes() {
+    check(|plan| plan.full_ms = 800, |coverage| coverage.refused_writes);
 }
 
 #[test]
-fn f18_the_disk_is_slow() {
-    check(|plan| plan.slow_disk_ms = 800, |marks| marks.group_commits);
+fn f18_server_with_slow_disk_commits_in_groups() {
+    check(|plan| plan.slow_disk_ms = 800, |coverage| coverage.group_commits);
 }
 
 #[test]
-fn f27_the_network_is_slow() {
-    check(|plan| (plan.slow_net_ms, plan.net_delay_us) = (800, 50_000), |marks| marks.answers);
+fn f27_server_survives_slow_network() {
+    check(|plan| (plan.slow_net_ms, plan.net_delay_us) = (800, 50_000), |coverage| coverage.replies);
 }
 
 #[test]
-fn f28_connections_break_in_the_middle_of_a_frame() {
-    check(|plan| plan.cut_ms = 100, |marks| marks.resumed);
+fn f28_sessions_survive_connections_that_break_within_a_frame() {
+    check(|plan| plan.cut_ms = 100, |coverage| coverage.resumed);
 }
 
 #[test]
-fn f34_the_wall_clock_jumps() {
-    check(|plan| plan.clock_ms = 300, |marks| marks.clock_jumps);
+fn f34_server_survives_jumps_of_the_wall_clock() {
+    check(|plan| plan.clock_ms = 300, |coverage| coverage.clock_jumps);
 }
 
 #[test]
-fn f37_a_client_sleeps() {
+fn f37_paused_client_is_slowed_down_as_slow_reader() {
     let faulty = |plan: &mut Plan| {
-        plan.nap_ms = 500;
+        plan.client_pause_ms = 500;
         plan.window_bytes = 64;
         plan.unsent_pause_bytes = 256;
     };
-    check(faulty, |marks| marks.slow_reader_pauses);
+    check(faulty, |coverage| coverage.slow_reader_pauses);
 }
 
 #[test]
-fn f37_clients_send_more_than_the_server_takes() {
+fn f37_overloaded_server_limits_admission() {
     let faulty = |plan: &mut Plan| {
         (plan.outstanding_max, plan.burst, plan.think_us) = (1, 30, 5_000);
         plan.throttle_max = Some(4);
     };
-    check(faulty, |marks| marks.stalled);
+    check(faulty, |coverage| coverage.stalled);
     let faulty = |plan: &mut Plan| (plan.outstanding_max, plan.burst, plan.think_us) = (1, 30, 5_000);
-    check(faulty, |marks| marks.one_each);
+    check(faulty, |coverage| coverage.one_per_connection);
 }
 
 #[test]
-fn f38_connections_are_let_in_one_by_one() {
-    check(|plan| (plan.connection_tokens, plan.cut_ms) = (1, 100), |marks| marks.resumed);
+fn f38_sessions_survive_connection_throttling() {
+    check(|plan| (plan.connection_tokens, plan.cut_ms) = (1, 100), |coverage| coverage.resumed);
 }
 
 #[test]
-fn sessions_move_while_the_old_connection_lives() {
-    check(|plan| plan.take_over_per_mille = 200, |marks| marks.taken_over);
+fn sessions_move_while_the_old_connection_is_open() {
+    check(|plan| plan.take_over_per_mille = 200, |coverage| coverage.taken_over);
 }
 
 #[test]
-fn sessions_are_abandoned() {
-    check(|plan| plan.abandon_ms = 1_000, |marks| marks.expired);
+fn abandoned_sessions_expire() {
+    check(|plan| plan.abandon_ms = 1_000, |coverage| coverage.expired);
 }
 
 #[test]
 fn clean_stops_lose_nothing() {
-    check(|plan| plan.stop_ms = 1_000, |marks| marks.clean_stops);
+    check(|plan| plan.stop_ms = 1_000, |coverage| coverage.clean_stops);
 }

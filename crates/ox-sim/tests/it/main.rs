@@ -1,14 +1,14 @@
-//! Short simulations: a few hundred seeds in any weather, single faults by themselves, and seeds that failed once.
+//! Short simulations: random seeds, single kinds of faults, and seeds that failed before.
 
 mod determinism;
 mod ensembles;
 mod faults;
+mod random_seeds;
 mod regressions;
-mod weather;
 
 use ox_sim::{Outcome, Plan, run};
 
-/// Runs one seed and says how to replay it if it fails.
+/// Runs one seed; a failure prints the command that replays it.
 #[track_caller]
 pub(crate) fn survives(seed: u64, plan: &Plan) -> Outcome {
     let outcome = run(seed, plan);

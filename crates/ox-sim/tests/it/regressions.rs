@@ -1,223 +1,228 @@
-//! Seeds that failed once, each with the reason. They are never removed.
+//! Seeds that failed before, each with the cause. They are never removed.
 //!
-//! A seed means the same only as long as plans and clients draw the same numbers; when they change, the story is kept
-//! by the unit test that goes with the fix, and the seed stays as one more run.
+//! A seed reproduces its failure only as long as plans and clients draw the same numbers. After that, the unit test of the
+//! fix covers the bug, and the seed remains as one more simulation.
 
 use crate::survives;
-use ox_sim::{Plan, Storm};
+use ox_sim::{FaultProfile, Plan};
 
-/// The checker did not know whose a session was whose handshake was never answered and whose first writes the server
-/// had turned away.
+/// The checker did not know the owner of a session whose handshake got no reply and whose first writes were refused.
 #[test]
-fn seed_383_a_session_nobody_was_told_of() {
+fn seed_383_session_without_handshake_reply() {
     survives(383, &Plan::of(383));
 }
 
-/// A session whose write was answered after a long wait ended before its pings, which had come meanwhile, were read.
+/// A session expired after the late reply to a write, before the pings that had arrived meanwhile were read.
 #[test]
-fn seed_7311_a_session_that_had_waited_for_the_disk() {
+fn seed_7311_session_that_waited_for_the_disk() {
     survives(7311, &Plan::of(7311));
 }
 
-/// The checker took an old log that could not be removed, and stood alone since, for a hole in the history.
+/// The checker took an old log that a purge had failed to delete for a gap in the history.
 #[test]
-fn seed_8217_an_old_log_that_is_left_over() {
+fn seed_8217_old_log_left_by_purge() {
     survives(8217, &Plan::of(8217));
 }
 
-/// Two observers answered each other's notifications for ever.
+/// Two observers replied to each other's notifications forever.
 #[test]
-fn seed_42_observers_that_talk_without_end() {
+fn seed_42_endless_notifications_of_observers() {
     survives(42, &Plan::of(42));
 }
 
-/// A leader did not know the session that its learner had already given to a client.
+/// A leader did not know a session that its learner had already granted to a client.
 #[test]
-fn seed_288_a_learner_is_quicker_than_its_leader() {
+fn seed_288_learner_applies_before_its_leader() {
     survives(288, &Plan::of(288));
 }
 
-/// The checker took a leader that was established late, and could agree on nothing, for one that lacked history.
+/// The checker reported a leader as incomplete that was established late and could commit nothing.
 #[test]
-fn seed_229_a_leader_that_is_late() {
+fn seed_229_late_leader() {
     survives(229, &Plan::of(229));
 }
 
-/// A connection got its session back because the one that had taken it was gone.
+/// A connection got its session back because the connection that had taken it over was closed.
 #[test]
-fn seed_387_a_session_that_was_lost() {
+fn seed_387_session_taken_over() {
     survives(387, &Plan::of(387));
 }
 
 /// A torn sector hid a transaction before the first one of a new epoch.
 #[test]
-fn seed_702_a_tear_before_a_new_epoch() {
+fn seed_702_torn_sector_before_a_new_epoch() {
     survives(702, &Plan::of(702));
 }
 
-/// A learner that had caught up reported an old session as alive.
+/// A synchronised learner touched a session because of old traffic.
 #[test]
-fn seed_831_old_sessions_are_no_news() {
+fn seed_831_stale_touch_of_a_learner() {
     survives(831, &Plan::of(831));
 }
 
-/// A leader that nobody followed any more told a client that its session was gone: it had only proposed its end.
+/// A leader without followers reported a session as expired whose closeSession it had only proposed.
 #[test]
-fn seed_243_a_session_whose_end_was_only_proposed() {
+fn seed_243_session_with_proposed_close() {
     survives(243, &Plan::of(243).with_voters(3));
 }
 
-/// A server that had lost its leader dropped the watches of clients that it was still answering.
+/// A server that had lost its leader dropped watches of clients before their last replies.
 #[test]
-fn seed_820_watches_of_who_is_sent_away() {
+fn seed_820_watches_of_closing_connections() {
     survives(820, &Plan::of(820).with_voters(5));
 }
 
-/// A session was reported as gone while its end was being proposed.
+/// A session was reported as expired while its closeSession was being proposed.
 #[test]
-fn seed_932_a_session_whose_end_was_about_to_be_proposed() {
+fn seed_932_session_with_close_about_to_be_proposed() {
     survives(932, &Plan::of(932).with_voters(2));
 }
 
-/// A snapshot that could not be unpacked kept a member from starting.
+/// A damaged compressed snapshot kept a member from starting.
 #[test]
-fn seed_42_a_damaged_packed_snapshot() {
+fn seed_42_damaged_compressed_snapshot() {
     survives(42, &Plan::of(42).with_voters(3));
 }
 
-/// The simulator took away a log together with the marker that vouched for it, which nobody could notice.
+/// The simulator deleted a log together with its synced position, which no server could detect.
 #[test]
-fn seed_82_a_lost_log() {
+fn seed_82_lost_log_and_marker() {
     survives(82, &Plan::of(82));
 }
 
-/// The simulator emptied a directory under a server that went on, and left one behind that looked complete.
+/// The simulator emptied the directory of a running server, which then wrote files that looked complete.
 #[test]
-fn seed_134_a_directory_that_was_emptied() {
+fn seed_134_emptied_directory_of_a_running_server() {
     survives(134, &Plan::of(134));
 }
 
-/// A learner whose disk had hung told its leader of a client that had gone long before.
+/// A learner whose disk had hung touched the session of a client that had disconnected long before.
 #[test]
-fn seed_2028_a_client_that_had_gone() {
+fn seed_2028_touch_of_a_disconnected_client() {
     survives(2028, &Plan::of(2028));
 }
 
-/// The checker took a leader that was established late for the one that had ended a session.
+/// The checker attributed the expiry of a session to a leader that was established late.
 #[test]
-fn seed_2454_a_late_leader_ends_no_session() {
+fn seed_2454_late_leader_expires_no_session() {
     survives(2454, &Plan::of(2454));
 }
 
-/// The simulator took a file away that was being read.
+/// The simulator deleted a file while a start read it.
 #[test]
-fn seed_2118_a_file_that_is_lost_during_a_start() {
+fn seed_2118_file_lost_during_a_start() {
     survives(2118, &Plan::of(2118).with_voters(3));
 }
 
-/// The simulator took away the note of where session ids go on, and the clock that would have kept them apart.
+/// The simulator deleted the record of session ids and also reset the clock that would have kept the ids distinct.
 #[test]
-fn seed_1019_a_member_without_a_memory_and_without_a_clock() {
+fn seed_1019_lost_session_ids_and_clock() {
     survives(1019, &Plan::of(1019));
 }
 
-/// A lost log was not missed, because the epoch behind it began with a request that was refused.
+/// A lost log was not detected, because the next epoch began with an error transaction.
 #[test]
-fn seed_2802_the_end_of_an_epoch_is_lost() {
+fn seed_2802_lost_end_of_an_epoch() {
     survives(2802, &Plan::of(2802));
 }
 
-/// The checker took an end that was agreed on, and applied nowhere yet, for none.
+/// The checker ignored a closeSession that was committed but not applied anywhere yet.
 #[test]
-fn seed_3217_an_end_that_is_agreed_on_and_not_applied() {
+fn seed_3217_committed_close_not_applied() {
     survives(3217, &Plan::of(3217).with_voters(3));
 }
 
-/// The simulator damaged the end of a log whose successor began an epoch, which only digests could have missed.
+/// The simulator damaged the end of a log before a new epoch, which only digests could detect.
 #[test]
-fn seed_3470_the_end_of_an_epoch_is_damaged() {
+fn seed_3470_damaged_end_of_an_epoch() {
     survives(3470, &Plan::of(3470).with_voters(3));
 }
 
-/// An observer went on writing for a session that its follower had given to a client of its own.
+/// An observer continued to write for a session that a client of its follower had taken over.
 #[test]
-fn seed_7_a_session_that_left_an_observer() {
+fn seed_7_session_taken_from_an_observer() {
     survives(7, &Plan::of(7));
 }
 
-/// A history could not be cut, and was continued; what should have been cut had been forgotten, and was never applied.
+/// A log could not be truncated and was continued; the rest was dropped from memory and never applied.
 #[test]
-fn seed_31261_what_cannot_be_cut_stays() {
+fn seed_31261_failed_truncation() {
     survives(31261, &Plan::of(31261));
 }
 
-/// The checker did not know that a leader hears of its learners' clients as late as the ways between servers are slow.
+/// The checker did not know that slow paths between servers delay the touches of learners.
 #[test]
-fn seed_30323_a_leader_that_hears_late_of_a_client() {
+fn seed_30323_delayed_touches() {
     survives(30323, &Plan::of(30323));
 }
 
-/// The checker did not know that a session begins late whose server waits for its disk, whether its client does or not.
+/// The checker did not know that a hung disk delays the start of a session.
 #[test]
-fn seed_101574_a_session_that_begins_behind_a_hung_disk() {
+fn seed_101574_session_start_delayed_by_a_hung_disk() {
     survives(101574, &Plan::of(101574));
 }
 
-/// A leader gave an observer what its log held, without what had been purged at the end of an epoch.
+/// A leader sent an observer a log diff without transactions that were purged at the end of an epoch.
 #[test]
-fn seed_141493_what_was_purged_is_not_passed_over() {
+fn seed_141493_log_diff_after_a_purge() {
     survives(141493, &Plan::of(141493));
 }
 
-/// A client of a follower had lost its session elsewhere, and wrote for it again while an observer behind the same follower
-/// was asking for it.
+/// A client of a follower had lost its session to another server, and wrote again while an observer of the same follower
+/// was revalidating the session.
 #[test]
-fn seed_150109_a_session_that_comes_to_an_observer_behind_its_old_server() {
+fn seed_150109_session_revalidated_by_an_observer_of_its_old_server() {
     survives(150109, &Plan::of(150109).with_voters(3));
 }
 
-/// A follower refused what an observer had asked for before it was gone, as if the session were somebody else's.
+/// A follower refused a request of a disconnected observer, as if the session had another owner.
 #[test]
-fn seed_402253_an_observer_that_asks_and_goes() {
+fn seed_402253_request_of_a_disconnected_observer() {
     survives(402253, &Plan::of(402253));
 }
 
-/// A member had moved a damaged log aside that a snapshot covered. Without that snapshot it began with an older one, and the
-/// next epoch seemed to follow it.
+/// A member had moved a damaged log aside that a snapshot covered. When that snapshot was lost, it loaded an older one, and
+/// the next epoch seemed to follow.
 #[test]
-fn seed_400640_a_log_that_was_moved_aside() {
+fn seed_400640_log_moved_aside() {
     survives(400640, &Plan::of(400640));
 }
 
-/// The simulation did not know that a learner may be gone before what was found for it is sent.
+/// The simulator did not know that a learner may disconnect before its log diff is sent.
 #[test]
-fn seed_870484_a_learner_that_goes_before_it_gets_what_was_found() {
+fn seed_870484_learner_disconnects_before_its_log_diff() {
     survives(870484, &Plan::of(870484));
 }
 
-/// A server that had not run for a while did not notice, because it had meant to sleep, and ended a session whose client it
-/// had not listened to.
+/// A server did not detect a pause during its own wait, and expired a session whose messages it had not read.
 #[test]
-fn seed_910196_a_pause_that_hid_in_a_wait() {
+fn seed_910196_pause_during_a_wait() {
     survives(910196, &Plan::of(910196).with_voters(1));
 }
 
-/// The checker did not know that a multi may make a node twice, first for somebody else and then for everybody.
+/// The checker did not know that a multi may create a node twice, first with a restrictive and then with an open ACL.
 #[test]
-fn seed_920774_a_node_that_is_made_twice_in_a_multi() {
+fn seed_920774_node_created_twice_in_a_multi() {
     survives(920774, &Plan::of(920774).with_voters(1));
 }
 
-/// Pings that a socket had taken counted as a sign of life of a learner that had not replied since UPTODATE, so a deaf leader
+/// Pings that the socket accepted counted as a sign of life of a learner that had not replied since UPTODATE, so a deaf leader
 /// did not step down.
 #[test]
-fn seed_3100067_deaf_leader_with_a_learner_that_has_not_begun_steps_down() {
-    survives(3_100_067, &Plan::in_storm(3_100_067, Storm::Ways));
+fn seed_3100067_deaf_leader_with_a_silent_learner_steps_down() {
+    survives(3_100_067, &Plan::with_profile(3_100_067, FaultProfile::Network));
 }
 
-/// Of four voters one heard only one other. That one did not leave it out of the next round as the other two did, so that no
-/// candidate had a quorum for as long as candidates are left out.
+/// One of four voters received from one other only. That one did not leave it out of the next round as the other two did, so
+/// that no candidate had a quorum for as long as candidates are left out.
 #[test]
 fn seed_5000665_leader_deaf_to_two_of_three_is_replaced() {
     survives(5_000_665, &Plan::of(5_000_665));
+}
+
+/// The only client had seen a transaction at a read-only server that was never committed. No server of the next epochs
+/// accepted it, because no other client wrote.
+#[test]
+fn seed_8500448_client_that_has_seen_an_uncommitted_transaction_is_accepted() {
+    survives(8_500_448, &Plan::with_profile(8_500_448, FaultProfile::Reconfig));
 }

@@ -1,38 +1,37 @@
-//! Configurations as a leader handles them: what may be proposed, when it is in force, who leads then.
+//! Reconfiguration at the leader: validation, activation, and handing over leadership.
 //!
-//! A leader that may not stay names its successor with the commit, and stays until its followers have left: they hang
-//! up when they have heard. Meanwhile it agrees to nothing (that is for the successor to do).
+//! If the new configuration removes the leader or changes its address, the leader names a successor in
+//! COMMITANDACTIVATE. It commits nothing more, and steps down when its followers have closed their links.
 
 use super::{Leader, Phase, Stage};
-use crate::configs::brought_by;
+use crate::config_pair::config_of_txn;
 use crate::context::Context;
 use crate::effect::{Effect, Reason};
-use crate::message::Txn;
+use crate::message::EncodedTxn;
 use crate::quorum::Quorum;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_proto::{ErrorCode, ServerId, Zxid};
 use std::sync::Arc;
 
-/// A leader on its way out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HandOver {
     to: ServerId,
-    /// Applied first, so that who asked for it has the answer.
+    /// Applied before the leader steps down, so that the requesting client gets its reply.
     after: Zxid,
     since_ms: i64,
 }
 
 impl Leader {
-    /// The configuration after a change that a client asks for, which would be the transaction `zxid`. `from` is the
-    /// version it means to change, -1 any.
-    pub fn judge_change(
+    /// The configuration after a client's change, which would be transaction `zxid`. `from` is the version that the
+    /// client expects, or -1 for any.
+    pub fn check_reconfig(
         &self,
         change: &Change<'_>,
         from: i64,
         zxid: Zxid,
         rules: ChangeRules,
     ) -> Result<Ensemble, ErrorCode> {
-        if self.configs.pending().is_some() || self.is_leaving() {
+        if self.configs.proposed().is_some() || self.is_handing_over() {
             return Err(ErrorCode::ReconfigInProgress);
         }
         let committed = self.configs.committed();
@@ -46,64 +45,65 @@ impl Leader {
         Ok(changed)
     }
 
-    /// Whether a server has everything and hears of everything new, to acknowledge it.
+    /// Whether a server is a synchronised follower, or this leader.
     pub(super) fn follows(&self, server: ServerId) -> bool {
-        let is_synced = |link: &super::Link| link.server == server && Stage::Synced <= link.stage && link.is_follower();
+        let is_synced =
+            |link: &super::LearnerHandler| link.server == server && Stage::Synced <= link.stage && link.is_follower();
         server == self.me.server || self.links.values().any(is_synced)
     }
 
-    /// A proposal is about to be made. If it brings a configuration, that has to agree from here on.
-    pub(super) fn note_proposal(&mut self, cx: &mut Context<'_>, txn: &Txn) {
-        if let Ok(Some(config)) = brought_by(txn)
+    /// Called before a proposal is sent. If it is a reconfiguration, the new quorum must acknowledge it too.
+    pub(super) fn note_proposed_config(&mut self, cx: &mut Context<'_>, txn: &EncodedTxn) {
+        if let Ok(Some(config)) = config_of_txn(txn)
             && self.configs.is_dynamic()
         {
-            self.configs.see(Arc::clone(&config));
-            self.order.propose_quorum(Quorum::of(&config));
-            cx.out.push(Effect::Seen(config));
+            self.configs.set_proposed(Arc::clone(&config));
+            self.broadcast.propose_quorum(Quorum::of(&config));
+            cx.out.push(Effect::ConfigProposed(config));
         }
     }
 
-    /// The first configuration that is agreed on gets a version, which is the epoch's.
-    // Compat: everybody learns it with NEWLEADER; there is no transaction for it.
-    pub(super) fn number_config(&mut self, cx: &mut Context<'_>) {
+    /// A configuration without a version gets that of the epoch's start.
+    // Compat: servers learn this version with NEWLEADER; there is no transaction for it.
+    pub(super) fn assign_config_version(&mut self, cx: &mut Context<'_>) {
         let committed = self.configs.committed();
-        if !self.configs.is_dynamic() || self.configs.pending().is_some() || committed.version() != 0 {
+        if !self.configs.is_dynamic() || self.configs.proposed().is_some() || committed.version() != 0 {
             return;
         }
         if let Ok(numbered) = Ensemble::clone(committed).with_version(self.epoch.start().0) {
             let numbered = Arc::new(numbered);
-            self.configs.see(Arc::clone(&numbered));
-            cx.out.push(Effect::Seen(numbered));
+            self.configs.set_proposed(Arc::clone(&numbered));
+            cx.out.push(Effect::ConfigProposed(numbered));
         }
     }
 
-    /// The proposal that brings a configuration is agreed on: it is in force. Returns who leads under it.
-    pub(super) fn put_in_force(&mut self, cx: &mut Context<'_>, zxid: Zxid) -> ServerId {
-        let leader = self.enforce(cx, zxid, zxid);
-        self.order.activate();
+    /// A reconfiguration is committed: activates it. Returns the leader from now on.
+    pub(super) fn activate_config(&mut self, cx: &mut Context<'_>, zxid: Zxid) -> ServerId {
+        let leader = self.commit_config(cx, zxid, zxid);
+        self.broadcast.activate();
         leader
     }
 
-    fn enforce(&mut self, cx: &mut Context<'_>, zxid: Zxid, after: Zxid) -> ServerId {
-        let Some(config) = self.configs.pending().cloned() else { return self.me.server };
-        let leader = self.designate(&config, zxid);
+    fn commit_config(&mut self, cx: &mut Context<'_>, zxid: Zxid, after: Zxid) -> ServerId {
+        let Some(config) = self.configs.proposed().cloned() else { return self.me.server };
+        let leader = self.choose_leader(&config, zxid);
         self.configs.commit(Arc::clone(&config));
-        cx.out.push(Effect::Activate(config, Some(leader)));
+        cx.out.push(Effect::ActivateConfig(config, Some(leader)));
         if leader != self.me.server {
             self.hand_over = Some(HandOver { to: leader, after, since_ms: cx.now_ms });
         }
         leader
     }
 
-    /// The last configuration that anybody of the quorum has seen is completed by being established.
-    pub(super) fn complete_config(&mut self, cx: &mut Context<'_>) {
-        self.enforce(cx, self.epoch.start(), self.initial);
-        self.order.set_quorum(self.configs.quorums().committed.clone());
+    /// Commits the newest configuration that the quorum knows, as soon as the leader is established.
+    pub(super) fn commit_initial_config(&mut self, cx: &mut Context<'_>) {
+        self.commit_config(cx, self.epoch.start(), self.initial);
+        self.broadcast.set_quorum(self.configs.quorums().committed.clone());
     }
 
-    /// Who leads under a configuration: this server if it votes and is found where it was, otherwise whoever has most
-    /// of what follows `zxid`.
-    fn designate(&self, config: &Ensemble, zxid: Zxid) -> ServerId {
+    /// This server stays leader if it is a voter with an unchanged address. Otherwise the follower with the longest log
+    /// leads.
+    fn choose_leader(&self, config: &Ensemble, zxid: Zxid) -> ServerId {
         let me = self.me.server;
         let stays = |ensemble: &Ensemble| {
             let mine = ensemble.members().get(&me)?;
@@ -116,7 +116,7 @@ impl Leader {
             if is_first {
                 return self.synced.contains(&server).then_some(zxid);
             }
-            self.order.acked(server).filter(|acked| zxid <= *acked)
+            self.broadcast.acked(server).filter(|acked| zxid <= *acked)
         };
         let is_new = !self.configs.committed().members().contains_key(&me);
         match (stays(config), stays(self.configs.committed())) {
@@ -127,43 +127,43 @@ impl Leader {
                 me
             }
             _ => {
-                let heirs = config.voters().filter(|voter| is_there(*voter));
-                let heirs = heirs.filter_map(|voter| Some((has(voter)?, std::cmp::Reverse(voter))));
-                // Whoever votes is better than who does not, though it has just gone.
+                let successors = config.voters().filter(|voter| is_there(*voter));
+                let successors = successors.filter_map(|voter| Some((has(voter)?, std::cmp::Reverse(voter))));
+                // No voter is a synchronised follower: name any of them, it may reconnect.
                 let any = || config.voters().find(|voter| *voter != me);
-                heirs.max().map(|(_, heir)| heir.0).or_else(any).unwrap_or(me)
+                successors.max().map(|(_, successor)| successor.0).or_else(any).unwrap_or(me)
             }
         }
     }
 
-    /// Whether a proposed configuration is not in force yet. Who comes now has to wait: it would be told the newest one,
-    /// and take it for agreed on.
-    // Compat: Apache tells it, and is obeyed, before anything is agreed on.
+    /// Whether a proposed configuration is not committed yet. New learners have to wait: NEWLEADER would announce that
+    /// configuration, and they would take it for committed.
+    // Compat: Apache does announce it before it is committed.
     pub(super) fn is_reconfiguring(&self) -> bool {
-        self.phase == Phase::Established && self.configs.pending().is_some()
+        self.phase == Phase::Established && self.configs.proposed().is_some()
     }
 
-    /// Gives those their history who had to wait.
-    pub(super) fn let_in(&mut self, cx: &mut Context<'_>) {
-        let promised = self.links.iter().filter(|(_, link)| link.stage == Stage::Promised);
-        for id in promised.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.sync(cx, id);
+    /// Starts to synchronise the learners that waited for the end of a reconfiguration.
+    pub(super) fn sync_waiting(&mut self, cx: &mut Context<'_>) {
+        let epoch_acked = self.links.iter().filter(|(_, link)| link.stage == Stage::EpochAcked);
+        for id in epoch_acked.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.plan_sync(cx, id);
         }
     }
 
-    /// Whether everything is agreed on by somebody else from now on.
-    pub fn is_leaving(&self) -> bool {
+    /// Whether another server leads from now on: this one commits nothing more.
+    pub fn is_handing_over(&self) -> bool {
         self.hand_over.is_some()
     }
 
-    /// Leaves when the followers have heard who leads, or after a while.
+    /// Steps down when the followers have left, or after `syncLimit`.
     pub(super) fn finish_hand_over(&mut self, cx: &mut Context<'_>) {
         let Some(HandOver { to, after, since_ms }) = self.hand_over else { return };
-        let has_heard = !self.configs.quorums().are_reached(|server| self.follows(server));
+        let have_left = !self.configs.quorums().are_reached(|server| self.follows(server));
         let is_late = self.timing.sync_ms() < cx.now_ms - since_ms;
-        if (has_heard && after <= self.applied) || is_late {
+        if (have_left && after <= self.applied) || is_late {
             self.hand_over = None;
-            cx.out.push(Effect::Leave(Reason::HandedOver(to)));
+            cx.out.push(Effect::StepDown(Reason::HandedOver(to)));
         }
     }
 }

@@ -12,29 +12,29 @@ fn zxid(counter: u32) -> Zxid {
     Zxid::new(2, counter)
 }
 
-/// The transactions 1 to `count` of epoch 2, of a hundred bytes each.
-fn history(count: u32) -> History {
-    let mut history = History::new(START, 3, 300).with_pinned_max(500);
-    (1..=count).for_each(|counter| history.push(Txn { zxid: zxid(counter), record: Bytes::from(vec![0; 100]) }));
+/// Transactions 1 to `count` of epoch 2, with 100 bytes each.
+fn history(count: u32) -> RecentLog {
+    let mut history = RecentLog::new(START, 3, 300).with_pinned_max(500);
+    (1..=count).for_each(|counter| history.push(EncodedTxn { zxid: zxid(counter), record: Bytes::from(vec![0; 100]) }));
     history
 }
 
 struct Script {
     stream: LearnerStream,
-    history: History,
+    history: RecentLog,
     activations: BTreeMap<Zxid, ServerId>,
     committed: u32,
 }
 
 impl Script {
-    /// A stream whose window takes two transactions, to a learner that has nothing of the epoch.
+    /// A stream with a window of two transactions, to a learner without any transaction of the epoch.
     fn new(count: u32, committed: u32, wants_proposals: bool) -> Self {
         let mut stream = LearnerStream::new(200);
         stream.begin(START, wants_proposals);
         Self { stream, history: history(count), activations: BTreeMap::new(), committed }
     }
 
-    /// The same when it has NEWLEADER.
+    /// The same after NEWLEADER.
     fn complete(count: u32, committed: u32, wants_proposals: bool) -> Self {
         let mut script = Self::new(count, committed, wants_proposals);
         script.stream.complete(&mut Effects::new(), LINK, Message::UpToDate);
@@ -56,7 +56,7 @@ impl Script {
     }
 }
 
-/// `p` is a proposal, `c` a commit, `i` INFORM, a star activates.
+/// `p` is a proposal, `c` a commit, `i` an INFORM; a star activates a configuration.
 fn describe(out: &Effects) -> String {
     let message = |effect: &Effect| if let Effect::Send(_, message) = effect { Some(message.clone()) } else { None };
     let word = |message: Message| match message {
@@ -99,7 +99,7 @@ fn replies_follow_the_commits_before_them_and_pings_do_not_wait() {
 }
 
 #[test]
-fn history_goes_through_the_window_and_ends_where_the_leader_is_then() {
+fn history_respects_window_and_ends_at_current_commit() {
     for (wants_proposals, then) in [(true, "p6"), (false, "")] {
         let mut script = Script::new(4, 3, wants_proposals);
         assert_eq!(script.pump(), (Pumped::Done, "p1 c1 p2 c2".to_owned()));
@@ -108,7 +108,7 @@ fn history_goes_through_the_window_and_ends_where_the_leader_is_then() {
         assert_eq!(script.sent(4), (Pumped::CaughtUp, "p4 c4".to_owned()));
         script.history = history(6);
         script.committed = 5;
-        assert_eq!(script.sent(2), (Pumped::CaughtUp, "p5 c5".to_owned()), "until NEWLEADER is handed over");
+        assert_eq!(script.sent(2), (Pumped::CaughtUp, "p5 c5".to_owned()), "NEWLEADER was not handed over yet");
         script.stream.complete(&mut Effects::new(), LINK, Message::UpToDate);
         assert_eq!(script.pump().1, then);
     }
@@ -127,21 +127,25 @@ fn configurations_are_activated_where_they_are_committed() {
 }
 
 #[test]
-fn learner_that_lags_behind_what_is_kept_is_noticed_when_it_takes_more() {
+fn learner_behind_recent_log_is_detected_when_window_opens() {
     let mut script = Script::complete(8, 0, true);
     assert_eq!(script.pump().1, "p1 p2");
     script.history.trim(zxid(2), zxid(2));
     script.history.trim(zxid(4), zxid(2));
-    assert_eq!(script.history.start(), zxid(2), "two that are applied are kept for it, and none that is not counts");
+    assert_eq!(
+        script.history.start(),
+        zxid(2),
+        "two applied transactions stay for it, and unapplied ones do not count"
+    );
     script.history.trim(zxid(5), zxid(2));
     assert_eq!(script.history.start(), zxid(3), "three are too many");
-    assert_eq!(script.pump().0, Pumped::Done, "it has enough to do");
+    assert_eq!(script.pump().0, Pumped::Done, "its window is full");
     assert_eq!(script.sent(2).0, Pumped::Trimmed);
-    assert_eq!(script.stream.look_up(&script.history), None, "it has NEWLEADER");
+    assert_eq!(script.stream.continue_from_log(&script.history), None, "it has NEWLEADER");
     script.stream.is_complete = false;
-    let search = Search { after: zxid(2), below: zxid(4), continues: true };
-    assert_eq!((script.stream.look_up(&script.history), script.stream.pinned()), (Some(search), None));
-    script.stream.found(zxid(5));
+    let search = LogDiffRange { after: zxid(2), below: zxid(4), continues: true };
+    assert_eq!((script.stream.continue_from_log(&script.history), script.stream.pinned()), (Some(search), None));
+    script.stream.on_log_read(zxid(5));
     script.stream.is_complete = true;
     assert_eq!(script.pump().1, "p6 p7");
 }

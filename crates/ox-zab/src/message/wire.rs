@@ -1,6 +1,6 @@
-//! Messages as packets, and back.
+//! Encodes messages as packets and decodes them.
 
-use super::{LearnerKind, Message, Request, Txn};
+use super::{EncodedTxn, LearnerKind, Message, Request};
 use crate::epoch::Epoch;
 use bytes::Bytes;
 use ox_proto::quorum::identities::RawIds;
@@ -10,20 +10,18 @@ use ox_proto::quorum::payload::{
 };
 use ox_proto::{DecodeError, Jute, Zxid};
 
-/// The zxid of packets that are about none.
+/// Apache's zxid of packets that concern no transaction.
 const NO_ZXID: Zxid = Zxid(-1);
 
-/// Who speaks: some packets mean different things from each side.
+/// Which end sent a packet: PING and REVALIDATE have different contents in each direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
-    /// The leader does.
+pub enum Sender {
     Leader,
-    /// A learner does.
     Learner,
 }
 
 impl Message {
-    /// Appends the packet. [`Message::Snap`] is followed by the state itself.
+    /// Appends the packet. The caller sends the snapshot after [`Message::Snap`].
     pub fn put(&self, out: &mut Vec<u8>) {
         match self {
             Self::Hello { server, kind, accepted, config_version } => {
@@ -78,66 +76,66 @@ impl Message {
         }
     }
 
-    /// Reads a packet that `side` has sent; `chunk` holds its bytes.
-    pub fn read(packet: &Packet<'_>, chunk: &Bytes, side: Side) -> Result<Self, DecodeError> {
+    /// Decodes a packet sent by `side`. Data is not copied: it shares the memory of `chunk`, which contains the packet.
+    pub fn read(packet: &Packet<'_>, chunk: &Bytes, side: Sender) -> Result<Self, DecodeError> {
         let Packet { kind, zxid, data, ids } = *packet;
         let bytes = || Ok(chunk.slice_ref(data.ok_or(DecodeError::Null)?));
-        let txn = || Ok(Txn { zxid, record: bytes()? });
+        let txn = || Ok(EncodedTxn { zxid, record: bytes()? });
         let hello = |kind| {
             let info: LearnerInfo = payload::read(data)?;
             let (server, accepted) = (info.server, Epoch::of(zxid));
-            // Who does not say which protocol it speaks is older than this one.
+            // A learner that does not report a protocol version is too old for this protocol.
             info.protocol_version.filter(|version| PROTOCOL_VERSION <= *version).ok_or(DecodeError::Truncated)?;
             Ok(Self::Hello { server, kind, accepted, config_version: info.config_version.unwrap_or(0) })
         };
         Ok(match (kind, side) {
-            (PacketKind::FollowerInfo, Side::Learner) => hello(LearnerKind::Follower)?,
-            (PacketKind::ObserverInfo, Side::Learner) => hello(LearnerKind::Observer)?,
-            (PacketKind::LeaderInfo, Side::Leader) => {
+            (PacketKind::FollowerInfo, Sender::Learner) => hello(LearnerKind::Follower)?,
+            (PacketKind::ObserverInfo, Sender::Learner) => hello(LearnerKind::Observer)?,
+            (PacketKind::LeaderInfo, Sender::Leader) => {
                 payload::read::<LeaderInfo>(data)?;
                 Self::LeaderInfo(Epoch::of(zxid))
             }
-            (PacketKind::AckEpoch, Side::Learner) => {
+            (PacketKind::AckEpoch, Sender::Learner) => {
                 let AckEpoch { current_epoch } = payload::read(data)?;
                 let counted = Some(current_epoch).filter(|epoch| *epoch != AckEpoch::NOT_COUNTED);
                 Self::AckEpoch { last: zxid, current: counted.map(|epoch| Epoch(i64::from(epoch))) }
             }
-            (PacketKind::Diff, Side::Leader) => Self::Diff(zxid),
-            (PacketKind::Trunc, Side::Leader) => Self::Trunc(zxid),
-            (PacketKind::Snap, Side::Leader) => Self::Snap(zxid),
-            (PacketKind::Proposal, Side::Leader) => Self::Proposal(txn()?),
-            (PacketKind::Commit, Side::Leader) => Self::Commit(zxid),
-            (PacketKind::CommitAndActivate, Side::Leader) => {
+            (PacketKind::Diff, Sender::Leader) => Self::Diff(zxid),
+            (PacketKind::Trunc, Sender::Leader) => Self::Trunc(zxid),
+            (PacketKind::Snap, Sender::Leader) => Self::Snap(zxid),
+            (PacketKind::Proposal, Sender::Leader) => Self::Proposal(txn()?),
+            (PacketKind::Commit, Sender::Leader) => Self::Commit(zxid),
+            (PacketKind::CommitAndActivate, Sender::Leader) => {
                 let Activation { leader, .. } = payload::read(data)?;
                 Self::CommitAndActivate(zxid, leader)
             }
-            (PacketKind::InformAndActivate, Side::Leader) => {
+            (PacketKind::InformAndActivate, Sender::Leader) => {
                 let Activation { leader, record } = payload::read(data)?;
-                Self::InformAndActivate(Txn { zxid, record: chunk.slice_ref(record) }, leader)
+                Self::InformAndActivate(EncodedTxn { zxid, record: chunk.slice_ref(record) }, leader)
             }
-            (PacketKind::Inform, Side::Leader) => Self::Inform(txn()?),
-            (PacketKind::NewLeader, Side::Leader) => {
+            (PacketKind::Inform, Sender::Leader) => Self::Inform(txn()?),
+            (PacketKind::NewLeader, Sender::Leader) => {
                 let config = data.map_or_else(Bytes::new, |config| chunk.slice_ref(config));
                 Self::NewLeader { epoch: Epoch::of(zxid), config }
             }
-            (PacketKind::UpToDate, Side::Leader) => Self::UpToDate,
-            (PacketKind::Ack, Side::Learner) => Self::Ack(zxid),
-            (PacketKind::Ping, Side::Leader) => Self::Ping(zxid),
-            (PacketKind::Ping, Side::Learner) => Self::Pong(zxid, bytes()?),
-            (PacketKind::Revalidate, Side::Learner) => {
+            (PacketKind::UpToDate, Sender::Leader) => Self::UpToDate,
+            (PacketKind::Ack, Sender::Learner) => Self::Ack(zxid),
+            (PacketKind::Ping, Sender::Leader) => Self::Ping(zxid),
+            (PacketKind::Ping, Sender::Learner) => Self::Pong(zxid, bytes()?),
+            (PacketKind::Revalidate, Sender::Learner) => {
                 let Revalidate { session, timeout_ms } = payload::read(data)?;
                 Self::Revalidate(session, timeout_ms)
             }
-            (PacketKind::Revalidate, Side::Leader) => {
+            (PacketKind::Revalidate, Sender::Leader) => {
                 let Revalidated { session, valid } = payload::read(data)?;
                 Self::Revalidated(session, valid)
             }
-            (PacketKind::Request, Side::Learner) => {
+            (PacketKind::Request, Sender::Learner) => {
                 let payload::ForwardedRequest { session, cxid, op, body } = payload::read(data)?;
                 let (body, ids) = (chunk.slice_ref(body), chunk.slice_ref(ids.bytes()));
                 Self::Request(Request { session, cxid, op, body, ids })
             }
-            (PacketKind::Sync, Side::Leader) => Self::Sync,
+            (PacketKind::Sync, Sender::Leader) => Self::Sync,
             (other, _) => Self::Other(other.code()),
         })
     }
@@ -161,11 +159,11 @@ fn put<'a>(out: &mut Vec<u8>, kind: PacketKind, zxid: Zxid, data: &impl Jute<'a>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::Run;
+    use crate::message::ZxidRange;
     use ox_proto::quorum::packet::PacketReader;
     use ox_proto::{ServerId, SessionId};
 
-    fn check(message: &Message, side: Side) {
+    fn check(message: &Message, side: Sender) {
         let mut bytes = Vec::new();
         message.put(&mut bytes);
         let chunk = Bytes::from(bytes);
@@ -175,8 +173,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_is_heard() {
-        let txn = Txn { zxid: Zxid::new(3, 4), record: Bytes::from_static(b"record") };
+    fn messages_survive_encoding() {
+        let txn = EncodedTxn { zxid: Zxid::new(3, 4), record: Bytes::from_static(b"record") };
         let (zxid, session) = (Zxid::new(3, 4), SessionId(0x0100_0000_0000_0007));
         let config = Bytes::from_static(b"version=0");
         for message in [
@@ -195,7 +193,7 @@ mod tests {
             Message::Revalidated(session, true),
             Message::Sync,
         ] {
-            check(&message, Side::Leader);
+            check(&message, Sender::Leader);
         }
         let (server, accepted) = (ServerId(5), Epoch(2));
         let (body, ids) = (Bytes::from_static(b"body"), Bytes::copy_from_slice(RawIds::EMPTY.bytes()));
@@ -209,20 +207,20 @@ mod tests {
             Message::Revalidate(session, 6000),
             Message::Request(Request { session, cxid: 9, op: 1, body, ids }),
         ] {
-            check(&message, Side::Learner);
+            check(&message, Sender::Learner);
         }
     }
 
-    /// What goes out as one is one packet for each, as other servers know it, and is one again where it comes in.
+    /// A run is encoded as single packets, which Apache understands, and merged again by the receiver.
     #[test]
-    fn runs_are_packets_one_by_one() {
+    fn zxid_range_is_encoded_as_single_packets() {
         let zxid = |counter| Zxid::new(3, counter);
-        let run = Run { first: zxid(4), last: zxid(6) };
-        for (message, side) in [(Message::Commits(run), Side::Leader), (Message::Acks(run), Side::Learner)] {
+        let run = ZxidRange { first: zxid(4), last: zxid(6) };
+        for (message, side) in [(Message::Commits(run), Sender::Leader), (Message::Acks(run), Sender::Learner)] {
             let (mut bytes, mut single) = (Vec::new(), Vec::new());
             message.put(&mut bytes);
             for zxid in run.iter() {
-                let one = if side == Side::Leader { Message::Commit(zxid) } else { Message::Ack(zxid) };
+                let one = if side == Sender::Leader { Message::Commit(zxid) } else { Message::Ack(zxid) };
                 one.put(&mut single);
             }
             assert_eq!(bytes, single);
@@ -240,16 +238,16 @@ mod tests {
     }
 
     #[test]
-    fn only_what_goes_on_is_joined() {
+    fn only_consecutive_messages_are_merged() {
         let zxid = |epoch, counter| Zxid::new(epoch, counter);
         for (message, next) in [
             (Message::Commit(zxid(3, 4)), Message::Commit(zxid(3, 6))),
             (Message::Commit(zxid(3, 4)), Message::Commit(zxid(3, 4))),
             (Message::Commit(zxid(3, 4)), Message::Ack(zxid(3, 5))),
-            // The start of an epoch stands for its whole history.
+            // An ACK of the epoch's first zxid acknowledges the initial history, not a transaction.
             (Message::Ack(zxid(3, 0)), Message::Ack(zxid(3, 1))),
             (Message::Ack(zxid(3, u32::MAX)), Message::Ack(zxid(4, 0))),
-            (Message::Acks(Run { first: zxid(3, 4), last: zxid(3, 5) }), Message::Ack(zxid(3, 7))),
+            (Message::Acks(ZxidRange { first: zxid(3, 4), last: zxid(3, 5) }), Message::Ack(zxid(3, 7))),
         ] {
             assert!(!message.clone().join(&next), "{message:?} {next:?}");
         }

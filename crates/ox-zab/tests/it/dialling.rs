@@ -1,34 +1,39 @@
-//! The way from an elected leader to its packets.
+//! Connecting to an elected leader, until its LEADERINFO.
 
-use crate::member::{member, settings, three};
+use crate::single_member::{member, settings, three};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Configs, Effect, Effects, ElectionSettings, Epoch, Link, LinkId, Message, Notification, Peer, PeerSettings,
-    PeerState, ServerId,
+    ConfigPair, Effect, Effects, ElectionConnection, ElectionSettings, Epoch, LinkId, Message, PeerSettings, PeerState,
+    QuorumPeer, ServerId, VoteNotification,
 };
-use ox_zab::{Standing, Timing, Vote};
+use ox_zab::{Eligibility, Timing, Vote};
 
 const LEADER: ServerId = ServerId(3);
 
-/// Server 1 of three, which has just been told who leads, and has reached it.
-fn follower() -> Peer {
-    let mut peer = member(settings(1, three()), Zxid::new(1, 9), Standing::History);
+/// Server 1 of three, which has elected a leader and is connected to it.
+fn follower() -> QuorumPeer {
+    let mut peer = member(settings(1, three()), Zxid::new(1, 9), Eligibility::HasHistory);
     let mut out = Effects::new();
     peer.start(0, &mut out);
     let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
     for (from, state) in [(2, PeerState::Following), (3, PeerState::Leading)] {
-        peer.on_election_link(0, ServerId(from), Link::Up, &mut out);
-        peer.on_notification(0, ServerId(from), Notification { state, vote, round: 7, has_version: true }, &mut out);
+        peer.on_election_link(0, ServerId(from), ElectionConnection::Up, &mut out);
+        peer.on_notification(
+            0,
+            ServerId(from),
+            VoteNotification { state, vote, round: 7, has_version: true },
+            &mut out,
+        );
     }
     assert!(out.contains(&Effect::Dial(LEADER)));
     peer.on_dialed(0, LEADER, Some(LinkId(1)), &mut out);
     peer
 }
 
-/// To look for another leader would take as long as the elected one waits for this one.
+/// A new election would take as long as the elected leader waits for this server.
 #[test]
-fn a_connection_that_ends_before_the_leader_speaks_is_tried_again() {
+fn connection_closed_before_leader_info_is_retried() {
     let mut peer = follower();
     let mut out = Effects::new();
     peer.on_link_gone(1, LinkId(1), &mut out);
@@ -44,16 +49,16 @@ fn a_connection_that_ends_before_the_leader_speaks_is_tried_again() {
 }
 
 #[test]
-fn nobody_dials_a_leader_that_is_gone() {
+fn leader_known_to_be_down_is_not_dialled() {
     let mut peer = follower();
     let mut out = Effects::new();
-    peer.on_election_link(1, LEADER, Link::Down, &mut out);
+    peer.on_election_link(1, LEADER, ElectionConnection::Down, &mut out);
     peer.on_link_gone(1, LinkId(1), &mut out);
     assert!(out.contains(&Effect::Looking));
 }
 
 #[test]
-fn a_leader_that_never_speaks_is_given_up() {
+fn leader_without_leader_info_times_out() {
     let mut peer = follower();
     let mut out = Effects::new();
     for number in 1..100 {
@@ -64,25 +69,25 @@ fn a_leader_that_never_speaks_is_given_up() {
         peer.on_time(1_000 * number, &mut out);
         peer.on_dialed(1_000 * number, LEADER, Some(LinkId(1)), &mut out);
     }
-    panic!("it dials for ever");
+    panic!("it never stops dialling");
 }
 
-/// Server 1 of four elects server 4, which hears server 1 alone and so has too few votes. All three others are needed to
-/// replace it, and the two that it does not hear leave it out as soon as they have waited for it.
+/// Server 1 of four elects server 4, which receives packets of server 1 only and so has too few votes. All three others
+/// are needed to replace it; the two that it does not receive leave it out after their timeout.
 #[test]
 fn leader_that_still_asks_for_votes_and_refuses_connections_is_left_out() {
     for is_deaf in [true, false] {
         let (leader, last) = (ServerId(4), Zxid::new(1, 9));
-        let four = Configs::fixed(Ensemble::of_numbers(0, [1, 2, 3, 4].map(ServerId), []).unwrap());
+        let four = ConfigPair::fixed(Ensemble::of_numbers(0, [1, 2, 3, 4].map(ServerId), []).unwrap());
         let timing = Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 };
-        let mut peer = member(PeerSettings { timing, ..settings(1, four) }, last, Standing::History);
+        let mut peer = member(PeerSettings { timing, ..settings(1, four) }, last, Eligibility::HasHistory);
         let mut out = Effects::new();
         peer.start(0, &mut out);
         out.clear();
         let vote = Vote { leader, zxid: last, epoch: 1 };
-        let note = |round| Notification { state: PeerState::Looking, vote, round, has_version: true };
+        let note = |round| VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
         for from in [2, 3, 4].map(ServerId) {
-            peer.on_election_link(0, from, Link::Up, &mut out);
+            peer.on_election_link(0, from, ElectionConnection::Up, &mut out);
             peer.on_notification(0, from, note(1), &mut out);
         }
         assert!(out.contains(&Effect::Dial(leader)), "it is elected");
@@ -107,14 +112,14 @@ fn leader_that_still_asks_for_votes_and_refuses_connections_is_left_out() {
     }
 }
 
-/// Server 3 is elected and does not answer, server 2 votes for it again. Returns how long server 1 has waited for its answer,
-/// and how long the next election leaves it out.
-fn waits_ms(timing: Timing, settle_ms: i64, first_wait_ms: i64) -> (i64, i64) {
-    let election = ElectionSettings { settle_ms, first_wait_ms, ..ElectionSettings::default() };
+/// Server 3 is elected and sends no LEADERINFO, and server 2 votes for it again. Returns how long server 1 has waited
+/// for LEADERINFO, and how long the next election leaves server 3 out.
+fn waits_ms(timing: Timing, finalize_wait_ms: i64, min_notification_ms: i64) -> (i64, i64) {
+    let election = ElectionSettings { finalize_wait_ms, min_notification_ms, ..ElectionSettings::default() };
     let mut peer =
-        member(PeerSettings { timing, election, ..settings(1, three()) }, Zxid::new(1, 9), Standing::History);
+        member(PeerSettings { timing, election, ..settings(1, three()) }, Zxid::new(1, 9), Eligibility::HasHistory);
     let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
-    let note = |round| Notification { state: PeerState::Looking, vote, round, has_version: true };
+    let note = |round| VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
     let mut out = Effects::new();
     peer.start(0, &mut out);
     [2, 3].into_iter().for_each(|from| peer.on_notification(0, ServerId(from), note(1), &mut out));
@@ -135,16 +140,17 @@ fn waits_ms(timing: Timing, settle_ms: i64, first_wait_ms: i64) -> (i64, i64) {
     (patience_ms, now_ms - patience_ms)
 }
 
-/// A voter that elects the candidate again is back after twice the patience. Writes are to go on within two `syncLimit`, of
-/// which the first ends with the leader that is not reached; with a short one, the waits for votes have to be added.
+/// A voter that elects the candidate again returns after twice the timeout. Writes must continue within two
+/// `syncLimit`; the first ends with the leader that is not reached. With a short `syncLimit`, the waits for votes are
+/// added.
 #[test]
-fn left_out_candidate_counts_again_within_a_sync_limit_and_not_before_other_voters_are_back() {
+fn left_out_candidate_is_readmitted_within_sync_limit_after_other_voters_return() {
     for (tick_ms, sync_ticks) in [(100, 5), (1_000, 5), (2_000, 5), (2_000, 30), (10_000, 6)] {
-        let (timing, settle_ms) = (Timing { tick_ms, init_ticks: 100, sync_ticks }, 200);
-        for first_wait_ms in [20, 200, 3_000] {
-            let (patience_ms, left_out_ms) = waits_ms(timing, settle_ms, first_wait_ms);
-            assert!(2 * patience_ms + settle_ms <= left_out_ms, "{timing:?}: {patience_ms} {left_out_ms}");
-            let bound_ms = (sync_ticks * tick_ms).max(3 * sync_ticks * tick_ms / 4 + 8 * settle_ms);
+        let (timing, finalize_wait_ms) = (Timing { tick_ms, init_ticks: 100, sync_ticks }, 200);
+        for min_notification_ms in [20, 200, 3_000] {
+            let (patience_ms, left_out_ms) = waits_ms(timing, finalize_wait_ms, min_notification_ms);
+            assert!(2 * patience_ms + finalize_wait_ms <= left_out_ms, "{timing:?}: {patience_ms} {left_out_ms}");
+            let bound_ms = (sync_ticks * tick_ms).max(3 * sync_ticks * tick_ms / 4 + 8 * finalize_wait_ms);
             assert!(patience_ms + left_out_ms <= bound_ms, "{timing:?}: {patience_ms} {left_out_ms}");
         }
     }

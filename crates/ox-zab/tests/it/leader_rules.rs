@@ -1,19 +1,19 @@
-//! One leader, packet by packet: whom it counts, whom it turns away, and when it gives up.
+//! One leader, packet by packet: which servers it counts, which it refuses, and when it steps down.
 
-use crate::member::TIMING;
+use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ErrorCode, SessionId, Zxid};
 use ox_zab::{
-    Candidate, Configs, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Leader, LearnerKind,
-    LinkId, Message, Moved, PeerOptions, Reason, Search, ServerId, Txn,
+    ConfigPair, Context, DiskDone, DiskJob, Effect, Effects, EncodedTxn, Epoch, Epochs, Leader, LeaderInit,
+    LearnerKind, LinkId, LogDiffRange, Message, PeerOptions, Reason, RecentLog, ServerId, Traffic,
 };
 use std::sync::Arc;
 
 struct Script {
     leader: Leader,
-    history: History,
+    history: RecentLog,
     now_ms: i64,
     out: Effects,
 }
@@ -22,8 +22,8 @@ fn zxid(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(epoch, counter)
 }
 
-fn txn(epoch: u32, counter: u32) -> Txn {
-    Txn { zxid: zxid(epoch, counter), record: Bytes::new() }
+fn txn(epoch: u32, counter: u32) -> EncodedTxn {
+    EncodedTxn { zxid: zxid(epoch, counter), record: Bytes::new() }
 }
 
 fn ensemble() -> Ensemble {
@@ -40,18 +40,18 @@ fn to(link: u64, message: Message) -> Effect {
 }
 
 impl Script {
-    /// Server 1 of three (5 is no voter, 9 an observer), elected with a history of epoch 1 that ends at (1,3).
+    /// Server 1 of three (5 is no voter, 9 is an observer), elected with a history of epoch 1 that ends at (1,3).
     fn new() -> Self {
-        Self::of(Configs::fixed(ensemble()))
+        Self::of(ConfigPair::fixed(ensemble()))
     }
 
-    fn of(configs: Configs) -> Self {
-        let (mut history, mut out) = (History::new(zxid(1, 1), 500, 1 << 20), Effects::new());
+    fn of(configs: ConfigPair) -> Self {
+        let (mut history, mut out) = (RecentLog::new(zxid(1, 1), 500, 1 << 20), Effects::new());
         history.push(txn(1, 2));
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
-        let options = PeerOptions { snaps_max: 1, diffs_max: 1, ..PeerOptions::default() };
-        let candidate = Candidate { server: ServerId(1), epochs, known: Epoch::ZERO, options };
+        let options = PeerOptions { max_snap_syncs: 1, max_diff_syncs: 1, ..PeerOptions::default() };
+        let candidate = LeaderInit { server: ServerId(1), epochs, known_accepted: Epoch::ZERO, options };
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
@@ -64,15 +64,15 @@ impl Script {
         std::mem::take(&mut self.out)
     }
 
-    fn hears(&mut self, link: u64, message: Message) -> Effects {
+    fn receives(&mut self, link: u64, message: Message) -> Effects {
         self.with(|leader, cx| leader.on_message(cx, LinkId(link), message))
     }
 
-    /// A learner comes; links have the numbers of their servers.
-    fn comes(&mut self, server: i64, accepted: i64) -> Effects {
+    /// A learner connects; links have the numbers of their servers.
+    fn connects(&mut self, server: i64, accepted: i64) -> Effects {
         let link = server.unsigned_abs();
         self.with(|leader, cx| leader.on_link(cx, LinkId(link)));
-        self.hears(link, hello(server, accepted))
+        self.receives(link, hello(server, accepted))
     }
 
     fn done(&mut self, done: DiskDone) -> Effects {
@@ -87,24 +87,24 @@ impl Script {
         self.with(|leader, cx| leader.propose(cx, [txn(2, counter)]))
     }
 
-    fn passes(&mut self, ms: i64) -> Effects {
+    fn advance(&mut self, ms: i64) -> Effects {
         self.now_ms += ms;
         self.with(|leader, cx| leader.on_time(cx))
     }
 
-    /// Promises of everybody are asked for, with server 2 there.
+    /// Waits for ACKEPOCH, with server 2 connected.
     fn asking() -> Self {
         let mut script = Self::new();
-        assert_eq!(script.comes(2, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+        assert_eq!(script.connects(2, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
         assert_eq!(script.done(DiskDone::AcceptedEpoch(Epoch(2))), [to(2, Message::LeaderInfo(Epoch(2)))]);
         script
     }
 
-    /// Acknowledgements of the history are awaited; server 2 has got it.
+    /// Waits for ACKs of NEWLEADER; server 2 has been sent its history.
     fn presenting() -> Self {
         let mut script = Self::asking();
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-        assert_eq!(script.hears(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+        assert_eq!(script.receives(2, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
         let new_leader = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(ensemble().to_string()) };
         let expected = [to(2, Message::Diff(zxid(1, 3))), to(2, new_leader)];
         assert_eq!(script.done(DiskDone::CurrentEpoch(Epoch(2))), expected);
@@ -114,59 +114,59 @@ impl Script {
     fn established() -> Self {
         let mut script = Self::presenting();
         let expected = [Effect::Commit(zxid(1, 3)), Effect::Established(Epoch(2)), to(2, Message::UpToDate)];
-        assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), expected);
+        assert_eq!(script.receives(2, Message::Ack(zxid(2, 0))), expected);
         script
     }
 }
 
 #[test]
-fn the_epoch_is_above_everybodys_and_durable_before_it_is_told() {
+fn epoch_is_above_all_accepted_epochs_and_durable_before_leader_info() {
     let mut script = Script::new();
-    assert_eq!(script.comes(9, 6), [], "observers are asked, and do not count");
-    assert_eq!(script.comes(5, 4), [], "nor do strangers");
-    assert_eq!(script.comes(2, 3), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(7)))]);
-    assert_eq!(script.comes(3, 1), []);
+    assert_eq!(script.connects(9, 6), [], "observers are asked, and do not count");
+    assert_eq!(script.connects(5, 4), [], "nor do unknown servers");
+    assert_eq!(script.connects(2, 3), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(7)))]);
+    assert_eq!(script.connects(3, 1), []);
     let told = script.done(DiskDone::AcceptedEpoch(Epoch(7)));
     assert_eq!(told, [2, 3, 5, 9].map(|link| to(link, Message::LeaderInfo(Epoch(7)))));
 }
 
-/// An epoch that nothing could be numbered in is not led.
+/// There is no epoch left above the last one.
 #[test]
-fn who_has_promised_the_last_epoch_is_turned_away() {
+fn voter_with_last_epoch_is_refused() {
     let mut script = Script::new();
-    assert_eq!(script.comes(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
-    assert_eq!(script.comes(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
+    assert_eq!(script.connects(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
+    assert_eq!(script.connects(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
 }
 
-/// What the disk holds is sent as history, which a learner takes only before NEWLEADER.
+/// Transactions from disk are sent as history, which a learner accepts only before NEWLEADER.
 #[test]
 fn learner_whose_history_was_dropped_is_closed_after_newleader_and_continued_from_disk_before() {
     let mut script = Script::established();
     let record = Bytes::from(vec![0; PeerOptions::default().learner_window_bytes]);
-    script.with(|leader, cx| leader.propose(cx, [Txn { zxid: zxid(2, 1), record }, txn(2, 2)]));
-    script.hears(2, Message::Ack(zxid(2, 2)));
+    script.with(|leader, cx| leader.propose(cx, [EncodedTxn { zxid: zxid(2, 1), record }, txn(2, 2)]));
+    script.receives(2, Message::Ack(zxid(2, 2)));
     script.durable(zxid(2, 2));
-    script.comes(3, 1);
+    script.connects(3, 1);
     let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-    assert_eq!(script.hears(3, promise).len(), 3, "DIFF, and a transaction that fills the window");
+    assert_eq!(script.receives(3, promise).len(), 3, "DIFF, and a transaction that fills the window");
     script.history.restart(zxid(2, 6));
     script.history.push(txn(2, 7));
-    let search = Search { after: zxid(2, 1), below: zxid(2, 7), continues: true };
+    let search = LogDiffRange { after: zxid(2, 1), below: zxid(2, 7), continues: true };
     let mut is_sent = |link| script.with(|leader, cx| leader.on_sent(cx, LinkId(link), usize::MAX));
-    assert_eq!([is_sent(2), is_sent(3)], [[Effect::Close(LinkId(2))], [Effect::LookUp(LinkId(3), search)]]);
+    assert_eq!([is_sent(2), is_sent(3)], [[Effect::Close(LinkId(2))], [Effect::ReadLog(LinkId(3), search)]]);
 }
 
-/// Whether they wait for a commit that the learner cannot be sent, or for the socket.
+/// Replies may wait for a commit that cannot be sent, or for the socket.
 #[test]
 fn learner_that_leaves_replies_unread_is_closed() {
     let (reply, window_bytes) = (Message::Revalidated(SessionId(1), true), PeerOptions::default().learner_window_bytes);
     for (waits_for_commit, reads) in [(true, false), (false, false), (false, true)] {
         let mut script = Script::established();
         let record = Bytes::from(vec![0; window_bytes]);
-        script.with(|leader, cx| leader.propose(cx, [Txn { zxid: zxid(2, 1), record }, txn(2, 2)]));
+        script.with(|leader, cx| leader.propose(cx, [EncodedTxn { zxid: zxid(2, 1), record }, txn(2, 2)]));
         script.durable(zxid(2, 2));
         if waits_for_commit {
-            script.hears(2, Message::Ack(zxid(2, 2)));
+            script.receives(2, Message::Ack(zxid(2, 2)));
         }
         let replies_max = 8 * window_bytes / reply.flow_bytes();
         let closed = (1..=replies_max).find(|number| {
@@ -183,47 +183,47 @@ fn learner_that_leaves_replies_unread_is_closed() {
     }
 }
 
-/// Who has more history, or that of a later epoch, must not lose it.
+/// A voter with a longer history, or one of a later epoch, must not lose it.
 #[test]
-fn who_is_ahead_is_turned_away() {
+fn voter_ahead_of_leader_is_refused() {
     for (last, current) in [(zxid(1, 4), 1), (zxid(1, 2), 2)] {
         let mut script = Script::asking();
         let promise = Message::AckEpoch { last, current: Some(Epoch(current)) };
-        assert_eq!(script.hears(2, promise), [Effect::Close(LinkId(2))]);
+        assert_eq!(script.receives(2, promise), [Effect::Close(LinkId(2))]);
     }
 }
 
 #[test]
-fn promises_given_before_do_not_count() {
+fn repeated_ack_epoch_does_not_count() {
     let mut script = Script::asking();
-    assert_eq!(script.hears(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
-    script.comes(3, 1);
+    assert_eq!(script.receives(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    script.connects(3, 1);
     let promise = Message::AckEpoch { last: zxid(1, 2), current: Some(Epoch(1)) };
-    assert_eq!(script.hears(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+    assert_eq!(script.receives(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
 }
 
 #[test]
 fn k084_only_voters_count() {
     let mut script = Script::presenting();
     for (server, promised) in [(9, zxid(1, 3)), (5, zxid(1, 3))] {
-        script.comes(server, 1);
-        script.hears(server.unsigned_abs(), Message::AckEpoch { last: promised, current: Some(Epoch(1)) });
-        assert_eq!(script.hears(server.unsigned_abs(), Message::Ack(zxid(2, 0))), []);
+        script.connects(server, 1);
+        script.receives(server.unsigned_abs(), Message::AckEpoch { last: promised, current: Some(Epoch(1)) });
+        assert_eq!(script.receives(server.unsigned_abs(), Message::Ack(zxid(2, 0))), []);
     }
     assert!(!script.leader.is_established());
 }
 
-/// Some releases acknowledge proposals before the history: they are heard, and neither lost nor a reason to give up.
+/// Some releases acknowledge proposals before NEWLEADER: these ACKs count later.
 #[test]
-fn k007_an_early_acknowledgement_counts_later() {
+fn k007_ack_before_newleader_counts_later() {
     let mut script = Script::established();
     script.proposes(1);
-    script.comes(3, 1);
-    let synced = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.connects(3, 1);
+    let synced = script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     assert_eq!(synced[2], to(3, Message::Proposal(txn(2, 1))));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 1))), []);
     assert_eq!(script.durable(zxid(2, 1)), [], "its epoch is not settled");
-    let counted = script.hears(3, Message::Ack(zxid(2, 0)));
+    let counted = script.receives(3, Message::Ack(zxid(2, 0)));
     let expected = [
         to(3, Message::UpToDate),
         to(2, Message::Commit(zxid(2, 1))),
@@ -233,213 +233,214 @@ fn k007_an_early_acknowledgement_counts_later() {
     assert_eq!(counted, expected);
 }
 
-/// What a learner was given as outstanding it has not acknowledged by acknowledging the history.
+/// The ACK of NEWLEADER does not acknowledge proposals that were sent with the history.
 #[test]
-fn outstanding_proposals_are_acknowledged_by_themselves() {
+fn newleader_ack_does_not_cover_outstanding_proposals() {
     let mut script = Script::established();
     script.proposes(1);
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     script.durable(zxid(2, 1));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
     assert_eq!(script.leader.committed(), zxid(2, 0));
 }
 
 #[test]
-fn acknowledgements_of_what_was_never_proposed_end_the_link() {
+fn ack_of_unproposed_transaction_closes_link() {
     let mut script = Script::established();
     script.proposes(1);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
     let mut script = Script::established();
-    assert_eq!(script.hears(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 0))), []);
+    assert_eq!(script.receives(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 0))), []);
 }
 
 #[test]
-fn commits_are_told_in_order_to_each_as_it_needs() {
+fn followers_get_commit_and_observers_inform_in_order() {
     let mut script = Script::established();
-    script.comes(9, 1);
-    script.hears(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(9, Message::Ack(zxid(2, 0)));
+    script.connects(9, 1);
+    script.receives(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(9, Message::Ack(zxid(2, 0)));
     assert_eq!(script.proposes(1), [to(2, Message::Proposal(txn(2, 1)))]);
     script.proposes(2);
     assert_eq!(script.durable(zxid(2, 2)), []);
-    let committed = script.hears(2, Message::Ack(zxid(2, 1)));
+    let committed = script.receives(2, Message::Ack(zxid(2, 1)));
     let expected = [to(2, Message::Commit(zxid(2, 1))), to(9, Message::Inform(txn(2, 1))), Effect::Commit(zxid(2, 1))];
     assert_eq!(committed, expected);
 }
 
-/// A leader proves itself with answers to pings that were sent after the question.
+/// The proof of leadership needs replies to pings that were sent after the request.
 #[test]
-fn k100_a_sync_needs_a_fresh_proof_of_leadership() {
+fn k100_sync_needs_fresh_proof_of_leadership() {
     let mut script = Script::established();
     let pong = || Message::Pong(zxid(2, 0), Bytes::new());
-    script.passes(50); // a ping is on its way
+    script.advance(50); // a ping is in flight
     script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [to(2, Message::Ping(zxid(2, 0)))]);
     let answered = |effects: &Effects| effects.contains(&Effect::Synced(1));
-    assert!(!answered(&script.hears(2, pong())), "that ping is older than the question");
-    assert!(answered(&script.hears(2, pong())));
+    assert!(!answered(&script.receives(2, pong())), "that ping is older than the question");
+    assert!(answered(&script.receives(2, pong())));
 }
 
 #[test]
-fn a_sync_waits_for_what_was_proposed_before_it() {
+fn sync_waits_for_earlier_proposals() {
     let mut script = Script::established();
     script.proposes(1);
     script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
     script.with(|leader, cx| leader.flush(cx));
-    script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
+    script.receives(2, Message::Pong(zxid(2, 1), Bytes::new()));
     script.durable(zxid(2, 1));
-    assert!(script.hears(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
+    assert!(script.receives(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
 }
 
-/// A leader whose disk hangs gives up its office although its followers are there.
+/// A leader with a stalled disk steps down although its followers are connected.
 #[test]
-fn k095_a_leader_whose_disk_hangs_steps_down() {
+fn k095_leader_with_stalled_disk_steps_down() {
     let mut script = Script::established();
     script.proposes(1);
     let mut left = Effects::new();
     for _ in 0..12 {
-        left.extend(script.passes(50));
-        script.hears(2, Message::Ack(zxid(2, 1)));
+        left.extend(script.advance(50));
+        script.receives(2, Message::Ack(zxid(2, 1)));
     }
-    assert!(left.contains(&Effect::Leave(Reason::DiskStalled)), "{left:?}");
+    assert!(left.contains(&Effect::StepDown(Reason::DiskStalled)), "{left:?}");
 }
 
 #[test]
-fn a_leader_without_a_quorum_steps_down_in_time() {
+fn leader_without_quorum_steps_down_in_time() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..11 {
-        left.extend(script.passes(50));
+        left.extend(script.advance(50));
     }
-    assert!(left.contains(&Effect::Close(LinkId(2))) && left.contains(&Effect::Leave(Reason::NoQuorum)), "{left:?}");
+    assert!(left.contains(&Effect::Close(LinkId(2))) && left.contains(&Effect::StepDown(Reason::NoQuorum)), "{left:?}");
     let mut script = Script::new();
     let mut left = Effects::new();
     for _ in 0..22 {
-        left.extend(script.passes(50));
+        left.extend(script.advance(50));
     }
-    assert!(left.contains(&Effect::Leave(Reason::NoQuorum)), "nobody came");
+    assert!(left.contains(&Effect::StepDown(Reason::NoQuorum)), "no learner connected");
 }
 
-/// A voter that promised a higher epoch to somebody who never led is not shut out for good.
+/// A voter that has accepted a higher epoch from a leader that was never established must not be locked out
+/// permanently.
 #[test]
-fn a_higher_promise_makes_the_leader_step_down() {
+fn higher_accepted_epoch_makes_leader_step_down() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..25 {
-        assert_eq!(script.comes(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
+        assert_eq!(script.connects(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
         script.with(|leader, _| leader.on_link_gone(LinkId(3)));
-        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
-        left.extend(script.passes(50));
+        script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.advance(50));
     }
-    assert!(left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
+    assert!(left.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{left:?}");
 }
 
-/// Any host may send a voter's number: with an epoch near the last one it would leave none to lead in.
+/// Any host may send a voter's id; with an epoch near the last one it would exhaust the epoch space.
 #[test]
 fn voter_that_claims_a_far_higher_epoch_is_closed_and_the_leader_stays() {
     let mut script = Script::established();
     let mut left = Effects::new();
     for _ in 0..25 {
-        assert_eq!(script.comes(3, 1 << 20), [Effect::Close(LinkId(3))]);
-        script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
-        left.extend(script.passes(50));
+        assert_eq!(script.connects(3, 1 << 20), [Effect::Close(LinkId(3))]);
+        script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
+        left.extend(script.advance(50));
     }
-    assert!(!left.contains(&Effect::Leave(Reason::HigherPromise)), "{left:?}");
+    assert!(!left.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{left:?}");
     let accepted = Effect::Disk(DiskJob::AcceptedEpoch(Epoch((1 << 20) + 1)));
-    assert_eq!(Script::new().comes(3, 1 << 20), [accepted], "a leader without a quorum needs it");
+    assert_eq!(Script::new().connects(3, 1 << 20), [accepted], "a leader without a quorum needs it");
 }
 
-/// A follower that does not acknowledge is let go of, although it answers pings.
+/// A follower that replies to pings but does not acknowledge is closed.
 #[test]
-fn k098_a_follower_that_does_not_acknowledge_is_let_go() {
+fn k098_follower_without_acks_is_closed() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(3, Message::Ack(zxid(2, 0)));
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(3, Message::Ack(zxid(2, 1)));
+    script.receives(3, Message::Ack(zxid(2, 1)));
     let mut closed = Effects::new();
     for _ in 0..12 {
-        closed.extend(script.passes(50));
+        closed.extend(script.advance(50));
         for link in [2, 3] {
-            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+            script.receives(link, Message::Pong(zxid(2, 1), Bytes::new()));
         }
     }
     assert!(closed.contains(&Effect::Close(LinkId(2))) && !closed.contains(&Effect::Close(LinkId(3))));
 }
 
-/// It acknowledges what the others have agreed on before it, and nothing comes after that.
+/// The follower acknowledges after a quorum has committed, and there is no further proposal.
 #[test]
-fn a_follower_that_is_slower_than_a_quorum_is_kept() {
+fn follower_slower_than_quorum_stays() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.hears(3, Message::Ack(zxid(2, 0)));
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    script.receives(3, Message::Ack(zxid(2, 0)));
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(2, Message::Ack(zxid(2, 1)));
-    script.passes(50);
-    script.hears(3, Message::Ack(zxid(2, 1)));
+    script.receives(2, Message::Ack(zxid(2, 1)));
+    script.advance(50);
+    script.receives(3, Message::Ack(zxid(2, 1)));
     for _ in 0..20 {
-        assert!(!script.passes(100).contains(&Effect::Close(LinkId(3))));
-        script.hears(2, Message::Pong(zxid(2, 1), Bytes::new()));
-        script.hears(3, Message::Pong(zxid(2, 1), Bytes::new()));
+        assert!(!script.advance(100).contains(&Effect::Close(LinkId(3))));
+        script.receives(2, Message::Pong(zxid(2, 1), Bytes::new()));
+        script.receives(3, Message::Pong(zxid(2, 1), Bytes::new()));
     }
 }
 
 #[test]
-fn a_server_that_comes_again_replaces_itself() {
+fn second_link_of_server_replaces_first() {
     let mut script = Script::established();
     script.with(|leader, cx| leader.on_link(cx, LinkId(20)));
-    let replaced = script.hears(20, hello(2, 2));
+    let replaced = script.receives(20, hello(2, 2));
     assert_eq!(replaced, [Effect::Close(LinkId(2)), to(20, Message::LeaderInfo(Epoch(2)))]);
 }
 
-/// The others agree without it, again and again: it acknowledges all the same, and must not be let go.
+/// A quorum always commits before this follower acknowledges: it must not be closed.
 #[test]
-fn a_follower_that_is_always_last_stays() {
+fn follower_that_always_acks_last_stays() {
     let mut script = Script::established();
-    script.comes(3, 1);
-    script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
+    script.connects(3, 1);
+    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
     script.proposes(1);
     script.durable(zxid(2, 1));
-    script.hears(2, Message::Ack(zxid(2, 1)));
-    assert_eq!(script.hears(3, Message::Ack(zxid(2, 1))), []);
+    script.receives(2, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(3, Message::Ack(zxid(2, 1))), []);
     for _ in 0..20 {
         for link in [2, 3] {
-            script.hears(link, Message::Pong(zxid(2, 1), Bytes::new()));
+            script.receives(link, Message::Pong(zxid(2, 1), Bytes::new()));
         }
-        let out = script.passes(50);
+        let out = script.advance(50);
         assert!(!out.contains(&Effect::Close(LinkId(3))), "{out:?}");
     }
 }
 
-/// `snaps_max` and `diffs_max` are 1 here.
+/// `max_snap_syncs` and `max_diff_syncs` are 1 here.
 #[test]
-fn not_too_many_observers_get_the_history_at_a_time() {
+fn concurrent_observer_syncs_are_limited() {
     let mut script = Script::established();
     for (first, second, last) in [(9_i64, 10_i64, Zxid::ZERO), (11, 12, zxid(1, 3))] {
-        script.comes(first, 1);
-        let given = script.hears(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.connects(first, 1);
+        let given = script.receives(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert!(!given.contains(&Effect::Close(LinkId(first.unsigned_abs()))), "{given:?}");
-        script.comes(second, 1);
-        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.connects(second, 1);
+        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert_eq!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
-        script.hears(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
-        script.comes(second, 1);
-        let given = script.hears(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
+        script.receives(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
+        script.connects(second, 1);
+        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
         assert_ne!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
     }
 }
 
-/// Whatever is proposed and committed between the steps in which a learner is brought up to date, it gets each
-/// transaction once, in order, and each commit behind its proposal.
+/// Whatever is proposed and committed between the steps of a synchronisation, the learner is sent each transaction
+/// once, in order, and each commit after its proposal.
 #[test]
-fn k023_a_learner_gets_everything_once_whenever_it_comes() {
+fn k023_learner_gets_every_transaction_once() {
     for moments in 0..32_u32 {
         let mut script = Script::established();
         let (mut all, mut counter) = (Effects::new(), 0);
@@ -448,17 +449,17 @@ fn k023_a_learner_gets_everything_once_whenever_it_comes() {
                 counter += 1;
                 all.extend(script.proposes(counter));
                 all.extend(script.durable(zxid(2, counter)));
-                all.extend(script.hears(2, Message::Ack(zxid(2, counter))));
+                all.extend(script.receives(2, Message::Ack(zxid(2, counter))));
             }
         };
         moment(&mut script, &mut all, 0);
-        all.extend(script.comes(3, 1));
+        all.extend(script.connects(3, 1));
         moment(&mut script, &mut all, 1);
         let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-        all.extend(script.hears(3, promise));
+        all.extend(script.receives(3, promise));
         moment(&mut script, &mut all, 2);
         moment(&mut script, &mut all, 3);
-        all.extend(script.hears(3, Message::Ack(zxid(2, 0))));
+        all.extend(script.receives(3, Message::Ack(zxid(2, 0))));
         moment(&mut script, &mut all, 4);
         let (mut proposed, mut committed) = (Vec::new(), Vec::new());
         for effect in all {
@@ -476,43 +477,43 @@ fn k023_a_learner_gets_everything_once_whenever_it_comes() {
     }
 }
 
-/// To give away much history takes its time: only who stands still is late.
+/// A long history takes time: only a learner that makes no progress is closed.
 #[test]
-fn k097_a_large_history_may_take_longer_than_the_limit() {
+fn k097_long_synchronisation_may_exceed_init_limit() {
     for moves in [true, false] {
         let mut script = Script::established();
-        script.comes(3, 1);
-        script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+        script.connects(3, 1);
+        script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
         let mut all = Effects::new();
         for _ in 0..60 {
-            all.extend(script.passes(50));
+            all.extend(script.advance(50));
             let now_ms = script.now_ms;
-            script.hears(2, Message::Pong(zxid(2, 0), Bytes::new()));
+            script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
             if moves {
-                script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
+                script.leader.on_traffic(now_ms, LinkId(3), Traffic::Sent);
             }
         }
         assert_eq!(all.contains(&Effect::Close(LinkId(3))), !moves);
     }
 }
 
-/// The system takes pings for somebody who is frozen: what is sent says nothing about who shall receive it.
+/// The kernel accepts pings for a frozen peer, so sent bytes prove nothing about the receiver.
 #[test]
-fn p28_what_is_sent_does_not_count_as_heard() {
-    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+fn p28_sent_bytes_are_no_sign_of_life() {
+    for (moved, stays) in [(Traffic::Sent, false), (Traffic::Received, true)] {
         let mut script = Script::established();
-        script.hears(2, Message::Ack(zxid(2, 0))); // UPTODATE
+        script.receives(2, Message::Ack(zxid(2, 0))); // UPTODATE
         let mut all = Effects::new();
         for _ in 0..60 {
-            all.extend(script.passes(50));
-            script.leader.on_progress(script.now_ms, LinkId(2), moved);
+            all.extend(script.advance(50));
+            script.leader.on_traffic(script.now_ms, LinkId(2), moved);
         }
-        assert_eq!(all.contains(&Effect::Leave(Reason::NoQuorum)), !stays, "{moved:?}");
+        assert_eq!(all.contains(&Effect::StepDown(Reason::NoQuorum)), !stays, "{moved:?}");
     }
 }
 
-/// A transaction of the leader's epoch that brings these voters, and the observer 9.
-fn brings(counter: u32, voters: &[i64]) -> (Txn, Arc<Ensemble>) {
+/// A reconfiguration of the leader's epoch with these voters, and observer 9.
+fn brings(counter: u32, voters: &[i64]) -> (EncodedTxn, Arc<Ensemble>) {
     let zxid = zxid(2, counter);
     let voters = voters.iter().copied().map(ServerId);
     let config = Ensemble::of_numbers(zxid.0, voters, [ServerId(9)]).unwrap();
@@ -521,24 +522,24 @@ fn brings(counter: u32, voters: &[i64]) -> (Txn, Arc<Ensemble>) {
     let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
     let mut record = Vec::new();
     Record { header, txn, digest: None }.put(&mut record);
-    (Txn { zxid, record: record.into() }, Arc::new(config))
+    (EncodedTxn { zxid, record: record.into() }, Arc::new(config))
 }
 
-/// A leader of servers that take new configurations, the first of which is the epoch's; 2 and 5 follow it.
+/// A leader with a dynamic configuration, the first of which has the epoch's version; 2 and 5 follow it.
 fn dynamic() -> Script {
-    let mut script = Script::of(Configs::dynamic(ensemble(), None));
-    script.comes(2, 1);
-    script.comes(5, 1);
+    let mut script = Script::of(ConfigPair::dynamic(ensemble(), None));
+    script.connects(2, 1);
+    script.connects(5, 1);
     script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let first = Arc::new(ensemble().with_version(zxid(2, 0).0).unwrap());
     let promise = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
-    let told = script.hears(2, promise.clone());
-    assert_eq!(told, [Effect::Seen(Arc::clone(&first)), Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
-    script.hears(5, promise);
+    let told = script.receives(2, promise.clone());
+    assert_eq!(told, [Effect::ConfigProposed(Arc::clone(&first)), Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
+    script.receives(5, promise);
     script.done(DiskDone::CurrentEpoch(Epoch(2)));
-    let told = script.hears(2, Message::Ack(zxid(2, 0)));
-    assert!(told.contains(&Effect::Activate(first, Some(ServerId(1)))), "{told:?}");
-    assert!(script.hears(5, Message::Ack(zxid(2, 0))).contains(&to(5, Message::UpToDate)));
+    let told = script.receives(2, Message::Ack(zxid(2, 0)));
+    assert!(told.contains(&Effect::ActivateConfig(first, Some(ServerId(1)))), "{told:?}");
+    assert!(script.receives(5, Message::Ack(zxid(2, 0))).contains(&to(5, Message::UpToDate)));
     script
 }
 
@@ -547,11 +548,11 @@ fn change(members: &str) -> Change<'_> {
 }
 
 #[test]
-fn k102_a_change_is_judged_by_who_follows() {
+fn k102_reconfig_needs_quorum_of_synced_followers() {
     let mut script = dynamic();
     let judge = |script: &mut Script, members: &str, from| {
         let rules = ChangeRules::default();
-        script.leader.judge_change(&change(members), from, zxid(2, 1), rules).map(|changed| changed.version())
+        script.leader.check_reconfig(&change(members), from, zxid(2, 1), rules).map(|changed| changed.version())
     };
     let five = "server.1=a:1:2,server.2=b:1:2,server.5=c:1:2";
     assert_eq!(judge(&mut script, five, zxid(2, 0).0), Ok(zxid(2, 1).0));
@@ -563,109 +564,114 @@ fn k102_a_change_is_judged_by_who_follows() {
     assert_eq!(judge(&mut script, five, -1), Err(ErrorCode::ReconfigInProgress));
 }
 
-/// P20: both sets of voters agree to the change, and nothing behind it is agreed on before it is in force.
+/// A reconfiguration needs both quorums, and nothing after it is committed before it is active (P20).
 #[test]
-fn both_configurations_agree_and_then_the_new_one_decides() {
+fn reconfig_commits_with_both_quorums_then_new_one_decides() {
     let mut script = dynamic();
     let (txn, config) = brings(1, &[1, 5]);
     let told = script.with(|leader, cx| leader.propose(cx, [txn]));
-    assert_eq!(told[0], Effect::Seen(Arc::clone(&config)));
+    assert_eq!(told[0], Effect::ConfigProposed(Arc::clone(&config)));
     script.proposes(2);
     assert_eq!(script.durable(zxid(2, 2)), []);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
-    let told = script.hears(5, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
+    let told = script.receives(5, Message::Ack(zxid(2, 1)));
     let commit = Message::CommitAndActivate(zxid(2, 1), ServerId(1));
     assert_eq!(
         told,
-        [Effect::Activate(config, Some(ServerId(1))), to(2, commit.clone()), to(5, commit), Effect::Commit(zxid(2, 1))]
+        [
+            Effect::ActivateConfig(config, Some(ServerId(1))),
+            to(2, commit.clone()),
+            to(5, commit),
+            Effect::Commit(zxid(2, 1))
+        ]
     );
-    let told = script.hears(5, Message::Ack(zxid(2, 2)));
+    let told = script.receives(5, Message::Ack(zxid(2, 2)));
     assert_eq!(
         told,
         [to(2, Message::Commit(zxid(2, 2))), to(5, Message::Commit(zxid(2, 2))), Effect::Commit(zxid(2, 2))]
     );
 }
 
-/// Who comes while a change is proposed gets its history when that is in force: NEWLEADER names the newest members.
+/// A learner that connects during a reconfiguration is synchronised after it: NEWLEADER announces the newest members.
 #[test]
-fn newcomers_wait_for_a_change() {
+fn new_learners_wait_for_end_of_reconfig() {
     let mut script = dynamic();
-    script.comes(3, 2);
+    script.connects(3, 2);
     let (txn, config) = brings(1, &[1, 2]);
     script.with(|leader, cx| leader.propose(cx, [txn]));
-    assert_eq!(script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
+    assert_eq!(script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
     script.durable(zxid(2, 1));
-    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    let told = script.receives(2, Message::Ack(zxid(2, 1)));
     let named = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(config.to_string()) };
     assert_eq!(told.last(), Some(&to(3, named)), "{told:?}");
 }
 
 #[test]
-fn a_leader_that_is_removed_names_who_has_most_and_waits_for_the_others_to_leave() {
+fn removed_leader_names_longest_log_and_waits_for_followers_to_leave() {
     let mut script = dynamic();
     let (txn, _) = brings(1, &[2, 5]);
     script.with(|leader, cx| leader.propose(cx, [txn]));
     script.proposes(2);
     script.durable(zxid(2, 2));
-    assert_eq!(script.hears(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
-    let told = script.hears(2, Message::Ack(zxid(2, 1)));
+    assert_eq!(script.receives(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
+    let told = script.receives(2, Message::Ack(zxid(2, 1)));
     assert!(told.contains(&to(2, Message::CommitAndActivate(zxid(2, 1), ServerId(5)))), "{told:?}");
     assert_eq!(told.last(), Some(&Effect::Commit(zxid(2, 1))), "the rest is for the successor");
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 2))), []);
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), []);
     script.with(|leader, _| leader.on_applied(zxid(2, 1)));
     assert_eq!(script.with(|leader, cx| leader.flush(cx)), [], "they have not left");
     script.with(|leader, _| leader.on_link_gone(LinkId(5)));
-    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::Leave(Reason::HandedOver(ServerId(5)))]);
+    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::StepDown(Reason::HandedOver(ServerId(5)))]);
 }
 
-/// Or something would be agreed on that one disk holds.
+/// Otherwise a transaction would be committed that only one disk holds.
 #[test]
-fn an_ack_is_forgotten_when_what_it_covers_is_cut() {
+fn ack_is_retracted_when_learner_truncates() {
     let mut script = Script::established();
     let _ = script.proposes(1);
-    assert_eq!(script.hears(2, Message::Ack(zxid(2, 1))), [], "the own disk is slow");
+    assert_eq!(script.receives(2, Message::Ack(zxid(2, 1))), [], "its own disk is slow");
     script.leader.on_link_gone(LinkId(2));
-    let out = script.comes(2, 2);
+    let out = script.connects(2, 2);
     assert_eq!(out, [to(2, Message::LeaderInfo(Epoch(2)))]);
-    let out = script.hears(2, Message::AckEpoch { last: zxid(2, 1), current: None });
+    let out = script.receives(2, Message::AckEpoch { last: zxid(2, 1), current: None });
     assert!(out.contains(&to(2, Message::Trunc(zxid(1, 3)))), "{out:?}");
-    // Server 2 has cut (2,1), and has not logged it again. Now the own disk reports.
+    // Server 2 has truncated (2,1), and has not logged it again. Now the leader's own disk reports.
     let out = script.durable(zxid(2, 1));
     assert!(!out.contains(&Effect::Commit(zxid(2, 1))), "only this server's disk holds it: {out:?}");
 }
 
 #[test]
-fn the_time_of_the_sync_is_not_the_time_of_the_ack() {
+fn ack_timeout_starts_after_synchronisation() {
     let mut script = Script::established();
-    // 3 comes, gets its history for a long time while writes go on.
-    let _ = script.comes(3, 1);
-    let _ = script.hears(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
+    // Server 3 is sent its history for a long time while writes continue.
+    let _ = script.connects(3, 1);
+    let _ = script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
     let _ = script.proposes(1);
     let _ = script.durable(zxid(2, 1));
-    let _ = script.hears(2, Message::Ack(zxid(2, 1)));
+    let _ = script.receives(2, Message::Ack(zxid(2, 1)));
     for _ in 0..200 {
         let now_ms = script.now_ms;
-        script.leader.on_progress(now_ms, LinkId(3), Moved::Went);
-        script.leader.on_progress(now_ms, LinkId(2), Moved::Came);
-        let _ = script.passes(TIMING.tick_ms / 2);
+        script.leader.on_traffic(now_ms, LinkId(3), Traffic::Sent);
+        script.leader.on_traffic(now_ms, LinkId(2), Traffic::Received);
+        let _ = script.advance(TIMING.tick_ms / 2);
     }
-    let out = script.hears(3, Message::Ack(zxid(2, 0)));
+    let out = script.receives(3, Message::Ack(zxid(2, 0)));
     assert!(out.contains(&to(3, Message::UpToDate)), "{out:?}");
-    let _ = script.hears(3, Message::Ack(zxid(2, 0)));
-    let out = script.passes(TIMING.tick_ms / 2);
+    let _ = script.receives(3, Message::Ack(zxid(2, 0)));
+    let out = script.advance(TIMING.tick_ms / 2);
     assert!(!out.contains(&Effect::Close(LinkId(3))), "it has had half a tick to acknowledge: {out:?}");
 }
 
-/// Its acknowledgements would count as those of the own disk.
+/// Its ACKs would count as those of the leader's own disk.
 #[test]
-fn nobody_else_is_this_server() {
+fn hello_with_leader_id_is_refused() {
     let mut script = Script::established();
-    let out = script.comes(1, 1);
+    let out = script.connects(1, 1);
     assert_eq!(out, [Effect::Close(LinkId(1))]);
 }
 
 #[test]
-fn any_two_acks_can_be_put_side_by_side() {
+fn ack_runs_merge_in_any_combination() {
     let mut last = Message::Ack(Zxid(i64::MAX));
     assert!(!last.join(&Message::Ack(Zxid(1))));
 }

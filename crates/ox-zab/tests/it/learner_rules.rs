@@ -1,18 +1,18 @@
-//! One learner, packet by packet: what it says, when, and what it never says.
+//! One learner, packet by packet: what it sends, and when.
 
-use crate::member::TIMING;
+use crate::single_member::TIMING;
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
-    Claim, Context, DiskDone, DiskJob, Effect, Effects, Epoch, Epochs, History, Learner, LearnerKind, LinkId, Message,
-    Moved, Reason, Run, ServerId, Standing, Txn,
+    Context, DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, Epochs, Learner, LearnerInit,
+    LearnerKind, LinkId, Message, Reason, RecentLog, ServerId, Traffic, ZxidRange,
 };
 
 const LINK: LinkId = LinkId(7);
 
 struct Script {
     learner: Learner,
-    history: History,
+    history: RecentLog,
     out: Effects,
 }
 
@@ -20,8 +20,8 @@ fn zxid(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(epoch, counter)
 }
 
-fn txn(epoch: u32, counter: u32) -> Txn {
-    Txn { zxid: zxid(epoch, counter), record: Bytes::new() }
+fn txn(epoch: u32, counter: u32) -> EncodedTxn {
+    EncodedTxn { zxid: zxid(epoch, counter), record: Bytes::new() }
 }
 
 fn proposal(epoch: u32, counter: u32) -> Message {
@@ -40,9 +40,9 @@ fn append_and_commit(epoch: u32, counter: u32) -> [Effect; 2] {
     [Effect::Append(txn(epoch, counter)), Effect::Commit(zxid(epoch, counter))]
 }
 
-/// A follower whose history ends at (1,3), of epoch 1; it has promised epoch 2.
-fn claim() -> Claim {
-    Claim {
+/// A follower whose history ends at (1,3), of epoch 1; its accepted epoch is 2.
+fn claim() -> LearnerInit {
+    LearnerInit {
         server: ServerId(3),
         kind: LearnerKind::Follower,
         epochs: Epochs { accepted: Epoch(2), current: Epoch(1) },
@@ -50,34 +50,34 @@ fn claim() -> Claim {
         config_version: 0,
         is_dynamic: false,
         wants_snapshot: false,
-        standing: Standing::History,
+        eligibility: Eligibility::HasHistory,
     }
 }
 
 impl Script {
-    fn new(claim: Claim) -> Self {
-        let (mut history, mut out) = (History::new(claim.last, 500, 1 << 20), Effects::new());
+    fn new(claim: LearnerInit) -> Self {
+        let (mut history, mut out) = (RecentLog::new(claim.last, 500, 1 << 20), Effects::new());
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let learner = Learner::new(claim, TIMING, LINK, 1 << 20, &mut cx);
         out.clear();
         Self { learner, history, out }
     }
 
-    /// A learner that has promised epoch 3 and gets the history next.
-    fn promised(claim: Claim) -> Self {
+    /// A learner that has accepted epoch 3 and waits for its synchronisation.
+    fn promised(claim: LearnerInit) -> Self {
         let mut script = Self::new(claim);
-        script.hears(Message::LeaderInfo(Epoch(3)));
+        script.receives(Message::LeaderInfo(Epoch(3)));
         script.done(3);
         script
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         let mut cx = Context { now_ms: 10, history: &mut self.history, out: &mut self.out };
         self.learner.on_message(message, &mut cx);
         std::mem::take(&mut self.out)
     }
 
-    /// The disk has finished the promise of an epoch.
+    /// The disk has stored the accepted epoch.
     fn done(&mut self, epoch: i64) -> Effects {
         self.finished(DiskDone::AcceptedEpoch(Epoch(epoch)))
     }
@@ -96,81 +96,81 @@ impl Script {
 
     /// From the history to the broadcast.
     fn settles(&mut self) {
-        self.hears(new_leader(3));
+        self.receives(new_leader(3));
         self.finished(DiskDone::CurrentEpoch(Epoch(3)));
-        self.hears(Message::UpToDate);
+        self.receives(Message::UpToDate);
     }
 }
 
 fn is_violation(effects: &Effects) -> bool {
-    matches!(effects[..], [Effect::Leave(Reason::Violation(_))])
+    matches!(effects[..], [Effect::StepDown(Reason::Violation(_))])
 }
 
 #[test]
-fn an_epoch_is_promised_once_and_never_a_lower_one() {
+fn epoch_is_accepted_once_and_never_lowered() {
     let mut script = Script::new(claim());
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(1))), [Effect::Leave(Reason::OldEpoch(Epoch(1)))]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(1))), [Effect::StepDown(Reason::OldEpoch(Epoch(1)))]);
     let mut script = Script::new(claim());
     let uncounted = Message::AckEpoch { last: zxid(1, 3), current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(2))), [send(uncounted)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(2))), [send(uncounted)]);
     let mut script = Script::new(claim());
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(3))), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(3)))]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(3))), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets());
     let counted = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
     assert_eq!(script.done(3), [send(counted)]);
 }
 
-/// History on disk, then the epoch, then the acknowledgement: in that order, each after the report of the one before.
+/// First the history is durable, then the epoch, then the ACK is sent: each after the report of the one before.
 #[test]
-fn k002_the_history_is_acknowledged_when_it_is_durable() {
+fn k002_history_is_acknowledged_when_durable() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Diff(zxid(1, 5))), [Effect::Commit(zxid(1, 3))]);
-    script.hears(proposal(1, 4));
-    assert_eq!(script.hears(Message::Commit(zxid(1, 4))), append_and_commit(1, 4));
-    assert_eq!(script.hears(new_leader(3)), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
+    assert_eq!(script.receives(Message::Diff(zxid(1, 5))), [Effect::Commit(zxid(1, 3))]);
+    script.receives(proposal(1, 4));
+    assert_eq!(script.receives(Message::Commit(zxid(1, 4))), append_and_commit(1, 4));
+    assert_eq!(script.receives(new_leader(3)), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets());
     assert_eq!(script.durable(zxid(1, 4)), [], "what was received as history is not acknowledged by itself");
     assert_eq!(script.finished(DiskDone::CurrentEpoch(Epoch(3))), [send(Message::Ack(zxid(3, 0)))]);
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served, [send(Message::Ack(zxid(3, 0))), Effect::UpToDate(Epoch(3))]);
 }
 
-/// One writer, one order: the history, its epoch, and only then what the new leader proposes; acknowledgements follow the
-/// reports, however late they come.
+/// The disk gets the history, its epoch, and only then the new leader's proposals. ACKs follow the reports, however
+/// late.
 #[test]
-fn k003_k004_k005_the_disk_gets_everything_in_one_order() {
+fn k003_k004_k005_disk_gets_history_epoch_proposals_in_order() {
     let mut script = Script::promised(claim());
-    let mut all = script.hears(Message::Diff(zxid(1, 4)));
+    let mut all = script.receives(Message::Diff(zxid(1, 4)));
     for message in [proposal(1, 4), Message::Commit(zxid(1, 4)), proposal(3, 1), new_leader(3)] {
-        all.extend(script.hears(message));
+        all.extend(script.receives(message));
     }
     assert_eq!(all[1..3], append_and_commit(1, 4));
     assert_eq!(all[3..], [Effect::Disk(DiskJob::CurrentEpoch(Epoch(3)))]);
     assert!(!script.learner.takes_packets(), "what follows depends on the disk");
     assert_eq!(script.durable(zxid(1, 4)), [], "the epoch is not durable yet");
     assert_eq!(script.finished(DiskDone::CurrentEpoch(Epoch(3))), [send(Message::Ack(zxid(3, 0)))]);
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served.last(), Some(&Effect::Append(txn(3, 1))));
     assert_eq!(script.durable(zxid(1, 4)), []);
     assert_eq!(script.durable(zxid(3, 1)), [send(Message::Ack(zxid(3, 1)))]);
 }
 
-/// A proposal before NEWLEADER, its commit behind the acknowledgement: before UPTODATE, and after it.
+/// A proposal before NEWLEADER, whose commit follows the ACK: before UPTODATE, and after it.
 #[test]
-fn k006_a_commit_may_come_behind_the_acknowledgement() {
+fn k006_commit_may_follow_newleader_ack() {
     for commit_first in [true, false] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
-        assert_eq!(script.hears(proposal(3, 1)), []);
-        script.hears(new_leader(3));
+        script.receives(Message::Diff(zxid(1, 3)));
+        assert_eq!(script.receives(proposal(3, 1)), []);
+        script.receives(new_leader(3));
         script.finished(DiskDone::CurrentEpoch(Epoch(3)));
         let mut all = Effects::new();
         if commit_first {
-            all.extend(script.hears(Message::Commit(zxid(3, 1))));
-            all.extend(script.hears(Message::UpToDate));
+            all.extend(script.receives(Message::Commit(zxid(3, 1))));
+            all.extend(script.receives(Message::UpToDate));
         } else {
-            all.extend(script.hears(Message::UpToDate));
-            all.extend(script.hears(Message::Commit(zxid(3, 1))));
+            all.extend(script.receives(Message::UpToDate));
+            all.extend(script.receives(Message::Commit(zxid(3, 1))));
         }
         let expected = [send(Message::Ack(zxid(3, 0))), Effect::UpToDate(Epoch(3))].into_iter();
         assert_eq!(all, expected.chain(append_and_commit(3, 1)).collect::<Vec<_>>());
@@ -178,219 +178,219 @@ fn k006_a_commit_may_come_behind_the_acknowledgement() {
     }
 }
 
-/// A follower acknowledges nothing before the history.
+/// A follower acknowledges no proposal before the history.
 #[test]
-fn k007_no_proposal_is_acknowledged_before_the_history() {
+fn k007_proposal_is_not_acknowledged_before_history() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
-    script.hears(proposal(3, 1));
-    script.hears(new_leader(3));
+    script.receives(Message::Diff(zxid(1, 3)));
+    script.receives(proposal(3, 1));
+    script.receives(new_leader(3));
     assert_eq!(script.durable(zxid(3, 1)), []);
 }
 
-/// A hole in what a leader offers is not taken; the whole state is asked for.
+/// A learner refuses a gap, and asks for a snapshot.
 #[test]
-fn k009_a_hole_in_the_history_is_refused() {
+fn k009_gap_in_history_is_refused() {
     for first in [proposal(1, 5), proposal(3, 2), proposal(1, 3)] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(3, 9)));
-        assert_eq!(script.hears(first), [Effect::Leave(Reason::NeedsSnapshot)]);
+        script.receives(Message::Diff(zxid(3, 9)));
+        assert_eq!(script.receives(first), [Effect::StepDown(Reason::NeedsSnapshot)]);
     }
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(3, 9)));
-    script.hears(proposal(2, 1));
-    assert_eq!(script.hears(proposal(2, 3)), [Effect::Leave(Reason::NeedsSnapshot)]);
+    script.receives(Message::Diff(zxid(3, 9)));
+    script.receives(proposal(2, 1));
+    assert_eq!(script.receives(proposal(2, 3)), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
 #[test]
-fn broadcast_has_no_holes_no_repetitions_and_commits_in_order() {
+fn broadcast_with_gap_repetition_or_disorder_is_refused() {
     let broken: [&[Message]; 7] = [
         &[proposal(3, 2)],
         &[proposal(3, 1), proposal(3, 1)],
         &[proposal(3, 1), proposal(3, 2), Message::Commit(zxid(3, 2))],
         &[Message::Commit(zxid(3, 1))],
-        &[proposal(3, 1), proposal(3, 2), Message::Commits(Run { first: zxid(3, 2), last: zxid(3, 3) })],
-        &[proposal(3, 1), Message::Commits(Run { first: zxid(3, 1), last: zxid(3, 2) })],
+        &[proposal(3, 1), proposal(3, 2), Message::Commits(ZxidRange { first: zxid(3, 2), last: zxid(3, 3) })],
+        &[proposal(3, 1), Message::Commits(ZxidRange { first: zxid(3, 1), last: zxid(3, 2) })],
         &[proposal(2, 9)],
     ];
     for messages in broken {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
+        script.receives(Message::Diff(zxid(1, 3)));
         script.settles();
         let mut last = Effects::new();
         for message in messages {
-            last = script.hears(message.clone());
+            last = script.receives(message.clone());
         }
         assert!(is_violation(&last), "{messages:?}: {last:?}");
     }
 }
 
 #[test]
-fn acknowledgements_are_in_order_and_complete() {
+fn acks_are_in_order_and_complete() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
+    script.receives(Message::Diff(zxid(1, 3)));
     script.settles();
-    (1..=3).for_each(|counter| drop(script.hears(proposal(3, counter))));
-    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Acks(Run { first: zxid(3, 1), last: zxid(3, 2) }))]);
+    (1..=3).for_each(|counter| drop(script.receives(proposal(3, counter))));
+    assert_eq!(script.durable(zxid(3, 2)), [send(Message::Acks(ZxidRange { first: zxid(3, 1), last: zxid(3, 2) }))]);
     assert_eq!(script.durable(zxid(3, 2)), []);
     assert_eq!(script.durable(zxid(3, 3)), [send(Message::Ack(zxid(3, 3)))]);
 }
 
-/// What follows a truncation is logged, so that an interruption leaves memory and disk equal.
+/// What follows a truncation is logged, so that memory and disk stay equal after an interruption.
 #[test]
-fn k011_what_follows_a_truncation_is_logged() {
+fn k011_transactions_after_truncation_are_logged() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Trunc(zxid(1, 2))), [Effect::Disk(DiskJob::Truncate(zxid(1, 2)))]);
+    assert_eq!(script.receives(Message::Trunc(zxid(1, 2))), [Effect::Disk(DiskJob::Truncate(zxid(1, 2)))]);
     assert!(!script.learner.takes_packets());
     script.history.truncate(zxid(1, 2));
     assert_eq!(script.finished(DiskDone::Truncated(Some(zxid(1, 2)))), [Effect::Commit(zxid(1, 2))]);
-    script.hears(proposal(2, 1));
-    assert_eq!(script.hears(Message::Commit(zxid(2, 1))), append_and_commit(2, 1));
+    script.receives(proposal(2, 1));
+    assert_eq!(script.receives(Message::Commit(zxid(2, 1))), append_and_commit(2, 1));
 }
 
-/// A history that cannot be cut there is not pretended to be.
+/// If the log cannot be truncated there, the learner does not acknowledge that it was.
 #[test]
-fn k019_a_truncation_that_fails_is_not_done() {
+fn k019_failed_truncation_asks_for_snapshot() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Trunc(zxid(1, 2)));
-    assert_eq!(script.finished(DiskDone::Truncated(None)), [Effect::Leave(Reason::NeedsSnapshot)]);
+    script.receives(Message::Trunc(zxid(1, 2)));
+    assert_eq!(script.finished(DiskDone::Truncated(None)), [Effect::StepDown(Reason::NeedsSnapshot)]);
     let mut script = Script::promised(claim());
-    script.hears(Message::Trunc(zxid(1, 2)));
-    assert_eq!(script.finished(DiskDone::Truncated(Some(zxid(1, 1)))), [Effect::Leave(Reason::LinkLost)]);
+    script.receives(Message::Trunc(zxid(1, 2)));
+    assert_eq!(script.finished(DiskDone::Truncated(Some(zxid(1, 1)))), [Effect::StepDown(Reason::LinkLost)]);
 }
 
-/// What comes between the state and NEWLEADER belongs to the state; what is not committed by then is logged later.
+/// Transactions between the snapshot and NEWLEADER become part of the snapshot; uncommitted ones are logged later.
 #[test]
-fn k014_a_received_state_is_complete_when_it_is_installed() {
+fn k014_snapshot_is_complete_when_installed() {
     let mut script = Script::promised(claim());
-    assert_eq!(script.hears(Message::Snap(zxid(2, 5))), []);
-    assert!(script.learner.is_loading());
-    script.learner.on_loaded(15);
+    assert_eq!(script.receives(Message::Snap(zxid(2, 5))), []);
+    assert!(script.learner.is_receiving_snapshot());
+    script.learner.on_snapshot_received(15);
     for message in [proposal(2, 5), proposal(2, 6), proposal(3, 1)] {
-        assert_eq!(script.hears(message), []);
+        assert_eq!(script.receives(message), []);
     }
-    assert_eq!(script.hears(Message::Commit(zxid(2, 5))), [Effect::Stage(txn(2, 5))]);
-    assert_eq!(script.hears(Message::Commit(zxid(2, 6))), [Effect::Stage(txn(2, 6))]);
+    assert_eq!(script.receives(Message::Commit(zxid(2, 5))), [Effect::ApplyToSnapshot(txn(2, 5))]);
+    assert_eq!(script.receives(Message::Commit(zxid(2, 6))), [Effect::ApplyToSnapshot(txn(2, 6))]);
     let settling = [DiskJob::Install(zxid(2, 6)), DiskJob::CurrentEpoch(Epoch(3))].map(Effect::Disk);
-    assert_eq!(script.hears(new_leader(3)), settling);
+    assert_eq!(script.receives(new_leader(3)), settling);
     assert_eq!(script.history.last(), zxid(2, 6));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    let served = script.hears(Message::UpToDate);
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served.last(), Some(&Effect::Append(txn(3, 1))));
     let mut script = Script::promised(claim());
-    script.hears(Message::Snap(zxid(2, 5)));
-    script.learner.on_loaded(15);
-    assert_eq!(script.hears(proposal(2, 7)), [Effect::Leave(Reason::NeedsSnapshot)]);
+    script.receives(Message::Snap(zxid(2, 5)));
+    script.learner.on_snapshot_received(15);
+    assert_eq!(script.receives(proposal(2, 7)), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
-/// A state that overlaps with what follows it must not leave half of the overlap for later.
+/// A snapshot that overlaps with the following transactions must contain all of the overlap.
 #[test]
-fn what_a_state_contains_is_committed_before_it_is_installed() {
+fn snapshot_with_uncommitted_overlap_is_refused() {
     let overlaps: [&[Message]; 2] = [&[proposal(2, 4), Message::Commit(zxid(2, 4))], &[proposal(2, 5), proposal(2, 6)]];
     for messages in overlaps {
         let mut script = Script::promised(claim());
-        script.hears(Message::Snap(zxid(2, 5)));
-        script.learner.on_loaded(15);
-        messages.iter().for_each(|message| drop(script.hears(message.clone())));
-        assert!(is_violation(&script.hears(new_leader(3))), "{messages:?}");
+        script.receives(Message::Snap(zxid(2, 5)));
+        script.learner.on_snapshot_received(15);
+        messages.iter().for_each(|message| drop(script.receives(message.clone())));
+        assert!(is_violation(&script.receives(new_leader(3))), "{messages:?}");
     }
 }
 
-/// Asking for a state by pretending to have nothing is for those who are not counted.
+/// Only a learner that is not counted may report an empty log to get a snapshot.
 #[test]
-fn who_wants_a_snapshot_is_never_counted_with_a_lie() {
-    let wants = Claim { wants_snapshot: true, ..claim() };
+fn learner_that_asks_for_snapshot_is_not_counted() {
+    let wants = LearnerInit { wants_snapshot: true, ..claim() };
     let mut script = Script::new(wants);
-    script.hears(Message::LeaderInfo(Epoch(3)));
+    script.receives(Message::LeaderInfo(Epoch(3)));
     let truth = Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) };
     assert_eq!(script.done(3), [send(truth)]);
     let mut script = Script::new(wants);
     let plea = Message::AckEpoch { last: Zxid::ZERO, current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(2))), [send(plea.clone())]);
-    assert_eq!(script.hears(Message::Diff(zxid(1, 3))), [Effect::Leave(Reason::NeedsSnapshot)]);
-    let mut script = Script::new(Claim { standing: Standing::Quarantined, ..claim() });
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(3))), [send(plea)]);
-    assert_eq!(script.hears(Message::Trunc(zxid(1, 1))), [Effect::Leave(Reason::NeedsSnapshot)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(2))), [send(plea.clone())]);
+    assert_eq!(script.receives(Message::Diff(zxid(1, 3))), [Effect::StepDown(Reason::NeedsSnapshot)]);
+    let mut script = Script::new(LearnerInit { eligibility: Eligibility::Quarantined, ..claim() });
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(3))), [send(plea)]);
+    assert_eq!(script.receives(Message::Trunc(zxid(1, 1))), [Effect::StepDown(Reason::NeedsSnapshot)]);
 }
 
-/// A server that has nothing promises when it has the leader's history, not before.
+/// An empty server stores its accepted epoch with the leader's history, not before.
 #[test]
-fn who_has_nothing_promises_with_the_history() {
+fn empty_learner_stores_epoch_with_history() {
     let epochs = Epochs { accepted: Epoch(0), current: Epoch(0) };
-    let mut script = Script::new(Claim { standing: Standing::Empty, last: Zxid::ZERO, epochs, ..claim() });
-    script.hears(Message::LeaderInfo(Epoch(1)));
-    script.hears(Message::Diff(Zxid::ZERO));
-    let jobs = [DiskJob::Found, DiskJob::AcceptedEpoch(Epoch(1)), DiskJob::CurrentEpoch(Epoch(1))];
-    assert_eq!(script.hears(new_leader(1)), jobs.map(Effect::Disk));
+    let mut script = Script::new(LearnerInit { eligibility: Eligibility::Empty, last: Zxid::ZERO, epochs, ..claim() });
+    script.receives(Message::LeaderInfo(Epoch(1)));
+    script.receives(Message::Diff(Zxid::ZERO));
+    let jobs = [DiskJob::InitializeLog, DiskJob::AcceptedEpoch(Epoch(1)), DiskJob::CurrentEpoch(Epoch(1))];
+    assert_eq!(script.receives(new_leader(1)), jobs.map(Effect::Disk));
 }
 
 #[test]
-fn k026_observers_log_what_they_are_told_and_acknowledge_nothing() {
-    let mut script = Script::promised(Claim { kind: LearnerKind::Observer, ..claim() });
-    script.hears(Message::Diff(zxid(1, 3)));
-    assert_eq!(script.hears(Message::Inform(txn(1, 4))), append_and_commit(1, 4));
-    script.hears(new_leader(3));
+fn k026_observer_logs_informs_without_acks() {
+    let mut script = Script::promised(LearnerInit { kind: LearnerKind::Observer, ..claim() });
+    script.receives(Message::Diff(zxid(1, 3)));
+    assert_eq!(script.receives(Message::Inform(txn(1, 4))), append_and_commit(1, 4));
+    script.receives(new_leader(3));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    script.hears(Message::Inform(txn(3, 1)));
-    let served = script.hears(Message::UpToDate);
+    script.receives(Message::Inform(txn(3, 1)));
+    let served = script.receives(Message::UpToDate);
     assert_eq!(served[2..], append_and_commit(3, 1));
-    assert_eq!(script.hears(Message::Inform(txn(3, 2))), append_and_commit(3, 2));
-    assert_eq!(script.hears(proposal(3, 9)), []);
+    assert_eq!(script.receives(Message::Inform(txn(3, 2))), append_and_commit(3, 2));
+    assert_eq!(script.receives(proposal(3, 9)), []);
     assert_eq!(script.durable(zxid(3, 2)), []);
-    assert!(is_violation(&script.hears(Message::Inform(txn(3, 4)))));
+    assert!(is_violation(&script.receives(Message::Inform(txn(3, 4)))));
 }
 
 #[test]
-fn a_silent_leader_is_given_up() {
+fn silent_leader_times_out() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Diff(zxid(1, 3)));
+    script.receives(Message::Diff(zxid(1, 3)));
     assert_eq!(script.learner.deadline(), Some(10 + 1000));
     script.settles();
     assert_eq!(script.learner.deadline(), Some(10 + 500));
     let mut cx = Context { now_ms: 510, history: &mut script.history, out: &mut script.out };
     script.learner.on_time(&mut cx);
-    assert_eq!(script.out, [Effect::Leave(Reason::Silence)]);
+    assert_eq!(script.out, [Effect::StepDown(Reason::Timeout)]);
 }
 
-/// Apache's followers tell their observers again what they have just given them.
+/// Apache's observer masters repeat transactions that they have just synchronised.
 #[test]
-fn what_an_observer_has_it_does_not_take_again() {
-    let mut script = Script::promised(Claim { kind: LearnerKind::Observer, ..claim() });
-    script.hears(Message::Diff(zxid(1, 4)));
-    script.hears(proposal(1, 4));
-    script.hears(Message::Commit(zxid(1, 4)));
+fn observer_ignores_repeated_informs() {
+    let mut script = Script::promised(LearnerInit { kind: LearnerKind::Observer, ..claim() });
+    script.receives(Message::Diff(zxid(1, 4)));
+    script.receives(proposal(1, 4));
+    script.receives(Message::Commit(zxid(1, 4)));
     let inform = |epoch, counter| Message::Inform(txn(epoch, counter));
-    assert_eq!(script.hears(inform(1, 4)), []);
+    assert_eq!(script.receives(inform(1, 4)), []);
     script.settles();
-    assert_eq!(script.hears(inform(1, 4)), []);
-    assert_eq!(script.hears(inform(3, 1)), append_and_commit(3, 1));
-    assert_eq!(script.hears(inform(3, 1)), []);
-    let left = script.hears(inform(3, 3));
-    assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}: a hole is a hole");
+    assert_eq!(script.receives(inform(1, 4)), []);
+    assert_eq!(script.receives(inform(3, 1)), append_and_commit(3, 1));
+    assert_eq!(script.receives(inform(3, 1)), []);
+    let left = script.receives(inform(3, 3));
+    assert!(left.iter().any(|effect| matches!(effect, Effect::StepDown(_))), "{left:?}: a hole is a hole");
 }
 
-/// What a state may contain already comes before NEWLEADER, or it cannot be logged.
+/// Transactions that the snapshot may contain precede NEWLEADER; otherwise they cannot be logged.
 #[test]
-fn after_a_state_nothing_old_is_logged() {
+fn transactions_within_snapshot_are_not_logged() {
     let mut script = Script::promised(claim());
-    script.hears(Message::Snap(zxid(2, 5)));
-    script.learner.on_loaded(10);
-    script.hears(new_leader(3));
+    script.receives(Message::Snap(zxid(2, 5)));
+    script.learner.on_snapshot_received(10);
+    script.receives(new_leader(3));
     script.finished(DiskDone::Installed(zxid(2, 5)));
     script.finished(DiskDone::CurrentEpoch(Epoch(3)));
-    let left = script.hears(proposal(2, 5));
-    assert!(left.iter().any(|effect| matches!(effect, Effect::Leave(_))), "{left:?}");
+    let left = script.receives(proposal(2, 5));
+    assert!(left.iter().any(|effect| matches!(effect, Effect::StepDown(_))), "{left:?}");
 }
 
-/// Requests that are forwarded to a frozen leader say nothing about it.
+/// Requests that are forwarded to a frozen leader prove nothing about it.
 #[test]
-fn p65_what_is_sent_to_a_leader_does_not_keep_it() {
-    for (moved, stays) in [(Moved::Went, false), (Moved::Came, true)] {
+fn p65_sent_requests_are_no_sign_of_life() {
+    for (moved, stays) in [(Traffic::Sent, false), (Traffic::Received, true)] {
         let mut script = Script::promised(claim());
-        script.hears(Message::Diff(zxid(1, 3)));
+        script.receives(Message::Diff(zxid(1, 3)));
         script.settles();
         for now_ms in (0..3000).step_by(50) {
-            script.learner.on_progress(now_ms, moved);
+            script.learner.on_traffic(now_ms, moved);
             let mut cx = Context { now_ms, history: &mut script.history, out: &mut script.out };
             script.learner.on_time(&mut cx);
         }

@@ -1,23 +1,23 @@
-//! Elections and agreement among many servers.
+//! Tests of elections and of ZAB with many servers.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![expect(clippy::wildcard_enum_match_arm, reason = "tests look at a few kinds out of many")]
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
-mod agreement;
-mod contention;
+mod bootstrap;
 mod deaf_members;
 mod dialling;
+mod disk_low;
+mod election_cluster;
 mod elections;
-mod emptiness;
-mod endings;
-mod hall;
 mod leader_rules;
+mod leader_shutdown;
 mod learner_rules;
-mod master_rules;
-mod member;
 mod membership;
+mod observer_master_rules;
 mod peer_options;
 mod peer_rules;
 mod pending_config;
-mod realm;
-mod rooms;
+mod random_faults;
+mod single_member;
+mod unestablished_leaders;
+mod zab_cluster;

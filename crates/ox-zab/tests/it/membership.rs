@@ -1,13 +1,13 @@
-//! One member and the configurations it hears of: which it believes, and what becomes of it.
+//! One member and the configurations it receives: which it adopts, and how its role changes.
 
-use crate::member::{member, settings};
+use crate::single_member::{member, settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    Configs, DiskJob, Effect, Effects, Epoch, LearnerKind, Link, LinkId, Message, Notification, Peer, PeerState,
-    Reason, ServerId, Standing, Txn, Vote,
+    ConfigPair, DiskJob, Effect, Effects, ElectionConnection, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId,
+    Message, PeerState, QuorumPeer, Reason, ServerId, Vote, VoteNotification,
 };
 use std::sync::Arc;
 
@@ -18,79 +18,79 @@ fn ensemble(version: i64, voters: &[i64], observers: &[i64]) -> Arc<Ensemble> {
     Arc::new(Ensemble::of_numbers(version, ids(voters), ids(observers)).unwrap())
 }
 
-fn brings(counter: u32, config: &Ensemble) -> Txn {
+fn brings(counter: u32, config: &Ensemble) -> EncodedTxn {
     let (zxid, text) = (Zxid::new(1, counter), config.to_string());
     let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
     let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
     let mut record = Vec::new();
     Record { header, txn, digest: None }.put(&mut record);
-    Txn { zxid, record: record.into() }
+    EncodedTxn { zxid, record: record.into() }
 }
 
 struct Member {
-    peer: Peer,
+    peer: QuorumPeer,
 }
 
 impl Member {
-    /// Server 1 of three, which looks for a leader; 4 observes.
-    fn new(configs: impl FnOnce(Ensemble) -> Configs) -> Self {
+    /// Server 1 of three, which is LOOKING; 4 is an observer.
+    fn new(configs: impl FnOnce(Ensemble) -> ConfigPair) -> Self {
         let configs = configs(Ensemble::clone(&ensemble(0, &[1, 2, 3], &[4])));
-        let mut peer = member(settings(1, configs), Zxid::ZERO, Standing::History);
+        let mut peer = member(settings(1, configs), Zxid::ZERO, Eligibility::HasHistory);
         peer.start(0, &mut Effects::new());
         Self { peer }
     }
 
     fn dynamic() -> Self {
-        Self::new(|ensemble| Configs::dynamic(ensemble, None))
+        Self::new(|ensemble| ConfigPair::dynamic(ensemble, None))
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut Peer, &mut Effects)) -> Effects {
+    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, &mut Effects)) -> Effects {
         let mut out = Effects::new();
         step(&mut self.peer, &mut out);
         self.peer.flush(10, &mut out);
         out
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         self.step(|peer, out| peer.on_message(10, LINK, message, out))
     }
 
-    fn hears_of(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
+    fn receives_vote(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
         self.step(|peer, out| peer.on_config(10, ServerId(from), Arc::clone(config), out))
     }
 
-    /// Follows server 3, which is established with the configuration of version (1,0).
+    /// Follows server 3, which is established with a configuration of version (1,0).
     fn following() -> Self {
         let mut member = Self::dynamic();
         let vote = Vote { leader: ServerId(3), zxid: Zxid::ZERO, epoch: 0 };
         for (from, state) in [(2, PeerState::Following), (3, PeerState::Leading)] {
-            let note = Notification { state, vote, round: 1, has_version: true };
+            let note = VoteNotification { state, vote, round: 1, has_version: true };
             member.step(|peer, out| peer.on_notification(10, ServerId(from), note, out));
         }
         member.step(|peer, out| peer.on_dialed(10, ServerId(3), Some(LINK), out));
-        member.hears(Message::LeaderInfo(Epoch(1)));
+        member.receives(Message::LeaderInfo(Epoch(1)));
         member.step(|peer, out| peer.on_done(10, DiskJob::AcceptedEpoch(Epoch(1)).done(), out));
-        member.hears(Message::Diff(Zxid::ZERO));
+        member.receives(Message::Diff(Zxid::ZERO));
         let config = ensemble(Zxid::new(1, 0).0, &[1, 2, 3], &[4]);
         let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::from(config.to_string()) };
-        let told = member.hears(new_leader);
+        let told = member.receives(new_leader);
         let current = Effect::Disk(DiskJob::CurrentEpoch(Epoch(1)));
         assert_eq!(
             told,
-            [Effect::Seen(Arc::clone(&config)), current],
+            [Effect::ConfigProposed(Arc::clone(&config)), current],
             "it is on disk before the history is acknowledged"
         );
         member.step(|peer, out| peer.on_done(10, DiskJob::CurrentEpoch(Epoch(1)).done(), out));
-        assert_eq!(member.hears(Message::UpToDate)[0], Effect::Activate(config, None));
+        assert_eq!(member.receives(Message::UpToDate)[0], Effect::ActivateConfig(config, None));
         member
     }
 
-    /// The same, and a configuration is proposed as the first transaction.
+    /// The same, with a configuration proposed as the first transaction.
     fn proposed(config: &Arc<Ensemble>) -> Self {
         let mut member = Self::following();
         let txn = brings(1, config);
-        let told = member.hears(Message::Proposal(txn.clone()));
-        assert_eq!(told, [Effect::Seen(Arc::clone(config)), Effect::Append(txn)]);
+        let told = member.receives(Message::Proposal(txn.clone()));
+        assert_eq!(told, [Effect::ConfigProposed(Arc::clone(config)), Effect::Append(txn)]);
         member.step(|peer, out| peer.on_durable(10, Zxid::new(1, 1), out));
         member
     }
@@ -100,45 +100,45 @@ impl Member {
     }
 }
 
-/// K102: who is in no configuration cannot impose one, nor can anybody on who has a leader.
+/// Only members are believed, and only while this server is LOOKING (K102).
 #[test]
-fn k102_only_who_is_known_is_believed_and_only_without_a_leader() {
+fn k102_config_is_adopted_from_members_while_looking() {
     let newer = ensemble(9, &[1, 2, 3, 5], &[]);
     let mut member = Member::dynamic();
-    assert_eq!(member.hears_of(5, &newer), [], "a stranger");
-    let told = member.hears_of(4, &newer);
-    assert_eq!(told[..2], [Effect::Activate(Arc::clone(&newer), None), Effect::Looking], "{told:?}");
-    assert_eq!(member.hears_of(5, &ensemble(8, &[1], &[])), [], "it is older");
+    assert_eq!(member.receives_vote(5, &newer), [], "an unknown server");
+    let told = member.receives_vote(4, &newer);
+    assert_eq!(told[..2], [Effect::ActivateConfig(Arc::clone(&newer), None), Effect::Looking], "{told:?}");
+    assert_eq!(member.receives_vote(5, &ensemble(8, &[1], &[])), [], "it is older");
     let mut member = Member::following();
-    assert_eq!(member.hears_of(2, &ensemble(i64::MAX, &[1], &[])), []);
+    assert_eq!(member.receives_vote(2, &ensemble(i64::MAX, &[1], &[])), []);
 }
 
-/// K103: without reconfiguration nothing that others say changes anything.
+/// A static configuration does not change, whatever others report (K103).
 #[test]
-fn k103_a_fixed_configuration_stays() {
-    let mut member = Member::new(Configs::fixed);
-    assert_eq!(member.hears_of(2, &ensemble(9, &[1], &[])), []);
+fn k103_static_configuration_does_not_change() {
+    let mut member = Member::new(ConfigPair::fixed);
+    assert_eq!(member.receives_vote(2, &ensemble(9, &[1], &[])), []);
     assert_eq!(member.peer.configs().committed().version(), 0);
 }
 
 #[test]
-fn a_change_that_is_not_about_this_member_is_only_noted() {
+fn unrelated_reconfig_keeps_role() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2, 3, 5], &[]);
     let mut member = Member::proposed(&config);
-    let told = member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
-    assert_eq!(told, [Effect::Commit(Zxid::new(1, 1)), Effect::Activate(config, Some(ServerId(3)))]);
+    let told = member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    assert_eq!(told, [Effect::Commit(Zxid::new(1, 1)), Effect::ActivateConfig(config, Some(ServerId(3)))]);
     assert_eq!(member.applies(), []);
     assert_eq!(member.peer.state(), PeerState::Following);
 }
 
 #[test]
-fn a_role_changes_when_the_change_is_applied() {
+fn role_changes_after_reconfig_is_applied() {
     let config = ensemble(Zxid::new(1, 1).0, &[2, 3], &[1]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
     assert!(!member.peer.takes_packets(LINK), "what comes next is for its next role");
     let told = member.applies();
-    assert_eq!(told, [Effect::Close(LINK), Effect::Leave(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
+    assert_eq!(told, [Effect::Close(LINK), Effect::StepDown(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
     let told = member.step(|peer, out| peer.on_dialed(20, ServerId(3), Some(LinkId(8)), out));
     let hello = Message::Hello {
         server: ServerId(1),
@@ -150,37 +150,38 @@ fn a_role_changes_when_the_change_is_applied() {
 }
 
 #[test]
-fn who_is_named_leads_without_an_election() {
+fn designated_leader_leads_without_election() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
     let told = member.applies();
     assert_eq!(told[2], Effect::Listen, "{told:?}");
     assert_eq!(member.peer.state(), PeerState::Leading);
 }
 
-/// Apache's servers close their election connections when they get a configuration: who is named is still there.
+/// Apache's servers close their election connections when they adopt a configuration: the designated leader is still
+/// up.
 #[test]
-fn who_is_named_is_dialled_though_its_election_connection_is_gone() {
+fn designated_leader_is_dialled_without_election_connection() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[3]);
     let mut member = Member::proposed(&config);
-    member.hears(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
-    member.step(|peer, out| peer.on_election_link(15, ServerId(2), Link::Down, out));
+    member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
+    member.step(|peer, out| peer.on_election_link(15, ServerId(2), ElectionConnection::Down, out));
     assert!(member.applies().contains(&Effect::Dial(ServerId(2))));
     assert_eq!(member.step(|peer, out| peer.on_dialed(20, ServerId(2), None, out)), []);
     let later_ms = member.peer.deadline().unwrap();
     assert_eq!(member.step(|peer, out| peer.on_time(later_ms, out)), [Effect::Dial(ServerId(2))]);
 }
 
-/// What cannot be read cannot be followed, and is not logged.
+/// A configuration that cannot be decoded is not logged.
 #[test]
-fn a_configuration_that_cannot_be_read_ends_the_link() {
+fn invalid_configuration_closes_link() {
     let mut member = Member::following();
     let mut txn = brings(1, &ensemble(5, &[1], &[]));
     let mut record = txn.record.to_vec();
     let at = record.windows(7).position(|part| part == b"server.").unwrap();
     record[at] = b'x';
     txn.record = record.into();
-    let told = member.hears(Message::Proposal(txn));
-    assert!(matches!(told[1], Effect::Leave(Reason::Violation(_))), "{told:?}");
+    let told = member.receives(Message::Proposal(txn));
+    assert!(matches!(told[1], Effect::StepDown(Reason::Violation(_))), "{told:?}");
 }

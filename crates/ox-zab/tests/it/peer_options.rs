@@ -1,33 +1,33 @@
-//! What the configuration may say about a member, one option after the other.
+//! Options of a member, one after another.
 
-use crate::member::{member, settings};
+use crate::single_member::{member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{
-    Configs, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerOptions, PeerSettings,
-    PeerState, Reason, Standing, Vote,
+    ConfigPair, Effect, Effects, Eligibility, Epoch, LearnerKind, LinkId, Message, PeerOptions, PeerSettings,
+    PeerState, QuorumPeer, Reason, Vote, VoteNotification,
 };
 
 const ME: ServerId = ServerId(3);
 
-/// Server 3, one of three voters or an observer of two.
-fn of_kind(kind: LearnerKind, options: PeerOptions) -> Peer {
+/// Server 3, a voter of three or an observer of two.
+fn of_kind(kind: LearnerKind, options: PeerOptions) -> QuorumPeer {
     let (voters, observers) = [1, 2, 3].split_at(if kind == LearnerKind::Follower { 3 } else { 2 });
     let servers = |numbers: &[i64]| numbers.iter().copied().map(ServerId).collect::<Vec<_>>();
     let ensemble = Ensemble::of_numbers(0, servers(voters), servers(observers)).unwrap();
-    let settings = PeerSettings { options, ..settings(ME.0, Configs::fixed(ensemble)) };
-    let mut peer = member(settings, Zxid::ZERO, Standing::History);
+    let settings = PeerSettings { options, ..settings(ME.0, ConfigPair::fixed(ensemble)) };
+    let mut peer = member(settings, Zxid::ZERO, Eligibility::HasHistory);
     peer.start(0, &mut Effects::new());
     peer
 }
 
-fn vote_for(leader: ServerId, state: PeerState) -> Notification {
+fn vote_for(leader: ServerId, state: PeerState) -> VoteNotification {
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 0 };
-    Notification { state, vote, round: 1, has_version: true }
+    VoteNotification { state, vote, round: 1, has_version: true }
 }
 
-/// Hears that server 2 leads.
-fn finds_a_leader(peer: &mut Peer, now_ms: i64) {
+/// Learns that server 2 leads.
+fn learns_of_leader(peer: &mut QuorumPeer, now_ms: i64) {
     let mut out = Effects::new();
     for from in [ServerId(1), ServerId(2)] {
         let state = if from.0 == 2 { PeerState::Leading } else { PeerState::Following };
@@ -37,15 +37,15 @@ fn finds_a_leader(peer: &mut Peer, now_ms: i64) {
 }
 
 #[test]
-fn a_leader_is_dialled_for_as_long_as_the_limit_says() {
+fn leader_is_dialled_until_dial_limit() {
     let options = PeerOptions { dial_ms: 250, dial_pause_ms: 60, ..PeerOptions::default() };
     let mut peer = of_kind(LearnerKind::Follower, options);
-    finds_a_leader(&mut peer, 0);
+    learns_of_leader(&mut peer, 0);
     let (mut now_ms, mut dials, mut pause_ms) = (0, 1, 5);
     loop {
         let mut out = Effects::new();
         peer.on_dialed(now_ms, ServerId(2), None, &mut out);
-        if out.contains(&Effect::Leave(Reason::LinkLost)) {
+        if out.contains(&Effect::StepDown(Reason::LinkLost)) {
             break;
         }
         assert_eq!(peer.deadline(), Some(now_ms + pause_ms), "it may be about to open its port");
@@ -58,17 +58,17 @@ fn a_leader_is_dialled_for_as_long_as_the_limit_says() {
 }
 
 #[test]
-fn an_observer_rests_before_it_looks_again() {
-    let options = PeerOptions { observer_rest_ms: 1_000, ..PeerOptions::default() };
+fn observer_delays_its_next_election() {
+    let options = PeerOptions { observer_delay_ms: 1_000, ..PeerOptions::default() };
     let mut rests = std::collections::BTreeSet::new();
     for now_ms in (0..2_000).step_by(100) {
         let mut peer = of_kind(LearnerKind::Observer, options);
-        finds_a_leader(&mut peer, now_ms);
+        learns_of_leader(&mut peer, now_ms);
         let mut out = Effects::new();
         peer.on_dialed(now_ms, ServerId(2), Some(LinkId(1)), &mut out);
         peer.on_message(now_ms, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
         peer.on_link_gone(now_ms, LinkId(1), &mut out);
-        assert!(out.contains(&Effect::Leave(Reason::LinkLost)), "{out:?}");
+        assert!(out.contains(&Effect::StepDown(Reason::LinkLost)), "{out:?}");
         let until_ms = peer.deadline();
         if let Some(until_ms) = until_ms.filter(|_| !out.contains(&Effect::Looking)) {
             assert!((now_ms..now_ms + 1_000).contains(&until_ms), "{until_ms}");
@@ -82,7 +82,7 @@ fn an_observer_rests_before_it_looks_again() {
     }
     assert!(5 < rests.len(), "they do not rest equally long: {rests:?}");
     let mut peer = of_kind(LearnerKind::Follower, options);
-    finds_a_leader(&mut peer, 0);
+    learns_of_leader(&mut peer, 0);
     let mut out = Effects::new();
     peer.on_dialed(0, ServerId(2), Some(LinkId(1)), &mut out);
     peer.on_message(0, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
@@ -90,8 +90,8 @@ fn an_observer_rests_before_it_looks_again() {
     assert!(out.contains(&Effect::Looking), "voters do not rest");
 }
 
-/// Server 3, elected by some of the others, which waits for their hellos. Returns since when.
-fn elected_by(voters: &[i64], options: PeerOptions) -> (Peer, i64) {
+/// Server 3, elected by some of the others, in discovery. Returns when that began.
+fn elected_by(voters: &[i64], options: PeerOptions) -> (QuorumPeer, i64) {
     let mut peer = of_kind(LearnerKind::Follower, options);
     let mut out = Effects::new();
     for from in voters {
@@ -101,31 +101,31 @@ fn elected_by(voters: &[i64], options: PeerOptions) -> (Peer, i64) {
         peer.on_time(at_ms, &mut out);
     }
     assert!(out.contains(&Effect::Listen), "{out:?}");
-    let began_ms = peer.leader().and_then(|leader| leader.gathers_since_ms()).expect("it waits");
+    let began_ms = peer.leader().and_then(|leader| leader.discovery_since_ms()).expect("it waits");
     (peer, began_ms)
 }
 
-/// Whether it gives up when it hears this.
-fn gives_up(peer: &mut Peer, now_ms: i64, from: i64, note: Notification) -> bool {
+/// Whether the leader steps down after this notification.
+fn gives_up(peer: &mut QuorumPeer, now_ms: i64, from: i64, note: VoteNotification) -> bool {
     let mut out = Effects::new();
     peer.on_notification(now_ms, ServerId(from), note, &mut out);
-    out.contains(&Effect::Leave(Reason::Deserted))
+    out.contains(&Effect::StepDown(Reason::LostSupport))
 }
 
-/// Whoever has elected it may be won over by somebody else before it has come to an end itself.
+/// A supporter may change its vote before its own election ends.
 #[test]
-fn k082_a_leader_gives_up_when_too_few_of_its_voters_are_left() {
-    let other = |round| Notification { round, ..vote_for(ServerId(2), PeerState::Looking) };
+fn k082_leader_steps_down_without_enough_supporters() {
+    let other = |round| VoteNotification { round, ..vote_for(ServerId(2), PeerState::Looking) };
     for round in [1, 2] {
         let (mut peer, now_ms) = elected_by(&[1], PeerOptions::default());
-        assert!(!gives_up(&mut peer, now_ms, 2, other(round)), "nobody has counted on it");
+        assert!(!gives_up(&mut peer, now_ms, 2, other(round)), "it was not a supporter");
         assert!(!gives_up(&mut peer, now_ms, 1, vote_for(ME, PeerState::Looking)), "it says the same again");
         assert!(gives_up(&mut peer, now_ms, 1, other(round)), "round {round}");
         let (mut peer, now_ms) = elected_by(&[1, 2], PeerOptions::default());
         assert!(!gives_up(&mut peer, now_ms, 1, other(round)), "the other one may come");
         assert!(gives_up(&mut peer, now_ms, 2, other(round)), "round {round}");
     }
-    // Who has come counts, until it is a promise that is waited for.
+    // A connected voter counts until ACKEPOCH is awaited.
     let (mut peer, now_ms) = elected_by(&[1, 2], PeerOptions::default());
     let hello =
         Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
@@ -137,14 +137,14 @@ fn k082_a_leader_gives_up_when_too_few_of_its_voters_are_left() {
     assert!(gives_up(&mut peer, now_ms, 1, other(1)));
 }
 
-/// A leader that waits for hellos, and hears from one of its voters that it looks for a leader again.
+/// A leader in discovery, one of whose supporters is LOOKING again.
 #[test]
-fn a_leader_that_is_deserted_gives_up_where_that_is_asked_for() {
+fn leader_steps_down_when_supporter_is_looking_after_epoch_wait() {
     for (epoch_wait_ms, after_ms, leaves) in
         [(None, 900, false), (Some(300), 299, false), (Some(300), 300, true), (Some(0), 0, true)]
     {
         let (mut peer, began_ms) = elected_by(&[1, 2], PeerOptions { epoch_wait_ms, ..PeerOptions::default() });
-        let note = Notification { round: 2, ..vote_for(ServerId(1), PeerState::Looking) };
+        let note = VoteNotification { round: 2, ..vote_for(ServerId(1), PeerState::Looking) };
         assert_eq!(gives_up(&mut peer, began_ms + after_ms, 1, note), leaves, "{epoch_wait_ms:?} {after_ms}");
     }
 }

@@ -1,11 +1,11 @@
-//! One member, from role to role: what it claims, and what it leaves behind.
+//! One member, from role to role: its votes and hellos, and what a role leaves behind.
 
-use crate::member::{TIMING, member, settings, three};
+use crate::single_member::{TIMING, member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Epoch, LearnerKind, LinkId, Message, Notification, Peer, PeerState, Reason,
-    ServerId, Standing, Txn, Vote,
+    DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId, Message, PeerState,
+    QuorumPeer, Reason, ServerId, Vote, VoteNotification,
 };
 
 const LINK: LinkId = LinkId(7);
@@ -14,20 +14,20 @@ fn zxid(epoch: u32, counter: u32) -> Zxid {
     Zxid::new(epoch, counter)
 }
 
-/// Server 1 of three, with nothing in its history.
+/// Server 1 of three, with an empty history.
 struct Script {
-    peer: Peer,
+    peer: QuorumPeer,
     now_ms: i64,
 }
 
 impl Script {
-    fn new(standing: Standing) -> (Self, Effects) {
-        let mut script = Self { peer: member(settings(1, three()), Zxid::ZERO, standing), now_ms: 0 };
+    fn new(eligibility: Eligibility) -> (Self, Effects) {
+        let mut script = Self { peer: member(settings(1, three()), Zxid::ZERO, eligibility), now_ms: 0 };
         let started = script.step(|peer, now, out| peer.start(now, out));
         (script, started)
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut Peer, i64, &mut Effects)) -> Effects {
+    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) -> Effects {
         let mut out = Effects::new();
         step(&mut self.peer, self.now_ms, &mut out);
         out
@@ -35,11 +35,11 @@ impl Script {
 
     fn told(&mut self, from: i64, state: PeerState, leader: i64, zxid: Zxid, round: i64) -> Effects {
         let vote = Vote { leader: ServerId(leader), zxid, epoch: i64::from(zxid.epoch()) };
-        let note = Notification { state, vote, round, has_version: true };
+        let note = VoteNotification { state, vote, round, has_version: true };
         self.step(|peer, now, out| peer.on_notification(now, ServerId(from), note, out))
     }
 
-    fn hears(&mut self, message: Message) -> Effects {
+    fn receives(&mut self, message: Message) -> Effects {
         self.step(|peer, now, out| peer.on_message(now, LINK, message, out))
     }
 
@@ -49,7 +49,7 @@ impl Script {
 
     /// Elected by servers 2 and 3, which have not connected.
     fn elected() -> Self {
-        let (mut script, _) = Self::new(Standing::History);
+        let (mut script, _) = Self::new(Eligibility::HasHistory);
         for from in [2, 3] {
             script.told(from, PeerState::Looking, 1, Zxid::new(1, 1), 1);
         }
@@ -63,32 +63,32 @@ impl Script {
         let hello =
             Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
         script.step(|peer, now, out| peer.on_link(now, LINK, out));
-        script.hears(hello);
+        script.receives(hello);
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
-        script.hears(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
+        script.receives(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
         script.done(DiskDone::CurrentEpoch(Epoch(1)));
-        assert!(script.hears(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
+        assert!(script.receives(Message::Ack(zxid(1, 0))).contains(&Effect::Established(Epoch(1))));
         script
     }
 
     /// Follows server 3 in epoch 1.
     fn following() -> Self {
-        let (mut script, _) = Self::new(Standing::History);
+        let (mut script, _) = Self::new(Eligibility::HasHistory);
         script.told(2, PeerState::Looking, 3, Zxid::ZERO, 1);
         let elected = script.told(3, PeerState::Looking, 3, Zxid::ZERO, 1);
         assert!(elected.contains(&Effect::Dial(ServerId(3))), "{elected:?}");
         script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
-        script.hears(Message::LeaderInfo(Epoch(1)));
+        script.receives(Message::LeaderInfo(Epoch(1)));
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
-        script.hears(Message::Diff(Zxid::ZERO));
-        script.hears(Message::NewLeader { epoch: Epoch(1), config: Bytes::new() });
+        script.receives(Message::Diff(Zxid::ZERO));
+        script.receives(Message::NewLeader { epoch: Epoch(1), config: Bytes::new() });
         script.done(DiskDone::CurrentEpoch(Epoch(1)));
-        assert!(script.hears(Message::UpToDate).contains(&Effect::UpToDate(Epoch(1))));
+        assert!(script.receives(Message::UpToDate).contains(&Effect::UpToDate(Epoch(1))));
         script
     }
 }
 
-/// The vote that a member has told server 2.
+/// The vote that was sent to server 2.
 fn vote(effects: &Effects) -> Option<Vote> {
     effects.iter().find_map(|effect| match effect {
         Effect::Notify(ServerId(2), note) => Some(note.vote),
@@ -96,11 +96,11 @@ fn vote(effects: &Effects) -> Option<Vote> {
     })
 }
 
-/// A proposal that is logged and not committed is claimed: a new leader that lacks it must have it cut.
+/// The vote includes proposals that are logged and not committed: a new leader without them has to truncate them.
 #[test]
-fn k001_claims_are_made_of_the_log() {
+fn k001_vote_and_hello_match_log() {
     let mut script = Script::following();
-    script.hears(Message::Proposal(Txn { zxid: zxid(1, 1), record: Bytes::new() }));
+    script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
     script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
     let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
     assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: zxid(1, 1), epoch: 1 }));
@@ -109,30 +109,30 @@ fn k001_claims_are_made_of_the_log() {
     script.now_ms += 300;
     script.step(|peer, now, out| peer.on_time(now, out));
     script.step(|peer, now, out| peer.on_dialed(now, ServerId(2), Some(LINK), out));
-    script.hears(Message::LeaderInfo(Epoch(2)));
+    script.receives(Message::LeaderInfo(Epoch(2)));
     let promise = script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let claim = Message::AckEpoch { last: zxid(1, 1), current: Some(Epoch(1)) };
     assert_eq!(promise, [Effect::Send(LINK, claim)]);
 }
 
-/// Between two roles a member waits for its disk, and takes no part in anything.
+/// Between two roles a member waits for its disk and takes part in nothing.
 #[test]
-fn k008_k030_nothing_of_an_old_role_reaches_a_new_one() {
+fn k008_k030_old_role_does_not_affect_new_one() {
     let mut script = Script::following();
-    script.hears(Message::Proposal(Txn { zxid: zxid(1, 1), record: Bytes::new() }));
+    script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
     let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
-    assert!(left.contains(&Effect::Leave(Reason::LinkLost)) && !left.contains(&Effect::Looking), "{left:?}");
+    assert!(left.contains(&Effect::StepDown(Reason::LinkLost)) && !left.contains(&Effect::Looking), "{left:?}");
     assert_eq!(script.told(3, PeerState::Looking, 3, Zxid::ZERO, 9), [], "what it could say is not certain");
-    assert_eq!(script.hears(Message::Commit(zxid(1, 1))), []);
+    assert_eq!(script.receives(Message::Commit(zxid(1, 1))), []);
     let looks = script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
     assert!(looks.contains(&Effect::Looking));
     assert_eq!(vote(&looks).map(|vote| vote.zxid), Some(zxid(1, 1)));
 }
 
-/// An attempt to lead that fails has used up its epoch, and changed nothing that is claimed.
+/// A failed leadership uses up its epoch, and changes nothing that the member votes with.
 #[test]
-fn k022_an_attempt_to_lead_changes_no_claim_and_uses_its_epoch_up() {
-    let (mut script, _) = Script::new(Standing::History);
+fn k022_failed_leadership_uses_epoch_and_keeps_vote() {
+    let (mut script, _) = Script::new(Eligibility::HasHistory);
     for attempt in 1..4 {
         let round = attempt;
         script.told(2, PeerState::Looking, 1, Zxid::ZERO, round);
@@ -140,20 +140,20 @@ fn k022_an_attempt_to_lead_changes_no_claim_and_uses_its_epoch_up() {
         assert!(script.peer.leader().is_some());
         script.step(|peer, now, out| peer.on_link(now, LINK, out));
         let (server, kind, accepted) = (ServerId(2), LearnerKind::Follower, Epoch(attempt - 1));
-        let promised = script.hears(Message::Hello { server, kind, accepted, config_version: 0 });
+        let promised = script.receives(Message::Hello { server, kind, accepted, config_version: 0 });
         assert_eq!(promised, [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(attempt)))]);
         script.done(DiskDone::AcceptedEpoch(Epoch(attempt)));
         script.now_ms += 1_100;
         let left = script.step(|peer, now, out| peer.on_time(now, out));
-        assert!(left.contains(&Effect::Leave(Reason::NoQuorum)), "{left:?}");
+        assert!(left.contains(&Effect::StepDown(Reason::NoQuorum)), "{left:?}");
         assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 0 }));
     }
 }
 
-/// Whose files are damaged neither votes nor is voted for, whatever others say; it joins the leader there is.
+/// A member with damaged files neither votes nor is elected, whatever others report; it joins the existing leader.
 #[test]
-fn k041_who_is_in_quarantine_does_not_vote() {
-    let (mut script, started) = Script::new(Standing::Quarantined);
+fn k041_quarantined_member_does_not_vote() {
+    let (mut script, started) = Script::new(Eligibility::Quarantined);
     assert!(vote(&started).is_some_and(|vote| vote.leader == ServerId(1) && vote.zxid == Zxid(-1)), "{started:?}");
     for from in [2, 3] {
         let heard = script.told(from, PeerState::Looking, 1, zxid(1, 9), 1);
@@ -167,10 +167,10 @@ fn k041_who_is_in_quarantine_does_not_vote() {
     assert!(joins.contains(&Effect::Dial(ServerId(3))));
     script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
     let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
-    assert_eq!(script.hears(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
+    assert_eq!(script.receives(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
 }
 
-/// How a member judges the other end of its link after a pause of two `syncLimit`, and half a tick later.
+/// Effects after a pause of two `syncLimit`, and half a tick later.
 fn judged(mut script: Script, is_noticed: bool) -> [Effects; 2] {
     script.now_ms += 2 * TIMING.tick_ms * TIMING.sync_ticks;
     if is_noticed {
@@ -179,26 +179,26 @@ fn judged(mut script: Script, is_noticed: bool) -> [Effects; 2] {
     [0, TIMING.tick_ms].map(|later_ms| {
         script.now_ms += later_ms;
         let mut out = script.step(|peer, now, out| peer.on_time(now, out));
-        out.retain(|effect| matches!(effect, Effect::Close(_) | Effect::Leave(_)));
+        out.retain(|effect| matches!(effect, Effect::Close(_) | Effect::StepDown(_)));
         out
     })
 }
 
 #[test]
-fn paused_follower_reads_before_it_judges_its_leader() {
-    let left = [Effect::Close(LINK), Effect::Leave(Reason::Silence)];
+fn paused_follower_reads_before_leader_times_out() {
+    let left = [Effect::Close(LINK), Effect::StepDown(Reason::Timeout)];
     assert_eq!(judged(Script::following(), false), [left.to_vec(), Vec::new()]);
     assert_eq!(judged(Script::following(), true), [Vec::new(), left.to_vec()]);
 }
 
 #[test]
-fn paused_leader_reads_before_it_judges_its_followers() {
-    let left = [Effect::Close(LINK), Effect::Leave(Reason::NoQuorum)];
+fn paused_leader_reads_before_followers_time_out() {
+    let left = [Effect::Close(LINK), Effect::StepDown(Reason::NoQuorum)];
     assert_eq!(judged(Script::leading(), false), [left.to_vec(), Vec::new()]);
     assert_eq!(judged(Script::leading(), true), [Vec::new(), left.to_vec()]);
 }
 
-/// Pauses of two ticks with a quarter of a tick between them. Returns after how many a member leaves its role, and why.
+/// Pauses of two ticks with a quarter of a tick between them. Returns after how many the member ends its role, and why.
 fn left_by_pauses(mut script: Script, mut between: impl FnMut(&mut Script)) -> Option<(usize, Reason)> {
     (1..20).find_map(|pauses| {
         between(&mut script);
@@ -207,25 +207,25 @@ fn left_by_pauses(mut script: Script, mut between: impl FnMut(&mut Script)) -> O
         let out = script.step(|peer, now, out| peer.on_time(now, out));
         script.now_ms += TIMING.tick_ms / 4;
         out.into_iter().find_map(|effect| match effect {
-            Effect::Leave(reason) => Some((pauses, reason)),
+            Effect::StepDown(reason) => Some((pauses, reason)),
             _ => None,
         })
     })
 }
 
 #[test]
-fn member_that_is_paused_again_and_again_waits_for_others_only_once_more() {
-    assert_eq!(left_by_pauses(Script::following(), |_| ()), Some((4, Reason::Silence)));
+fn repeated_pauses_extend_wait_once() {
+    assert_eq!(left_by_pauses(Script::following(), |_| ()), Some((4, Reason::Timeout)));
     assert_eq!(left_by_pauses(Script::leading(), |_| ()), Some((4, Reason::NoQuorum)));
     assert_eq!(left_by_pauses(Script::elected(), |_| ()), Some((6, Reason::NoQuorum)));
 }
 
 #[test]
-fn leader_that_is_paused_again_and_again_steps_down_for_a_stalled_disk_and_stays_for_live_followers() {
-    let pong = |script: &mut Script| drop(script.hears(Message::Pong(Zxid::ZERO, Bytes::new())));
+fn repeatedly_paused_leader_steps_down_for_stalled_disk_only() {
+    let pong = |script: &mut Script| drop(script.receives(Message::Pong(Zxid::ZERO, Bytes::new())));
     assert_eq!(left_by_pauses(Script::leading(), pong), None);
     let mut script = Script::leading();
-    script.step(|peer, now, out| peer.propose(now, [Txn { zxid: zxid(1, 1), record: Bytes::new() }], out));
-    script.hears(Message::Ack(zxid(1, 1)));
+    script.step(|peer, now, out| peer.propose(now, [EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }], out));
+    script.receives(Message::Ack(zxid(1, 1)));
     assert_eq!(left_by_pauses(script, pong), Some((4, Reason::DiskStalled)));
 }

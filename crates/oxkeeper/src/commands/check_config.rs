@@ -1,6 +1,6 @@
-//! `oxkeeper check-config`: what each line of a configuration means here, and whether a server would start with it.
+//! `oxkeeper check-config`: what each line of a configuration means, and whether a server would start with it.
 //!
-//! `ox_config` judges, as it does when a server starts; only the directories are looked at here.
+//! `ox_config` decides, as when a server starts; only the directories are checked here.
 
 use super::output::{BAD, GOOD, conclude};
 use super::server::{OUTSIDE, system_properties};
@@ -19,7 +19,6 @@ use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Takes what oxkeeper server takes, and SERVER_JVMFLAGS and JVMFLAGS. Ends with 0 if the server would start, 1 if not.
@@ -31,15 +30,14 @@ pub(crate) struct Args {
     /// A system property of ZooKeeper, e.g. -Dzookeeper.extendedTypesEnabled=true
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
-    /// Only what is wrong or odd, and the whole
+    /// Print only problems and the summary
     #[arg(short, long)]
     quiet: bool,
-    /// One JSON object instead
+    /// Print one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Explains.
 pub(crate) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let system = system_properties(&args.define);
@@ -102,7 +100,7 @@ fn missing_my_id(explained: &Explained) -> Option<&str> {
     }
 }
 
-/// With the meaning of its key, unless that was told for a line before.
+/// Prints a line, with the meaning of its key unless an earlier line had the same key.
 fn tell_item(item: &ExplainedSetting, with_meaning: bool, out: &mut dyn Write) -> Result<()> {
     let line = item.place.line().map(|line| line.to_string()).unwrap_or_default();
     writeln!(out, "  {:<10} {line:>4}  {}", item.effect.word(), given(item))?;
@@ -116,7 +114,7 @@ fn tell_item(item: &ExplainedSetting, with_meaning: bool, out: &mut dyn Write) -
         texts.push(format!("{} ({default})", key.doc.trim()));
     }
     texts.extend(consequence(&item.effect));
-    // What the verdict says already is not said twice.
+    // Do not repeat what the verdict contains.
     let is_said = |text: &str| matches!(item.effect, SettingEffect::NotBuilt(feature) if text.starts_with(feature));
     let loud =
         item.diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level && !is_said(&diagnostic.text));
@@ -138,17 +136,17 @@ fn given(item: &ExplainedSetting) -> String {
 
 fn consequence(effect: &SettingEffect) -> Option<String> {
     Some(match effect {
-        SettingEffect::Honoured | SettingEffect::Ineffective | SettingEffect::Unknown => return None, // a remark tells why
-        SettingEffect::NothingToSet => "Accepted; there is nothing to set here.".to_owned(),
+        SettingEffect::Honoured | SettingEffect::Ineffective | SettingEffect::Unknown => return None, // the remark has the reason
+        SettingEffect::NothingToSet => "Accepted; Oxkeeper needs no such setting.".to_owned(),
         SettingEffect::EnsembleOnly => {
-            "Accepted; it means something in an ensemble only, and this is a single server.".to_owned()
+            "Accepted; it applies to ensembles only, and this is a standalone server.".to_owned()
         }
         SettingEffect::JavaOnly => "For a Java virtual machine only.".to_owned(),
         SettingEffect::ClientOnly => "Clients read this, servers do not.".to_owned(),
-        SettingEffect::NotBuilt(feature) => format!("{feature} is not built yet; the server starts without."),
+        SettingEffect::NotBuilt(feature) => format!("{feature} is not implemented yet; the server starts without it."),
         SettingEffect::Overridden(place) => {
             let place = place.to_string();
-            format!("Has no effect, because another one counts: {}", place.trim_end_matches([':', ' ']))
+            format!("Has no effect, overridden by: {}", place.trim_end_matches([':', ' ']))
         }
         SettingEffect::Wrong(cause) => cause.to_string(),
     })
@@ -172,7 +170,7 @@ fn tell_whole(explained: &Explained, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// What follows from the whole.
+/// Properties of the configuration as a whole.
 fn facts(config: &Config) -> Vec<(&'static str, String)> {
     let mut facts = Vec::new();
     match &config.member {
@@ -210,22 +208,22 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
     facts.push((
         "words",
         match &config.four_letter_whitelist {
-            FourLetterWhitelist::All => "every four-letter word is answered".to_owned(),
+            FourLetterWhitelist::All => "all four-letter commands are enabled".to_owned(),
             FourLetterWhitelist::Only(words) => {
                 let words: Vec<&str> = words.iter().map(String::as_str).collect();
-                format!("four-letter words answered: {}", words.join(", "))
+                format!("four-letter commands enabled: {}", words.join(", "))
             }
         },
     ));
     let purge = match config.autopurge.interval_ms {
-        None => "never: old snapshots and logs stay until something removes them".to_owned(),
-        Some(ms) => format!("every {} h, {} snapshots stay", ms / 3_600_000, config.autopurge.snap_retain_count),
+        None => "never: old snapshots and logs are kept".to_owned(),
+        Some(ms) => format!("every {} h, {} snapshots are kept", ms / 3_600_000, config.autopurge.snap_retain_count),
     };
     facts.push(("purge", purge));
     facts
 }
 
-/// What is to be said of the directories; an error where the server would not start with one.
+/// Remarks on the directories; an error if the server would not start with one.
 fn directories(config: &Config) -> Vec<(&'static str, Result<String, String>)> {
     let create = config.storage.datadir_autocreate;
     let mut found = vec![("dataDir", directory(&config.data_dir, create))];

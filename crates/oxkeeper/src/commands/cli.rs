@@ -1,8 +1,8 @@
-//! `oxkeeper cli`: the shell.
+//! `oxkeeper cli`: the interactive shell.
 
 use std::process::ExitCode;
 
-/// Options and the command are read by the shell itself, because `zkCli.sh` writes long options with one dash.
+/// The shell parses its own options, because `zkCli.sh` accepts long options with one dash.
 #[derive(Debug, clap::Args)]
 #[command(
     override_usage = "oxkeeper cli [-server host:port[,host:port][/chroot]] [-timeout ms] [-r] [-waitforconnection] [--json] [--yes] [command...]",

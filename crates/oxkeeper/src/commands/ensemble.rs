@@ -9,33 +9,32 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long servers may take to end before they are killed.
+/// How long servers may take to stop before they are killed.
 const END_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a server that was killed stays away: others notice, and agree without it.
+/// Delay before a killed server is restarted: the others notice and elect without it.
 const KILLED_PAUSE: Duration = Duration::from_secs(5);
-/// Lines of a log that are shown when its server ends.
+/// Lines of the log that are shown when a server fails.
 const LAST_LINES: usize = 5;
-/// Between two looks at the servers.
+/// Interval of the check whether a server has ended.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The servers listen on 127.0.0.1. Configurations, data and logs lie in DIR/<number>; a second start uses them again.
 A server that is killed starts again after five seconds. Ctrl-C ends all servers; so does the end of this program.")]
 pub(crate) struct Args {
-    /// Number of servers that vote
+    /// Number of voting servers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
     servers: u16,
-    /// Number of observers beside them
+    /// Number of additional observers
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9))]
     observers: u16,
-    /// Where everything is kept
+    /// Directory of all configurations, data and logs
     #[arg(long, value_name = "DIR", default_value = "oxkeeper-ensemble")]
     dir: PathBuf,
 }
 
-/// Runs the servers until a signal comes or one of them gives up.
+/// Runs the servers until a signal arrives or one of them fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.context("cannot listen for signals")?;
@@ -47,31 +46,31 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     tell(&homes)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
-        // Ctrl-C reaches the servers too: that one of them has ended is looked at first, and means nothing then.
+        // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
         let ended = servers.ended(&again);
         if signals.pending().next().is_some() {
             return servers.end();
         }
         if let Some((at, status)) = ended {
-            // Who is killed was killed by somebody who wants to see what the others do.
+            // A server that was killed by a signal is restarted: its user wants to see how the others react.
             if status.signal().is_none() {
                 servers.end()?;
-                bail!("server {} has ended by itself ({status}), so all have\n{}", at + 1, last_words(&homes[at]));
+                bail!("server {} has failed ({status}); all servers are stopped\n{}", at + 1, last_words(&homes[at]));
             }
-            writeln!(std::io::stdout(), "server {} was ended by {status}; it starts again in a while", at + 1)?;
+            writeln!(std::io::stdout(), "server {} was ended by {status}; it restarts in a while", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
         }
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
-                writeln!(std::io::stdout(), "server {} has been started again", at + 1)?;
+                writeln!(std::io::stdout(), "server {} has been restarted", at + 1)?;
             }
         }
         std::thread::sleep(PAUSE);
     }
 }
 
-/// The end of a server's log, which says why.
+/// The last lines of a server's log, which contain the cause.
 fn last_words(home: &Path) -> String {
     let log = home.join("server.log");
     let text = fs::read_to_string(&log).unwrap_or_default();
@@ -80,7 +79,7 @@ fn last_words(home: &Path) -> String {
     format!("{}from {}", last.collect::<String>(), log.display())
 }
 
-/// Writes the configurations unless they are there, and returns where.
+/// Writes missing configurations, and returns the directory of each server.
 fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
     let count = args.servers + args.observers;
     let homes: Vec<PathBuf> = (1..=count).map(|id| args.dir.join(id.to_string())).collect();
@@ -98,7 +97,7 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
 }
 
 fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
-    // All are held until all are found, so that none is found twice.
+    // All ports stay bound until all are chosen, so that none is chosen twice.
     let listeners: Vec<TcpListener> = (0..homes.len() * 3)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
         .collect::<Result<_, _>>()
@@ -129,7 +128,7 @@ fn start(home: &Path) -> Result<Child> {
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("start a server")
 }
 
-/// Prints what clients connect to.
+/// Prints the connection string for clients.
 fn tell(homes: &[PathBuf]) -> Result<()> {
     let mut addresses = Vec::new();
     let mut out = std::io::stdout().lock();
@@ -143,28 +142,28 @@ fn tell(homes: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// Processes that end with this one.
+/// Child processes that end with this one.
 struct Servers(Vec<Child>);
 
 impl Servers {
-    /// One that has ended and is not about to start again.
+    /// A server that has ended and is not about to be restarted.
     fn ended(&mut self, again: &[Option<Instant>]) -> Option<(usize, ExitStatus)> {
         let mut running = self.0.iter_mut().enumerate().filter(|(at, _)| again[*at].is_none());
         running.find_map(|(at, server)| Some((at, server.try_wait().ok()??)))
     }
 
-    /// Asks all to end, and waits.
+    /// Stops all servers and waits for them.
     fn end(&mut self) -> Result<()> {
         for server in &mut self.0 {
             if matches!(server.try_wait(), Ok(None))
                 && let Some(pid) = rustix::process::Pid::from_raw(i32::try_from(server.id())?)
             {
-                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM); // it may just have ended
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM); // it may have ended already
             }
         }
         let until = Instant::now() + END_PATIENCE;
         while self.0.iter_mut().any(|server| matches!(server.try_wait(), Ok(None))) {
-            ensure!(Instant::now() < until, "a server does not end");
+            ensure!(Instant::now() < until, "a server does not stop");
             std::thread::sleep(PAUSE);
         }
         Ok(())
@@ -174,7 +173,7 @@ impl Servers {
 impl Drop for Servers {
     fn drop(&mut self) {
         for server in &mut self.0 {
-            let _ = server.kill(); // ended already, mostly
+            let _ = server.kill(); // it has usually ended already
             let _ = server.wait();
         }
     }

@@ -1,14 +1,13 @@
-//! `oxkeeper log`: what is in a transaction log, whether it is whole, and what can be saved of one that is not.
+//! `oxkeeper log`: prints, checks and recovers transaction logs.
 
 mod check;
+mod describe;
 mod dump;
 mod recover;
-mod words;
 
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to do with a transaction log.
 #[derive(Debug, Subcommand)]
 pub(crate) enum LogCommand {
     /// Print every transaction, in the format of Apache's toolkit
@@ -19,7 +18,6 @@ pub(crate) enum LogCommand {
     Recover(recover::Args),
 }
 
-/// Runs a log command.
 pub(crate) fn run(command: &LogCommand) -> ExitCode {
     match command {
         LogCommand::Dump(args) => dump::run(args),

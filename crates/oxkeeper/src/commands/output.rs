@@ -1,24 +1,23 @@
-//! How commands that look into files end: what they print, and with which code.
+//! Output and exit codes of the commands that examine files.
 //!
-//! | code | means |
+//! | code | meaning |
 //! |---|---|
-//! | 0 | all is well |
+//! | 0 | no damage, no difference |
 //! | 1 | damage, or a difference |
-//! | 2 | it could not be told |
+//! | 2 | the result could not be determined |
 
 use anyhow::{Context, Result};
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-/// All is well.
+/// No damage and no difference.
 pub(crate) const GOOD: u8 = 0;
 /// Damage, or a difference.
 pub(crate) const BAD: u8 = 1;
-/// It could not be told.
+/// The result could not be determined.
 pub(crate) const UNKNOWN: u8 = 2;
 
-/// Runs a command that prints through a buffer and ends with a code. A reader that has seen enough, as `head` has, is no
-/// error.
+/// Runs a command that prints through a buffer and returns an exit code. A closed pipe, as by `head`, is no error.
 pub(crate) fn conclude(body: impl FnOnce(&mut dyn Write) -> Result<u8>) -> ExitCode {
     let mut out = BufWriter::new(io::stdout().lock());
     let result = body(&mut out);
@@ -43,14 +42,14 @@ fn is_enough(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::BrokenPipe
 }
 
-/// Says what went wrong, and what to do if somebody knows.
+/// Prints an error, and its remedy if there is one.
 pub(crate) fn complain(error: &anyhow::Error) {
     let remedy = error.chain().find_map(|cause| cause.downcast_ref::<ox_store::StoreError>()?.remedy());
     let hint = remedy.map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
     crate::say(format_args!("error: {}{hint}", crate::all_causes(error)));
 }
 
-/// `1 record`, `2 records`.
+/// `1 record`, `2 records` and so on.
 pub(crate) fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{number} {what}{plural}")

@@ -1,7 +1,7 @@
-//! How far a long job is, for somebody who watches: a line on the terminal that comes when it takes a while and goes at
-//! the end. Piped output never sees it.
+//! Progress of a long job: a line on the terminal that appears after a while and is removed at the end. Piped output
+//! does not contain it.
 //!
-//! The jobs know nothing about it: they read through a [`Disk`], and this one counts.
+//! The jobs need no changes: they read through a [`Disk`], which counts the bytes here.
 
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
 use parking_lot::Mutex;
@@ -10,28 +10,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Nobody wants to see a line for less.
+/// A shorter job shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// The eye follows no faster.
+/// Interval between two updates of the line.
 const BETWEEN: Duration = Duration::from_millis(100);
 
-/// The real disk, watched.
+/// The real disk, with progress.
 pub(crate) struct Watched(Option<Arc<Mutex<Line>>>);
 
 struct Line {
-    /// When it may be drawn next.
+    /// When the line is drawn next.
     due: Instant,
     is_drawn: bool,
 }
 
 impl Watched {
-    /// Shows progress if there is a terminal to show it on.
+    /// Shows progress if stderr is a terminal.
     pub(crate) fn new() -> Self {
         let line = Line { due: Instant::now() + PATIENCE, is_drawn: false };
         Self(io::stderr().is_terminal().then(|| Arc::new(Mutex::new(line))))
     }
 
-    /// Takes the line away, before something else is printed.
+    /// Removes the line before other output.
     pub(crate) fn clear(&self) {
         if let Some(line) = &self.0 {
             line.lock().clear();
@@ -64,7 +64,7 @@ impl Line {
     }
 }
 
-/// A file that counts what is read.
+/// A file that counts the bytes read.
 struct WatchedFile {
     file: Box<dyn DiskFile>,
     line: Arc<Mutex<Line>>,

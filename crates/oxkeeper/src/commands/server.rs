@@ -1,21 +1,19 @@
-//! `oxkeeper server`: reads the configuration, starts the server, waits for its end. A member of an ensemble whose disk
-//! was full is started anew.
+//! `oxkeeper server`: reads the configuration, runs the server, and restarts a member whose disk was full.
 
-mod again;
+mod restart_on_full_disk;
 
 use crate::logging::{self, Format};
-use again::{Ended, Stop, Wait};
 use clap::builder::ArgAction;
 use ox_config::{Config, Diagnostic, Environment, Level, StartArgs, SystemProperties};
 use ox_server::Server;
+use restart_on_full_disk::{Ended, Stop, Wait};
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-/// Set by a program that starts servers which are not to outlive it.
+/// Set by a parent process whose servers must not outlive it.
 pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without a file: standalone on 127.0.0.1:2181, data in ./oxkeeper-data.
@@ -27,10 +25,10 @@ pub(crate) struct Args {
     /// A system property of ZooKeeper, e.g. -Dzookeeper.extendedTypesEnabled=true
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
-    /// Level of the log, or directives such as info,ox_server=debug
+    /// Log level, or directives such as info,ox_server=debug
     #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
     log: String,
-    /// Form of the log
+    /// Format of the log
     #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]
     log_format: Format,
 }
@@ -73,9 +71,9 @@ fn serve(args: &Args) -> Result<(), (u8, String)> {
     });
     let mut wait = Wait::new();
     let ended = loop {
-        // Other members may have changed the configuration since the last time.
+        // Other members may have reconfigured the ensemble meanwhile.
         let config = load(args)?;
-        let Err(ended) = serve_once(&config, &stop, wait.is_again) else { break Ok(()) };
+        let Err(ended) = serve_once(&config, &stop, wait.is_restart) else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
             Ok(true) => (),
             Ok(false) => break Ok(()),
@@ -86,8 +84,8 @@ fn serve(args: &Args) -> Result<(), (u8, String)> {
     ended
 }
 
-/// Runs one server to its end.
-fn serve_once(config: &Config, stop: &Stop, is_again: bool) -> Result<(), Ended> {
+/// Runs one server until it ends.
+fn serve_once(config: &Config, stop: &Stop, is_restart: bool) -> Result<(), Ended> {
     log_settings(config);
     let is_member = config.member.is_some();
     let server = Server::start(config.clone()).map_err(|error| {
@@ -98,7 +96,7 @@ fn serve_once(config: &Config, stop: &Stop, is_again: bool) -> Result<(), Ended>
         let hint = error.remedy().map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
         if is_member && error.is_full() {
             Ended::Full(error.to_string())
-        } else if is_again && error.is_locked() {
+        } else if is_restart && error.is_locked() {
             Ended::Locked(error.to_string())
         } else {
             Ended::Fatal(error.exit_code(), format!("{what}{error}{hint}"))
@@ -113,18 +111,17 @@ fn serve_once(config: &Config, stop: &Stop, is_again: bool) -> Result<(), Ended>
     })
 }
 
-/// Has the system ask this process to end when the one that started it does, if that wants it.
+/// Asks the kernel to terminate this process with its parent, if the parent requests that.
 fn end_with_parent() {
     use rustix::process::{Signal, set_parent_process_death_signal};
     if std::env::var_os(ENDS_WITH_PARENT).is_some()
         && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
     {
-        tracing::warn!(%error, "cannot arrange to end with the program that has started this one");
+        tracing::warn!(%error, "cannot arrange to end with the parent process");
     }
 }
 
-/// Lets the process open as many files as the system allows, not only as many as it was started with. The JVM does
-/// the same.
+/// Raises the limit of open files to the hard limit, as the JVM does.
 fn raise_open_files_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
@@ -147,7 +144,7 @@ pub(super) fn system_properties(define: &[String]) -> SystemProperties {
     system
 }
 
-/// The files and hosts of this machine.
+/// Access to the files and host names of this machine.
 pub(super) const OUTSIDE: Environment<'static> = Environment {
     read: &|path| std::fs::read(path),
     resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),

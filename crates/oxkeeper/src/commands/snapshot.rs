@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot`: what is in a snapshot, whether it is whole, what takes the space, and what two of them differ in.
+//! `oxkeeper snapshot`: examines, checks, summarises and compares snapshots.
 
 mod check;
 mod compare;
@@ -9,7 +9,6 @@ mod summary;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to do with a snapshot.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SnapshotCommand {
     /// Print sessions and nodes, in the format of Apache's toolkit
@@ -18,11 +17,10 @@ pub(crate) enum SnapshotCommand {
     Check(check::Args),
     /// Nodes and bytes by subtree, in the format of Apache's toolkit
     Summary(summary::Args),
-    /// What two snapshots, or two directories, differ in
+    /// Show how two snapshots or directories differ
     Compare(compare::Args),
 }
 
-/// Runs a snapshot command.
 pub(crate) fn run(command: &SnapshotCommand) -> ExitCode {
     match command {
         SnapshotCommand::Dump(args) => dump::run(args),

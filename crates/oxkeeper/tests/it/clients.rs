@@ -1,7 +1,7 @@
-//! Our client and its recipes while servers of the ensemble are killed and come back.
+//! The client and its recipes while servers of the ensemble are killed and restarted.
 //!
-//! The work is done on a runtime of its own; the test kills a server whenever there was some progress, and waits for more, so that
-//! every kill meets work under way, and the work goes on after each.
+//! The work runs on a separate runtime. The test kills a server after some progress and waits for more, so that every
+//! kill interrupts work in progress, and the work continues after each.
 
 use crate::members::Ensemble;
 use ox_client::{
@@ -18,16 +18,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Longer than anything a test waits for.
+/// Longer than any wait of a test.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The longest that servers give: no session is to expire here, however slow the machine.
+/// The longest timeout that servers grant: no session expires here, however slow the machine is.
 const SESSION: Duration = Duration::from_secs(60);
 
-/// Kills of a server, every other one of the leader.
+/// Number of kills; every second one hits the leader.
 const KILLS: usize = 4;
 
-/// Work that goes on until it is told to stop.
+/// Work that continues until it is stopped.
 #[derive(Clone, Default)]
 pub(crate) struct Progress {
     done: Arc<AtomicUsize>,
@@ -66,7 +66,7 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, work).await.expect("it takes too long")
 }
 
-/// Kills servers while the work goes on, and lets it end.
+/// Kills servers during the work, then lets it end.
 pub(crate) fn kill_servers<T>(
     ensemble: &mut Ensemble,
     runtime: &Runtime,
@@ -78,7 +78,7 @@ pub(crate) fn kill_servers<T>(
         let leader = ensemble.leader_but(&[]);
         let victim = if kill % 2 == 0 { leader } else { (leader + 1) % 3 };
         ensemble.kill(victim);
-        progress.wait_for_more(30, &work); // the others go on
+        progress.wait_for_more(30, &work); // the others continue
         ensemble.restart(victim);
         progress.wait_for_more(30, &work);
     }
@@ -92,7 +92,7 @@ pub(crate) fn kill_servers<T>(
     }))
 }
 
-/// A write for certain: sets a node that nobody else writes.
+/// Sets a node that has no other writer, until a write has certainly succeeded.
 async fn set(client: &Client, path: &str, value: usize) {
     loop {
         match client.set(path, value.to_string(), i32::try_from(value).unwrap() - 1).await {
@@ -110,7 +110,7 @@ pub(crate) fn number(data: &[u8]) -> usize {
     std::str::from_utf8(data).unwrap().parse().unwrap()
 }
 
-/// Every value is written when the one before was seen by two watchers: who misses one event waits for ever.
+/// Each value is written after two watchers have seen the previous one: a lost event would block forever.
 async fn no_event_is_lost(servers: String, progress: Progress) {
     let writer = connect(&servers).await;
     writer.create("/told", b"0", CreateMode::Persistent).await.unwrap();
@@ -161,8 +161,8 @@ async fn no_event_is_lost(servers: String, progress: Progress) {
     }
 }
 
-/// As many nodes as were promised, although answers are lost and futures dropped.
-async fn no_ghost_is_left(servers: String, progress: Progress) {
+/// Exactly the expected nodes exist, although replies are lost and futures are dropped.
+async fn no_orphan_is_left(servers: String, progress: Progress) {
     let (maker, other) = (connect(&servers).await, connect(&servers).await);
     let session = maker.session().unwrap().id;
     maker.create("/made", b"", CreateMode::Persistent).await.unwrap();
@@ -173,7 +173,7 @@ async fn no_ghost_is_left(servers: String, progress: Progress) {
         }
         let mut creating = pin!(maker.create_protected("/made/n-", b"", CreateMode::EphemeralSequential));
         let done = if round % 5 == 0 {
-            poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx))).await // sent, and dropped
+            poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx))).await // sent, and the future is dropped
         } else {
             Poll::Ready(creating.await)
         };
@@ -193,24 +193,24 @@ async fn no_ghost_is_left(servers: String, progress: Progress) {
         if found == made {
             return;
         }
-        changed.await; // one that was dropped goes
+        changed.await; // the node of a dropped future is deleted
     }
 }
 
 #[test]
-fn clients_keep_sessions_watches_and_promises_while_servers_are_killed() {
+fn clients_keep_sessions_and_watches_while_servers_are_killed() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
     let (runtime, progress) = (Runtime::new().unwrap(), Progress::default());
     let servers = servers(&ensemble);
     let work = vec![
         runtime.spawn(no_event_is_lost(servers.clone(), progress.clone())),
-        runtime.spawn(no_ghost_is_left(servers, progress.clone())),
+        runtime.spawn(no_orphan_is_left(servers, progress.clone())),
     ];
     kill_servers(&mut ensemble, &runtime, &progress, work);
 }
 
-/// What the owner of a lock does: it is alone, has the largest token, and adds one to a number that nothing else protects.
+/// Work under a lock: checks mutual exclusion and increasing tokens, and increments an otherwise unprotected number.
 struct Guarded {
     inside: AtomicUsize,
     newest: Mutex<Zxid>,
@@ -229,7 +229,7 @@ impl Guarded {
     }
 }
 
-/// An election is a lock with names, so both can stand in one line.
+/// An election is a lock with names, so both can use one wait queue.
 async fn take_turns(worker: usize, servers: &str, progress: &Progress, guarded: &Guarded) {
     let client = connect(servers).await;
     let session = client.session().unwrap().id;

@@ -1,4 +1,4 @@
-//! Data directories that were copied by the usual tools, while the server ran under load and after it had stopped.
+//! Data directories copied by the usual tools, while the server ran under load and after it was stopped.
 
 use crate::members::Ensemble;
 use crate::process::{LISTENS, PATIENCE, Process, Running, Site, TIMEOUT_MS};
@@ -13,10 +13,10 @@ use std::thread::JoinHandle;
 
 const IS_COPY: &str = "is a copy that was made while its server was running";
 
-/// Snapshots and new logs all the time.
+/// Frequent snapshots and new logs.
 const SETTINGS: &str = "snapCount=500\n";
 
-/// A client that creates nodes below `/n`, many at a time, until the server is gone.
+/// A client that creates nodes below `/n`, many at a time, until the server ends.
 struct Load {
     seen: Arc<(Mutex<Vec<String>>, Condvar)>,
     worker: JoinHandle<()>,
@@ -49,7 +49,7 @@ impl Load {
         self.seen.0.lock().unwrap().clone()
     }
 
-    /// Waits until so many more were acknowledged.
+    /// Waits until this many more creates are acknowledged.
     fn wait_for(&self, more: usize) {
         let paths = self.seen.0.lock().unwrap();
         let wanted = paths.len() + more;
@@ -57,7 +57,7 @@ impl Load {
         assert!(!waited.1.timed_out(), "the server acknowledges nothing");
     }
 
-    /// Waits for the end that the server's end brings. Returns everything that was acknowledged.
+    /// Waits until the server has ended. Returns all acknowledged paths.
     fn end(self) -> Vec<String> {
         self.worker.join().unwrap();
         std::mem::take(&mut *self.seen.0.lock().unwrap())
@@ -70,13 +70,13 @@ fn check_there(names: &[String], acknowledged: &[String], what: &str) {
     assert!(missing.is_empty(), "{what}: {} nodes are missing, the first is {}", missing.len(), missing[0]);
 }
 
-/// Runs a shell command. What it complains about, such as files that are gone or have changed meanwhile, does not count.
+/// Runs a shell command. Its errors, such as files that vanish or change meanwhile, are ignored.
 fn shell(command: &str, from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     Command::new("sh").args(["-c", command]).env("FROM", from).env("TO", to).output().expect("there is a shell");
 }
 
-/// The tools that this machine has. A tool that is missing is named in the output of the test.
+/// The tools that this machine has. The output of the test names missing ones.
 fn tools() -> Vec<(&'static str, &'static str)> {
     let all = [
         ("cp", "cp -r \"$FROM/.\" \"$TO\""),
@@ -91,7 +91,7 @@ fn tools() -> Vec<(&'static str, &'static str)> {
     there
 }
 
-/// Starts a server on a copy. One that has to be made again is, as the server advises.
+/// Starts a server on a copy. A refused copy is made again, as the server advises.
 fn start_on_copy(directory: &Path, copy: impl Fn(&Path)) -> Running {
     Site::new(directory, SETTINGS);
     for _ in 0..5 {
@@ -128,7 +128,7 @@ fn standalone_on_a_copy_of_a_running_server_starts_with_a_warning() {
         client.create("/more", b"");
         client.close();
         copied.stop();
-        // From now on it is a directory like any other.
+        // From now on the directory is no copy any more.
         let again = Site::new(&directory, SETTINGS).start();
         assert!(!again.process.said.join("\n").contains(IS_COPY), "{command}");
         assert_eq!(again.client().exists("/more").err, 0, "{command}");
@@ -166,7 +166,7 @@ fn standalone_on_a_copy_without_a_log_in_between_is_refused() {
     assert!(ended.said.contains(IS_COPY) && ended.said.contains("copy the directory again"), "{}", ended.said);
 }
 
-/// Without its newest log the data must be refused.
+/// Checks that the data without its newest log is refused.
 fn check_protected(directory: &Path) {
     let first = |path: &PathBuf| {
         let name = path.file_name()?.to_str()?;
@@ -208,7 +208,7 @@ fn standalone_on_a_moved_directory_starts_and_keeps_its_protection() {
     }
 }
 
-/// A file system in a file, mounted for as long as this lives.
+/// A file system in a file, unmounted when dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {
@@ -225,7 +225,7 @@ impl Drop for Mounted {
     }
 }
 
-/// Device numbers differ on the snapshot of a volume, inode numbers and times of birth do not.
+/// On the snapshot of a volume device numbers differ, inode numbers and birth times do not.
 #[test]
 fn standalone_on_a_snapshot_of_its_volume_is_the_original() {
     let home = tempfile::tempdir().unwrap();
@@ -253,7 +253,7 @@ fn standalone_on_a_snapshot_of_its_volume_is_the_original() {
     check_there(&running.client().children("/n"), &before, "a snapshot of the volume");
     running.client().create("/more", b"");
     running.process.kill();
-    // Mounted once more, and damaged.
+    // Mounted again, and damaged.
     drop(snapshot);
     let snapshot = Mounted::new(&frozen, home.path().join("remounted")).unwrap();
     Site::new(&snapshot.0, "");

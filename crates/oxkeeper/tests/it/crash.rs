@@ -1,4 +1,4 @@
-//! Processes that end in the middle of their work, or stop for a while.
+//! Processes that are killed during their work, or stopped for a while.
 
 use crate::process::{Site, TIMEOUT_MS};
 use crate::raw::{Client, Packet};
@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Creates nodes below `/n`, many at a time, until the server is gone. Returns what was acknowledged, with the last zxid.
+/// Creates nodes below `/n`, many at a time, until the server has ended. Returns the acknowledged paths and the last
+/// zxid.
 fn create_until_the_end(
     address: SocketAddr,
     name: String,
@@ -33,7 +34,7 @@ fn create_until_the_end(
     })
 }
 
-/// Lets clients write, ends the server by `end` in the middle of it, and starts it again.
+/// Lets clients write, ends the server by `end` meanwhile, and restarts it.
 fn check_rounds(rounds: usize, end: impl Fn(crate::process::Running)) {
     let directory = tempfile::tempdir().unwrap();
     let site = Site::new(directory.path(), "snapCount=500\n"); // snapshots and new logs in every round
@@ -65,17 +66,17 @@ fn check_rounds(rounds: usize, end: impl Fn(crate::process::Running)) {
 }
 
 #[test]
-fn k60_what_was_acknowledged_survives_kill_9() {
+fn k60_acknowledged_writes_survive_kill_9() {
     check_rounds(4, |running| running.process.kill());
 }
 
 #[test]
-fn k51_sigterm_under_load_ends_well() {
+fn k51_sigterm_under_load_stops_cleanly() {
     check_rounds(2, |running| _ = running.stop());
 }
 
 #[test]
-fn sigint_ends_well() {
+fn sigint_stops_cleanly() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "").start();
     running.client().create("/a", b"");
@@ -86,7 +87,7 @@ fn sigint_ends_well() {
 }
 
 #[test]
-fn k112_sessions_and_their_nodes_survive_kill_9() {
+fn k112_sessions_and_ephemeral_nodes_survive_kill_9() {
     let directory = tempfile::tempdir().unwrap();
     let site = Site::new(directory.path(), "");
     let running = site.start();
@@ -105,10 +106,9 @@ fn k112_sessions_and_their_nodes_survive_kill_9() {
     assert_eq!(running.client().exists("/e19").err, -101);
 }
 
-/// The server does not run for longer than its sessions may be silent: that is not their fault, nor that of their
-/// connections.
+/// A server that was stopped for longer than the session timeouts neither expires sessions nor closes connections.
 #[test]
-fn k116_a_server_that_was_stopped_ends_no_session_for_it() {
+fn k116_stopped_server_expires_no_session() {
     let directory = tempfile::tempdir().unwrap();
     let settings = "minSessionTimeout=1000\ntickTime=200\nnio.sessionlessCnxnTimeout=500\n";
     let running = Site::new(directory.path(), settings).start();
@@ -116,7 +116,7 @@ fn k116_a_server_that_was_stopped_ends_no_session_for_it() {
     client.create_as("/e", 1);
     for _ in 0..2 {
         running.process.signal("STOP");
-        std::thread::sleep(Duration::from_millis(2500)); // time passes for the server while it stands still
+        std::thread::sleep(Duration::from_millis(2500)); // time passes for the stopped server
         running.process.signal("CONT");
         assert_eq!(client.ping().err, 0);
         assert_eq!(client.exists("/e").err, 0);

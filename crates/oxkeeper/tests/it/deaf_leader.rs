@@ -1,24 +1,25 @@
-//! A leader that sends to all members and receives from none, for as long as the test runs.
+//! A leader that sends to all members and receives from none, until the end of the test.
 
-use crate::hostile::ways::{Way, Ways};
+use crate::fault_injection::network::{Network, PathState};
 use crate::members::Ensemble;
 use std::time::{Duration, Instant};
 
-/// `syncLimit` of the members, in milliseconds.
+/// The `syncLimit` of the members.
 const SYNC: Duration = Duration::from_secs(2);
 
-/// `initLimit` is longer than the test has patience: a candidate that does not answer must not be waited for.
+/// `initLimit` is longer than the test waits: members must not wait for a silent candidate.
 #[test]
 fn deaf_leader_is_replaced_while_the_fault_lasts() {
     let home = tempfile::tempdir().unwrap();
-    let ways = Ways::new(3);
-    let mut ensemble =
-        Ensemble::start_on(home.path(), (3, 0), "initLimit=400", &[], |from, to, port| ways.lead(from, to, port));
+    let network = Network::new(3);
+    let mut ensemble = Ensemble::start_on(home.path(), (3, 0), "initLimit=400", &[], |from, to, port| {
+        network.proxy_port(from, to, port)
+    });
     let mut client = ensemble.client();
     client.create("/before", 0);
     client.close();
     let deaf = ensemble.leader_but(&[]);
-    (0..3).filter(|other| *other != deaf).for_each(|other| ways.set(other, deaf, Way::Silent));
+    (0..3).filter(|other| *other != deaf).for_each(|other| network.set(other, deaf, PathState::Silent));
     let since = Instant::now();
     let leader = ensemble.leader_but(&[deaf]);
     let mut client = ensemble.client_of(leader);
@@ -26,7 +27,7 @@ fn deaf_leader_is_replaced_while_the_fault_lasts() {
     client.close();
     let paused = since.elapsed();
     println!("no write for {} ms, {:.2} syncLimit", paused.as_millis(), paused.as_secs_f64() / SYNC.as_secs_f64());
-    ways.heal();
+    network.heal();
     ensemble.wait_until(|| ensemble.mode(deaf).is_some(), "the member that was deaf does not serve");
     let nodes = ensemble.check_equal();
     assert!(nodes.contains_key("/before") && nodes.contains_key("/meanwhile"), "{nodes:?}");

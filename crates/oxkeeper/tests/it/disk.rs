@@ -1,4 +1,4 @@
-//! A disk that runs full: a small file system in memory, where the tests may mount one.
+//! Full disks: a small file system in memory, where the tests may mount one.
 
 use crate::process::{Running, Site};
 use crate::raw::Client;
@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// Opens a pipe only if somebody is at the other end.
+/// Opens a pipe only if it has a reader.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// A file system of its own, taken down with the test.
+/// A separate file system, unmounted at the end of the test.
 pub(crate) struct SmallDisk(tempfile::TempDir);
 
 impl SmallDisk {
@@ -34,19 +34,19 @@ impl SmallDisk {
         self.0.path()
     }
 
-    /// Takes so many megabytes away.
+    /// Uses this many megabytes.
     fn fill(&self, megabytes: usize) -> PathBuf {
         let path = self.path().join("filler");
         std::fs::write(&path, vec![1; megabytes << 20]).unwrap();
         path
     }
 
-    /// Takes everything.
+    /// Uses all free space.
     pub(crate) fn fill_up(&self) -> PathBuf {
         self.fill_up_but(0)
     }
 
-    /// Takes everything but so many megabytes.
+    /// Leaves this many megabytes free.
     pub(crate) fn fill_up_but(&self, megabytes: u64) -> PathBuf {
         let path = self.path().join("filler");
         let mut file = std::fs::File::create(&path).unwrap();
@@ -63,7 +63,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Creates nodes of half a megabyte until one is refused; returns how many there are.
+/// Creates nodes of half a megabyte until one is refused; returns the total number.
 fn fill_up(client: &mut Client, from: usize) -> usize {
     for number in from..500 {
         let reply = client.create(&format!("/big{number}"), &vec![number as u8; 500_000]);
@@ -85,7 +85,7 @@ fn check_all(running: &Running, count: usize) {
 }
 
 #[test]
-fn k153_a_full_disk_refuses_writes_until_there_is_space() {
+fn k153_server_with_full_disk_refuses_writes_until_there_is_space() {
     let Some(disk) = SmallDisk::mount(160) else { return };
     let filler = disk.fill(60);
     let site = Site::new(disk.path(), "");
@@ -93,24 +93,25 @@ fn k153_a_full_disk_refuses_writes_until_there_is_space() {
     let mut client = running.client();
     let count = fill_up(&mut client, 0);
     assert!(10 < count, "{count}");
-    // The server counts with care between two looks: what it refused might just fit after the next one.
+    // Between two checks of free space the server estimates conservatively: a refused write might fit after the next
+    // check.
     let others = disk.path().join("others");
     std::fs::write(&others, vec![1; 2 << 20]).unwrap();
-    running.process.wait_for("the disk is nearly full");
-    // Reads, pings, deletes, and new sessions go on.
+    running.process.wait_for("disk space is low");
+    // Reads, pings, deletes and new sessions still work.
     assert_eq!(client.ping().err, 0);
     assert_eq!(client.get("/big0").err, 0);
     assert_eq!(client.set("/big0", b"").err, -127);
     check_all(&running, count);
     assert_eq!(client.ask(|packet, xid| packet.delete(xid, &format!("/big{}", count - 1))).err, 0);
     let count = count - 1;
-    // It also starts again as it is, and still refuses.
+    // It also starts on the full disk, and still refuses writes.
     running.stop();
     let running = site.start();
     check_all(&running, count);
     let mut client = running.client();
     assert_eq!(client.create(&format!("/big{count}"), &vec![0; 500_000]).err, -127);
-    // It notices by itself that there is space again.
+    // It detects free space by itself.
     std::fs::remove_file(filler).unwrap();
     std::fs::remove_file(others).unwrap();
     let begun = Instant::now();
@@ -124,9 +125,9 @@ fn k153_a_full_disk_refuses_writes_until_there_is_space() {
     running.stop();
 }
 
-/// Others have taken the last byte, and the log has nothing of its own left: what the reserve is there for.
+/// Other programs have used the last byte, and the log has no preallocated space left: the reserve serves this case.
 #[test]
-fn k153_with_nothing_left_deletes_go_on() {
+fn k153_deletes_succeed_without_free_space() {
     let Some(disk) = SmallDisk::mount(160) else { return };
     let site = Site::new(disk.path(), "preAllocSize=64\n");
     let mut running = site.start();
@@ -135,9 +136,9 @@ fn k153_with_nothing_left_deletes_go_on() {
         assert_eq!(client.create(&format!("/n{number}"), &[1; 100]).err, 0);
     }
     let filler = disk.fill_up();
-    running.process.wait_for("the disk is nearly full");
+    running.process.wait_for("disk space is low");
     assert_eq!(client.create("/more", b"").err, -127);
-    let mut other = running.client(); // who wants to delete needs a session
+    let mut other = running.client(); // deletes need a session
     for number in 0..2000 {
         assert_eq!(other.ask(|packet, xid| packet.delete(xid, &format!("/n{number}"))).err, 0, "/n{number}");
     }
@@ -150,9 +151,9 @@ fn k153_with_nothing_left_deletes_go_on() {
     running.stop();
 }
 
-/// Most of a small volume is reserved for the log at once; that is no reason to refuse what it is reserved for.
+/// Preallocation uses most of a small volume; that is no reason to refuse writes.
 #[test]
-fn k153_a_small_disk_can_be_used() {
+fn k153_small_disk_is_usable() {
     let Some(disk) = SmallDisk::mount(120) else { return };
     let site = Site::new(disk.path(), "preAllocSize=65536\n");
     let running = site.start();
@@ -162,9 +163,9 @@ fn k153_a_small_disk_can_be_used() {
     running.stop();
 }
 
-/// A purge that does not come on: here an old snapshot that cannot even be opened, because nobody writes into the pipe.
+/// A purge that hangs: an old snapshot is a pipe without a writer, so that it cannot be opened.
 #[test]
-fn a_slow_purge_delays_neither_the_look_at_free_space_nor_others() {
+fn slow_purge_delays_neither_space_checks_nor_requests() {
     let Some(disk) = SmallDisk::mount(64) else { return };
     let site = Site::new(disk.path(), "autopurge.purgeInterval=1\n");
     let running = site.start();
@@ -187,25 +188,25 @@ fn a_slow_purge_delays_neither_the_look_at_free_space_nor_others() {
     }
     let writer = std::fs::OpenOptions::new().write(true).custom_flags(O_NONBLOCK).open(&pipe);
     writer.expect("the purge waits at the other end");
-    let _ = std::fs::remove_file(&pipe); // unless the purge did
+    let _ = std::fs::remove_file(&pipe); // unless the purge has deleted it
     running.stop();
 }
 
-/// R22: a snapshot that does not fit is tried again by itself, and told once.
+/// A snapshot that does not fit is retried, and the failure is logged once (R22).
 #[test]
-fn a_failed_snapshot_is_tried_again() {
+fn failed_snapshot_is_retried() {
     let Some(disk) = SmallDisk::mount(4) else { return };
     let (directory, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let settings = format!("dataDir={}\ndataLogDir={}\nsnapCount=6\n", disk.path().display(), logs.path().display());
     let mut running = Site::new(directory.path(), &settings).start();
     disk.fill(3);
     let mut client = running.client();
-    // With the session, six records: somewhere among the last three a snapshot is due, the only one.
+    // With the session these are six records: one snapshot is due among the last three.
     for number in 0..5 {
         while client.create(&format!("/n{number}"), &[1; 700_000]).err == -127 {}
     }
     running.process.wait_for("snapshot failed");
-    // One failure more, which is not told.
+    // Time for one more failure, which is not logged.
     std::thread::sleep(Duration::from_secs(3));
     let path = |number: i32| Some(format!("/n{number}").into());
     let deletes: Vec<_> =
@@ -217,9 +218,10 @@ fn a_failed_snapshot_is_tried_again() {
     running.stop();
 }
 
-/// Somebody else takes the last byte: the server refuses, or ends with a clear word, and nothing is lost either way.
+/// Another program uses the last byte: the server refuses writes, or ends with a clear error, and loses nothing either
+/// way.
 #[test]
-fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
+fn k52_suddenly_full_disk_loses_nothing() {
     let Some(disk) = SmallDisk::mount(160) else { return };
     let site = Site::new(disk.path(), "snapCount=20\n");
     let running = site.start();
@@ -256,7 +258,7 @@ fn k52_a_disk_that_is_full_all_at_once_loses_nothing() {
 }
 
 #[test]
-fn a_directory_that_is_gone_ends_the_server() {
+fn server_ends_when_its_directory_is_deleted() {
     let (directory, logs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     for gone in [directory.path().join("data"), logs.path().join("version-2")] {
         let settings = format!("dataLogDir={}\n", logs.path().display());
@@ -265,7 +267,7 @@ fn a_directory_that_is_gone_ends_the_server() {
         std::fs::remove_dir_all(&gone).unwrap();
         let ended = running.process.end();
         assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-        assert!(ended.said.contains("a data directory is gone"), "{}", ended.said);
+        assert!(ended.said.contains("a data directory was removed"), "{}", ended.said);
         let _ = std::fs::remove_dir_all(logs.path().join("version-2"));
         let _ = std::fs::remove_dir_all(directory.path().join("data"));
     }

@@ -1,6 +1,6 @@
 //! Three servers that are killed, restarted and stopped while clients write.
 
-use crate::members::{Ensemble, Roamer};
+use crate::members::{Ensemble, ReconnectingClient};
 use crate::process::Process;
 use crate::raw::Hello;
 use ox_proto::SessionId;
@@ -13,11 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Clients that create nodes until they are told to stop, each with an ephemeral node of its own.
+/// Clients that create nodes until they are stopped, each with its own ephemeral node.
 struct Load {
     stop: Arc<AtomicBool>,
     acknowledged: Arc<AtomicUsize>,
-    writers: Vec<JoinHandle<(Roamer, SessionId, Vec<String>)>>,
+    writers: Vec<JoinHandle<(ReconnectingClient, SessionId, Vec<String>)>>,
 }
 
 impl Load {
@@ -41,7 +41,7 @@ impl Load {
         Self { writers: writers.collect(), stop, acknowledged }
     }
 
-    /// Waits until so many more writes are acknowledged.
+    /// Waits until this many more writes are acknowledged.
     fn wait_for_more(&self, count: usize) {
         let goal = self.acknowledged.load(Ordering::Relaxed) + count;
         while self.acknowledged.load(Ordering::Relaxed) < goal {
@@ -50,7 +50,8 @@ impl Load {
         }
     }
 
-    /// Ends the load. Everything that was acknowledged is on all servers, which are equal; sessions are as they were.
+    /// Ends the load and checks that all servers are equal and contain every acknowledged write, and that no session
+    /// expired.
     fn check(self, ensemble: &Ensemble) {
         self.stop.store(true, Ordering::Relaxed);
         let writers: Vec<_> = self.writers.into_iter().map(|writer| writer.join().unwrap()).collect();
@@ -69,7 +70,7 @@ impl Load {
     }
 }
 
-/// Three servers with a node to write below.
+/// Three servers, and the parent node for writes.
 fn start(home: &tempfile::TempDir, observers: usize, settings: &str) -> Ensemble {
     let ensemble = Ensemble::start(home.path(), 3, observers, settings);
     let mut client = ensemble.client();
@@ -79,7 +80,7 @@ fn start(home: &tempfile::TempDir, observers: usize, settings: &str) -> Ensemble
 }
 
 #[test]
-fn every_server_takes_writes() {
+fn all_members_accept_writes() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = start(&home, 1, "");
     for at in 0..4 {
@@ -94,7 +95,7 @@ fn every_server_takes_writes() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_kill_of_any_server() {
+fn acknowledged_writes_survive_the_kill_of_any_server() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = start(&home, 0, "snapCount=500");
     let load = Load::start(&ensemble, "any");
@@ -103,7 +104,7 @@ fn what_was_acknowledged_survives_the_kill_of_any_server() {
         let leader = ensemble.leader_but(&[]);
         let victim = if round % 2 == 0 { leader } else { (leader + 1) % 3 };
         ensemble.kill(victim);
-        load.wait_for_more(200); // the others go on
+        load.wait_for_more(200); // the others continue
         ensemble.restart(victim);
         load.wait_for_more(100);
     }
@@ -111,7 +112,7 @@ fn what_was_acknowledged_survives_the_kill_of_any_server() {
 }
 
 #[test]
-fn what_was_acknowledged_survives_the_kill_of_all_servers() {
+fn acknowledged_writes_survive_the_kill_of_all_servers() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = start(&home, 0, "snapCount=500");
     let load = Load::start(&ensemble, "all");
@@ -125,9 +126,9 @@ fn what_was_acknowledged_survives_the_kill_of_all_servers() {
     load.check(&ensemble);
 }
 
-/// The others elect a leader without the one that stands still; when it goes on, it finds that it does not lead.
+/// The others replace a frozen leader; when it resumes, it follows.
 #[test]
-fn k087_a_leader_that_stands_still_is_replaced_and_comes_back() {
+fn k087_frozen_leader_is_replaced_and_rejoins() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = start(&home, 0, "");
     let load = Load::start(&ensemble, "still");
@@ -143,9 +144,9 @@ fn k087_a_leader_that_stands_still_is_replaced_and_comes_back() {
     load.check(&ensemble);
 }
 
-/// Their systems take its pings; that does not make them heard.
+/// The kernels of frozen followers accept pings; that is no sign of life.
 #[test]
-fn p28_a_leader_whose_followers_stand_still_serves_nobody() {
+fn p28_leader_with_frozen_followers_stops_serving() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = start(&home, 0, "");
     let leader = ensemble.leader_but(&[]);
@@ -159,9 +160,9 @@ fn p28_a_leader_whose_followers_stand_still_serves_nobody() {
     ensemble.client().create("/n/again", 0);
 }
 
-/// What clients ask for goes to a leader that stands still; that does not make it heard.
+/// Requests of clients sent to a frozen leader are no sign of life of it.
 #[test]
-fn p65_a_leader_that_stands_still_is_left_while_clients_ask() {
+fn p65_frozen_leader_is_replaced_under_client_load() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = start(&home, 0, "");
     let leader = ensemble.leader_but(&[]);
@@ -180,9 +181,9 @@ fn p65_a_leader_that_stands_still_is_left_while_clients_ask() {
     ensemble.processes[leader].as_ref().unwrap().signal("CONT");
 }
 
-/// What a leader tells of each server, under the names that Apache has for it.
+/// A leader's metrics about its learners, under Apache's names.
 #[test]
-fn a_leader_tells_how_the_others_keep_up() {
+fn leader_reports_metrics_of_its_learners() {
     const SUMMARY: &[&str] = &["avg", "min", "max", "cnt", "sum"];
     const PERCENTILES: &[&str] = &["p50", "p95", "p99", "p999"];
     let home = tempfile::tempdir().unwrap();
@@ -197,37 +198,37 @@ fn a_leader_tells_how_the_others_keep_up() {
         expect(SUMMARY, at, "learner_handler_qp_size");
         expect(&[SUMMARY, PERCENTILES].concat(), at, "learner_handler_qp_time_ms");
     }
-    (0..3).for_each(|at| expect(&[SUMMARY, PERCENTILES].concat(), at, "ack_latency")); // an observer is not asked
+    (0..3).for_each(|at| expect(&[SUMMARY, PERCENTILES].concat(), at, "ack_latency")); // an observer sends no ACK
     let of_servers = |at| {
-        let mntr = ensemble.word(at, "mntr");
+        let mntr = ensemble.four_letter(at, "mntr");
         let names = mntr.lines().filter_map(|line| line.split_once('\t')).map(|(name, _)| name);
         let is_one = |name: &&str| name.contains("_learner_handler_qp_") || name.ends_with("_ack_latency");
         names.filter(is_one).filter(|name| !name.contains("quorum")).map(str::to_owned).collect::<BTreeSet<_>>()
     };
     ensemble.wait_until(|| of_servers(leader) == expected, "not all servers are told of");
     for at in (0..4).filter(|at| *at != leader) {
-        assert_eq!(of_servers(at), BTreeSet::new(), "server {} leads nobody", at + 1);
-        let packets = ensemble.figure(leader, &format!("cnt_{}_learner_handler_qp_size", at + 1)).unwrap();
+        assert_eq!(of_servers(at), BTreeSet::new(), "server {} has no learners", at + 1);
+        let packets = ensemble.metric(leader, &format!("cnt_{}_learner_handler_qp_size", at + 1)).unwrap();
         assert!(1 < packets.parse::<u64>().unwrap(), "{packets}");
     }
 }
 
 #[test]
-fn members_tell_what_they_are() {
+fn members_report_their_roles() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = start(&home, 1, "");
     let leader = ensemble.leader_but(&[]);
     assert_eq!(ensemble.mode(3).as_deref(), Some("observer"));
-    let mntr = ensemble.word(leader, "mntr");
+    let mntr = ensemble.four_letter(leader, "mntr");
     let lines =
         ["zk_server_state\tleader", "zk_peer_state\tleading - broadcast", "zk_quorum_size\t3", "zk_learners\t3"];
     for line in lines.into_iter().chain(["zk_synced_followers\t2", "zk_synced_observers\t1", "zk_pending_syncs\t0"]) {
         assert!(mntr.lines().any(|shown| shown == line), "{line} is not in {mntr}");
     }
-    let observed = ensemble.word(3, "mntr");
+    let observed = ensemble.four_letter(3, "mntr");
     assert!(observed.contains(&format!("\nzk_observer_master_id\t{}\n", leader + 1)), "{observed}");
-    assert!(ensemble.word(leader, "srvr").contains("\nProposal sizes last/min/max: "));
-    let conf = ensemble.word(3, "conf");
+    assert!(ensemble.four_letter(leader, "srvr").contains("\nProposal sizes last/min/max: "));
+    let conf = ensemble.four_letter(3, "conf");
     for part in ["serverId=4\ninitLimit=20\nsyncLimit=4\nelectionAlg=3\n", "\npeerType=1\nmembership: \nserver.1="] {
         assert!(conf.contains(part), "{part} is not in {conf}");
     }
@@ -237,16 +238,17 @@ fn members_tell_what_they_are() {
         (config.stat().version, config.data().unwrap().len()),
         (-1, conf.len() - conf.find("server.1").unwrap())
     );
-    assert!(ensemble.word(3, "dump").contains("Global Sessions("));
+    assert!(ensemble.four_letter(3, "dump").contains("Global Sessions("));
     (0..4).filter(|at| *at != 3).for_each(|at| ensemble.kill(at));
     ensemble.processes[3].as_mut().unwrap().wait_for("LOOKING");
-    let alone = ["srvr", "mntr", "conf", "dump", "isro", "ruok"].map(|word| ensemble.word(3, word));
+    let alone =
+        ["srvr", "mntr", "conf", "dump", "isro", "ruok"].map(|four_letter| ensemble.four_letter(3, four_letter));
     let nothing = "This ZooKeeper instance is not currently serving requests\n";
     assert_eq!(alone, [nothing, nothing, nothing, nothing, "null", "imok"]);
 }
 
 #[test]
-fn a_local_ensemble_starts_and_ends_with_one_command() {
+fn local_ensemble_starts_and_stops_with_one_command() {
     let home = tempfile::tempdir().unwrap();
     for number in 0..2 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
@@ -255,7 +257,7 @@ fn a_local_ensemble_starts_and_ends_with_one_command() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let told = lines.find_map(|line| line.unwrap().strip_prefix("connect to ").map(str::to_owned));
         let addresses = told.unwrap().split(',').map(|address| address.parse().unwrap()).collect();
-        let mut client = Roamer::new(addresses);
+        let mut client = ReconnectingClient::new(addresses);
         client.create(&format!("/start-{number}"), 0);
         assert_eq!(client.children("/").len(), 2 + number, "the data is kept");
         client.close();
@@ -268,9 +270,9 @@ fn a_local_ensemble_starts_and_ends_with_one_command() {
     }
 }
 
-/// Who kills one wants to see what the others do. Whoever kills the program wants all of them gone.
+/// The command restarts a server that is killed. If the command itself is killed, all servers end.
 #[test]
-fn a_local_ensemble_outlives_its_servers_and_not_the_other_way_round() {
+fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     let home = tempfile::tempdir().unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
     let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path());
@@ -278,14 +280,14 @@ fn a_local_ensemble_outlives_its_servers_and_not_the_other_way_round() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let told = lines.find_map(|line| line.strip_prefix("connect to ").map(str::to_owned)).unwrap();
     let addresses: Vec<SocketAddr> = told.split(',').map(|address| address.parse().unwrap()).collect();
-    let mut client = Roamer::new(addresses.clone());
+    let mut client = ReconnectingClient::new(addresses.clone());
     client.create("/before", 0);
     let servers = children_of(child.id());
     assert_eq!(servers.len(), 3);
     assert!(Command::new("kill").arg("-KILL").arg(servers[0].to_string()).status().unwrap().success());
     assert!(lines.any(|line| line.contains("was ended by signal")));
     client.create("/meanwhile", 0);
-    assert!(lines.any(|line| line.contains("has been started again")));
+    assert!(lines.any(|line| line.contains("has been restarted")));
     client.create("/after", 0);
     assert_eq!(client.children("/").len(), 4);
     let servers = children_of(child.id());
@@ -304,9 +306,9 @@ fn children_of(parent: u32) -> Vec<u32> {
     String::from_utf8(listed.stdout).unwrap().split_whitespace().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// A proxy takes connections for a server that is not there, and ends them: that is no reason to call at once again.
+/// A proxy that accepts connections and closes them must not cause immediate redials.
 #[test]
-fn k147_a_door_that_opens_and_closes_is_left_alone() {
+fn k147_port_that_closes_connections_is_not_redialled_immediately() {
     let door = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = door.local_addr().unwrap().port();
     let calls = Arc::new(AtomicUsize::new(0));

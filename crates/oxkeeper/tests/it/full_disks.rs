@@ -1,15 +1,15 @@
-//! Members of an ensemble whose disks run full (P63): others lead, nothing is lost, and with space they are back by
-//! themselves.
+//! Members with full disks (P63): others lead, nothing is lost, and the members return without an operator when there
+//! is space.
 
 use crate::disk::SmallDisk;
-use crate::members::{Ensemble, Roamer};
+use crate::members::{Ensemble, ReconnectingClient};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// No election, no catching up takes longer.
+/// Longer than any election or synchronisation takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Three servers, each on a disk of its own; none where mounting is not permitted.
+/// Three servers, each on its own small disk; `None` where mounting is not permitted.
 fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, Ensemble)> {
     let disks: Vec<SmallDisk> = (0..3).map_while(|_| SmallDisk::mount(100)).collect();
     if disks.len() < 3 {
@@ -19,17 +19,17 @@ fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallD
         std::os::unix::fs::symlink(disk.path(), home.join((at + 1).to_string())).unwrap();
     }
     let ensemble = Ensemble::start_with(home, 3, 0, "", properties);
-    Some((disks, ensemble)) // its processes end first
+    Some((disks, ensemble)) // the processes end before the disks are unmounted
 }
 
-/// Writes half a megabyte. Where that is refused somebody without room leads, and others are about to.
-fn write(client: &mut Roamer, number: usize) {
+/// Writes half a megabyte. A refusal means that a leader with a low disk is about to step down.
+fn write(client: &mut ReconnectingClient, number: usize) {
     let until = Instant::now() + PATIENCE;
     let (path, data) = (format!("/n{number}"), vec![number as u8; 500_000]);
     loop {
         match client.ask(|packet, xid| packet.create(xid, &path, &data, 0)).err {
             0 | -110 => return,
-            -127 => assert!(Instant::now() < until, "{path} is refused for ever"),
+            -127 => assert!(Instant::now() < until, "{path} is refused forever"),
             err => panic!("{path}: {err}"),
         }
         std::thread::sleep(Duration::from_millis(10));
@@ -51,19 +51,19 @@ fn wait_until_serving(ensemble: &Ensemble, at: usize) {
 }
 
 #[test]
-fn p63_a_leader_whose_disk_is_full_hands_over() {
+fn p63_leader_with_full_disk_steps_down() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let first = ensemble.leader_but(&[]);
     write(&mut ensemble.client(), 0);
     let filler = disks[first].fill_up();
-    ensemble.processes[first].as_mut().unwrap().wait_for("the own disk is nearly full, and others can lead");
+    ensemble.processes[first].as_mut().unwrap().wait_for("disk space is low, and another voter can lead");
     let second = ensemble.leader_but(&[first]);
     wait_until_serving(&ensemble, first);
     assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));
-    // It takes writes for others, as long as it can keep them.
+    // As a follower it logs writes as long as they fit.
     write(&mut ensemble.client_of(first), 1);
-    // And does not lead again while somebody else can, who needs to have all of it for that.
+    // It is not elected again while another member with the same history can be.
     let third = 3 - first - second;
     write(&mut ensemble.client_of(third), 2);
     ensemble.kill(second);
@@ -75,16 +75,16 @@ fn p63_a_leader_whose_disk_is_full_hands_over() {
 }
 
 #[test]
-fn p63_a_member_whose_disk_is_full_is_back_when_there_is_space() {
+fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
     let filler = disks[full].fill_up();
     let mut client = ensemble.client();
-    // More than its reserve takes.
+    // More than its reserve.
     (0..20).for_each(|number| write(&mut client, number));
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
     write(&mut client, 20);
     std::fs::remove_file(filler).unwrap();
@@ -94,9 +94,9 @@ fn p63_a_member_whose_disk_is_full_is_back_when_there_is_space() {
     assert!(!ensemble.processes[full].as_mut().unwrap().has_ended());
 }
 
-/// A server that waits for space ends when it is asked to.
+/// A server that waits for space stops when requested.
 #[test]
-fn p63_a_member_that_waits_for_space_can_be_stopped() {
+fn p63_member_that_waits_for_space_can_be_stopped() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
@@ -104,15 +104,15 @@ fn p63_a_member_that_waits_for_space_can_be_stopped() {
     let mut client = ensemble.client();
     (0..20).for_each(|number| write(&mut client, number));
     let mut process = ensemble.processes[full].take().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     process.signal("TERM");
     let ended = process.end();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
 }
 
-/// The leader's state does not fit: the old one stays, and it is tried again.
+/// The leader's snapshot does not fit: the old files stay, and the synchronisation is retried.
 #[test]
-fn p63_a_state_that_does_not_fit_is_taken_when_there_is_space() {
+fn p63_snapshot_that_does_not_fit_is_installed_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &["-Dzookeeper.forceSnapshotSync=true"]) else { return };
     let full = (ensemble.leader_but(&[]) + 1) % 3;
@@ -125,7 +125,7 @@ fn p63_a_state_that_does_not_fit_is_taken_when_there_is_space() {
     let before = std::fs::read_dir(&files).unwrap().count();
     ensemble.launch(full);
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this server takes no part");
+    process.wait_for("the disk is full: this member has stopped");
     let after = std::fs::read_dir(&files).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");
     std::fs::remove_file(filler).unwrap();

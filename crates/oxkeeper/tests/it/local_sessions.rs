@@ -1,4 +1,4 @@
-//! Sessions that only their server knows, on servers in all roles.
+//! Local sessions on servers in all roles.
 
 use crate::members::Ensemble;
 use crate::raw::{Client, Hello, Raw};
@@ -19,7 +19,7 @@ fn multi(client: &mut Client, path: &str) -> Option<i32> {
 }
 
 #[test]
-fn they_are_made_global_by_their_first_ephemeral_node() {
+fn local_session_is_upgraded_by_its_first_ephemeral_node() {
     let home = tempfile::tempdir().unwrap();
     let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
     let ensemble = Ensemble::start(home.path(), 3, 1, settings);
@@ -29,11 +29,11 @@ fn they_are_made_global_by_their_first_ephemeral_node() {
         let session = client.session();
         assert_eq!(usize::from(session.server()), at + 1);
         assert_eq!(client.create(&format!("/n{at}"), b"").err, 0);
-        ensemble.wait_for_figure(at, "local_sessions", "1");
-        ensemble.wait_for_figure(at, "global_sessions", "0");
-        let dump = ensemble.word(at, "dump");
+        ensemble.wait_for_metric(at, "local_sessions", "1");
+        ensemble.wait_for_metric(at, "global_sessions", "0");
+        let dump = ensemble.four_letter(at, "dump");
         assert!(dump.contains("Local Session Sets (1)/(1):") && dump.contains("Global Session"), "{dump}");
-        // Nobody else has heard of it.
+        // No other server knows the session.
         assert!(Client::try_open(ensemble.addresses[next], &Hello::again(&client.hello)).is_none());
         let mut client =
             Client::try_open(ensemble.addresses[at], &Hello::again(&client.hello)).expect("its server has");
@@ -44,18 +44,18 @@ fn they_are_made_global_by_their_first_ephemeral_node() {
         } else {
             assert_eq!(multi(&mut client, &path), Some(0));
         }
-        ensemble.wait_for_figure(at, "local_sessions", "0");
-        ensemble.wait_for_figure(next, "global_sessions", "1");
+        ensemble.wait_for_metric(at, "local_sessions", "0");
+        ensemble.wait_for_metric(next, "global_sessions", "1");
         let mut moved = Client::try_open(ensemble.addresses[next], &Hello::again(&client.hello)).expect("all know it");
         assert_eq!((moved.session(), moved.set(&path, b"moved").err), (session, 0));
         moved.close();
-        ensemble.wait_for_figure(at, "ephemerals_count", "0");
-        ensemble.wait_for_figure(at, "global_sessions", "0");
+        ensemble.wait_for_metric(at, "ephemerals_count", "0");
+        ensemble.wait_for_metric(at, "global_sessions", "0");
     }
 }
 
 #[test]
-fn k113_they_own_no_ephemeral_node_where_they_stay_local() {
+fn k113_local_session_without_upgrade_owns_no_ephemeral_node() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::start(home.path(), 3, 1, "localSessionsEnabled=true");
     let leader = ensemble.leader_but(&[]);
@@ -68,13 +68,13 @@ fn k113_they_own_no_ephemeral_node_where_they_stay_local() {
         let before = client.create(&format!("/n{at}"), b"").zxid;
         let reply = client.close();
         assert_eq!((reply.err, reply.zxid), (0, before), "the end takes no zxid");
-        ensemble.wait_for_figure(at, "local_sessions", "0");
+        ensemble.wait_for_metric(at, "local_sessions", "0");
     }
 }
 
-/// An election that its server survives does not end a local session; silence does.
+/// A local session survives an election of its server, but not a silent client.
 #[test]
-fn they_live_at_their_server() {
+fn local_session_survives_elections_but_not_silence() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "localSessionsEnabled=true\nminSessionTimeout=500");
     let leader = ensemble.leader_but(&[]);
@@ -91,7 +91,7 @@ fn they_live_at_their_server() {
         resumed = raw.frame().map(|payload| ConnectResponse::decode(&payload).unwrap());
     }
     assert_eq!(resumed.map(|hello| hello.session), Some(client.session()));
-    ensemble.wait_for_figure(at, "local_sessions", "1");
+    ensemble.wait_for_metric(at, "local_sessions", "1");
     let mut raw = Raw::connect(ensemble.addresses[at]);
     let hello = raw.handshake(&Hello::again(&silent.hello)).expect("an answer");
     assert_eq!(hello.session, SessionId::NONE, "it has expired");

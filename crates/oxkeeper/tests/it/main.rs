@@ -1,16 +1,16 @@
-//! The built binary as a process: signals, crashes, exit codes, disks and descriptors that run out.
+//! The built binary as a process: signals, crashes, exit codes, full disks and exhausted descriptors.
 
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
+mod bootstrap;
 mod clients;
 mod copies;
 mod crash;
 mod deaf_leader;
 mod disk;
 mod ensemble;
-mod founding;
+mod fault_injection;
 mod full_disks;
-mod hostile;
 mod local_sessions;
 mod members;
 mod observer_masters;
@@ -26,10 +26,10 @@ mod session_moves;
 mod stalled;
 mod start;
 mod stopped_followers;
-mod strangers;
 mod tools;
 mod tools_config;
 mod tools_log;
 mod tools_snapshot;
 mod transcript;
 mod unidentified;
+mod unknown_peers;

@@ -1,4 +1,4 @@
-//! Three members of an ensemble as processes, and clients that find their way among them.
+//! Members of an ensemble as processes, and clients that move between them.
 
 use crate::process::Process;
 use crate::raw::{Hello, Packet, Reply};
@@ -10,21 +10,21 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longer than any election takes; a test that gets here has failed.
+/// Longer than any election takes; a test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// A server that says nothing for so long is left for another.
+/// A client leaves a server that does not reply within this time.
 const REPLY_PATIENCE: Duration = Duration::from_secs(4);
-/// Between two looks at something that takes its time.
+/// Interval between two checks of a condition.
 const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 const SESSION_MS: i32 = 40_000;
 
-/// A port that neither another test nor an outgoing connection takes.
+/// A port that no other test and no outgoing connection uses.
 pub(crate) fn free_port() -> u16 {
     ox_bench::ports::free_port().unwrap()
 }
 
-/// The members; a process that runs is in its place.
+/// The members; `processes` contains those that run.
 pub(crate) struct Ensemble {
     home: PathBuf,
     settings: String,
@@ -35,12 +35,12 @@ pub(crate) struct Ensemble {
 }
 
 impl Ensemble {
-    /// Writes the files of voters and observers, and starts them all.
+    /// Writes the files of voters and observers, and starts all.
     pub(crate) fn start(home: &Path, voters: usize, observers: usize, settings: &str) -> Self {
         Self::start_with(home, voters, observers, settings, &[])
     }
 
-    /// The same, with system properties.
+    /// As `start`, with system properties.
     pub(crate) fn start_with(
         home: &Path,
         voters: usize,
@@ -48,11 +48,11 @@ impl Ensemble {
         settings: &str,
         properties: &'static [&'static str],
     ) -> Self {
-        // Each has an address of its own: some ports are the same on all servers.
+        // Each member has its own address: some ports are the same on all servers.
         Self::start_at(home, (voters, observers), settings, properties, |_, to, port| (to + 1, port))
     }
 
-    /// The same where the ports of other members are found at other ports: `way(from, to, port)`.
+    /// As `start_with`, with proxies between members: `way(from, to, port)` returns the port that `from` dials.
     pub(crate) fn start_on(
         home: &Path,
         (voters, observers): (usize, usize),
@@ -64,7 +64,7 @@ impl Ensemble {
         Self::start_at(home, (voters, observers), settings, properties, way)
     }
 
-    /// The same; also the last number of each address is told.
+    /// As `start_on`, with the last number of each address.
     pub(crate) fn start_at(
         home: &Path,
         (voters, observers): (usize, usize),
@@ -91,7 +91,7 @@ impl Ensemble {
         ensemble
     }
 
-    /// Prepares a server that is in nobody's configuration but its own. Returns where it is, and how it is described.
+    /// Prepares a server that no other member's configuration contains. Returns its index and its `server.N` line.
     pub(crate) fn join(&mut self, role: &str) -> (usize, String) {
         let (at, id) = (self.addresses.len(), self.addresses.len() + 1);
         let addresses = format!("127.0.0.1:{}:{}", free_port(), free_port());
@@ -121,13 +121,13 @@ impl Ensemble {
         self.home.join((at + 1).to_string())
     }
 
-    /// Starts a member without waiting for anything.
+    /// Starts a member without waiting.
     pub(crate) fn launch(&mut self, at: usize) {
         let arguments = [&["server", "zoo.cfg"], self.properties].concat();
         self.processes[at] = Some(Process::start(&arguments, &self.directory(at)));
     }
 
-    /// Waits until a member that has just been started serves clients.
+    /// Waits until a member that was just started serves clients.
     pub(crate) fn wait_until_serving(&mut self, at: usize) {
         self.processes[at].as_mut().unwrap().wait_for("Peer state changed");
     }
@@ -141,7 +141,7 @@ impl Ensemble {
         self.wait_until_serving(at);
     }
 
-    /// Where the leader is, among those who are not left out.
+    /// The index of the leader among the members that are not left out.
     pub(crate) fn leader_but(&self, left_out: &[usize]) -> usize {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
@@ -151,21 +151,21 @@ impl Ensemble {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        panic!("nobody leads");
+        panic!("no member leads");
     }
 
-    /// As `srvr` tells it; none if nobody is served.
+    /// The mode in the reply to `srvr`; `None` if the member does not serve.
     pub(crate) fn mode(&self, at: usize) -> Option<String> {
-        self.word(at, "srvr").lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
+        self.four_letter(at, "srvr").lines().find_map(|line| line.strip_prefix("Mode: ").map(str::to_owned))
     }
 
-    /// A figure of `mntr`.
-    pub(crate) fn figure(&self, at: usize, name: &str) -> Option<String> {
+    /// A metric in the reply to `mntr`.
+    pub(crate) fn metric(&self, at: usize, name: &str) -> Option<String> {
         let prefix = format!("zk_{name}\t");
-        self.word(at, "mntr").lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
+        self.four_letter(at, "mntr").lines().find_map(|line| line.strip_prefix(&prefix).map(str::to_owned))
     }
 
-    /// Waits for something that takes its time.
+    /// Waits until a condition holds.
     pub(crate) fn wait_until(&self, mut is_so: impl FnMut() -> bool, otherwise: &str) {
         let until = Instant::now() + PATIENCE;
         while !is_so() {
@@ -174,37 +174,37 @@ impl Ensemble {
         }
     }
 
-    /// Waits for a figure of `mntr`.
-    pub(crate) fn wait_for_figure(&self, at: usize, name: &str, expected: &str) {
+    /// Waits for the value of a metric.
+    pub(crate) fn wait_for_metric(&self, at: usize, name: &str, expected: &str) {
         let until = Instant::now() + PATIENCE;
-        while self.figure(at, name).as_deref() != Some(expected) {
-            let figure = self.figure(at, name);
-            assert!(Instant::now() < until, "{name} of server {} is {figure:?}, not {expected}", at + 1);
+        while self.metric(at, name).as_deref() != Some(expected) {
+            let metric = self.metric(at, name);
+            assert!(Instant::now() < until, "{name} of server {} is {metric:?}, not {expected}", at + 1);
             std::thread::sleep(LOOK_AGAIN);
         }
     }
 
-    /// What a member answers to a four-letter word; nothing if it does not run.
-    pub(crate) fn word(&self, at: usize, word: &str) -> String {
+    /// The reply to a four-letter command; empty if the member does not run.
+    pub(crate) fn four_letter(&self, at: usize, four_letter: &str) -> String {
         let mut answer = String::new();
         if let Ok(mut stream) = TcpStream::connect(self.addresses[at]) {
             stream.set_read_timeout(Some(REPLY_PATIENCE)).unwrap();
-            let _ = stream.write_all(word.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
+            let _ = stream.write_all(four_letter.as_bytes()).and_then(|()| stream.read_to_string(&mut answer));
         }
         answer
     }
 
-    /// A client that goes from server to server.
-    pub(crate) fn client(&self) -> Roamer {
-        Roamer::new(self.addresses.clone())
+    /// A client that may use all members.
+    pub(crate) fn client(&self) -> ReconnectingClient {
+        ReconnectingClient::new(self.addresses.clone())
     }
 
-    /// A client of one server.
-    pub(crate) fn client_of(&self, at: usize) -> Roamer {
-        Roamer::new(vec![self.addresses[at]])
+    /// A client of one member.
+    pub(crate) fn client_of(&self, at: usize) -> ReconnectingClient {
+        ReconnectingClient::new(vec![self.addresses[at]])
     }
 
-    /// Checks that every member has the same nodes with the same stats, and returns them.
+    /// Checks that all members have equal nodes and stats, and returns the nodes.
     pub(crate) fn check_equal(&self) -> BTreeMap<String, Vec<u8>> {
         let mut trees: Vec<_> = (0..self.addresses.len()).map(|at| self.client_of(at).walk()).collect();
         let first = trees.swap_remove(0);
@@ -216,8 +216,8 @@ impl Ensemble {
     }
 }
 
-/// A client with a session that it keeps wherever it goes.
-pub(crate) struct Roamer {
+/// A client that keeps its session when it changes servers.
+pub(crate) struct ReconnectingClient {
     addresses: Vec<SocketAddr>,
     at: usize,
     stream: Option<TcpStream>,
@@ -225,8 +225,8 @@ pub(crate) struct Roamer {
     xid: i32,
 }
 
-impl Roamer {
-    /// Opens a session with any of these.
+impl ReconnectingClient {
+    /// Opens a session with any of these servers.
     pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
         let mut roamer = Self { addresses, at: 0, stream: None, hello: Hello::new(SESSION_MS), xid: 0 };
         roamer.connect();
@@ -246,7 +246,7 @@ impl Roamer {
             }
             std::thread::sleep(LOOK_AGAIN);
         }
-        panic!("nobody takes the session {}", self.session());
+        panic!("no server accepts the session {}", self.session());
     }
 
     fn try_connect(&mut self) -> Option<()> {
@@ -261,7 +261,7 @@ impl Roamer {
         Some(())
     }
 
-    /// Asks once; none if the connection is lost.
+    /// Sends a request once; `None` if the connection is lost.
     fn try_ask(&mut self, request: &dyn Fn(Packet, i32) -> Packet) -> Option<Reply> {
         self.xid += 1;
         let stream = self.stream.as_mut()?;
@@ -272,7 +272,7 @@ impl Roamer {
         Some(reply)
     }
 
-    /// Asks until somebody answers.
+    /// Repeats a request until a reply arrives.
     pub(crate) fn ask(&mut self, request: impl Fn(Packet, i32) -> Packet) -> Reply {
         loop {
             if let Some(reply) = self.try_ask(&request) {
@@ -283,7 +283,7 @@ impl Roamer {
         }
     }
 
-    /// Creates a node; that it is there already may be because an earlier attempt was not answered.
+    /// Creates a node; NodeExists may be the result of an earlier attempt without a reply.
     pub(crate) fn create(&mut self, path: &str, flags: i32) {
         let reply = self.ask(|packet, xid| packet.create(xid, path, b"data", flags));
         assert!([0, -110].contains(&reply.err), "{path}: {reply:?}");
@@ -293,7 +293,7 @@ impl Roamer {
         self.ask(|packet, xid| packet.read(xid, OpCode::GetChildren, path, false)).names()
     }
 
-    /// Every node with its data and stat, but for the configuration.
+    /// Every node with its data and stat, except the configuration.
     fn walk(&mut self) -> BTreeMap<String, Vec<u8>> {
         assert_eq!(self.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0);
         let (mut tree, mut found) = (BTreeMap::new(), vec!["/".to_owned()]);
@@ -301,7 +301,7 @@ impl Roamer {
             let prefix = if path == "/" { "" } else { &path };
             found.extend(self.children(&path).into_iter().map(|name| format!("{prefix}/{name}")));
             let reply = self.ask(|packet, xid| packet.get(xid, &path));
-            // Each server sets this for itself; behind proxies each has other addresses.
+            // Each server has its own configuration node, because addresses differ behind proxies.
             if path != "/zookeeper/config" {
                 tree.insert(path, reply.body);
             }
@@ -309,7 +309,6 @@ impl Roamer {
         tree
     }
 
-    /// Ends the session.
     pub(crate) fn close(mut self) {
         self.ask(Packet::close);
     }

@@ -7,36 +7,36 @@ use std::time::{Duration, Instant};
 const TIMEOUT_MS: i32 = 30_000;
 
 fn master(ensemble: &Ensemble, observer: usize) -> Option<usize> {
-    Some(ensemble.figure(observer, "observer_master_id")?.parse::<usize>().ok()? - 1)
+    Some(ensemble.metric(observer, "observer_master_id")?.parse::<usize>().ok()? - 1)
 }
 
 #[test]
-fn an_observer_lives_on_any_follower() {
+fn observer_connects_to_any_follower() {
     let home = tempfile::tempdir().unwrap();
     let settings = format!("observerMasterPort={}", free_port());
     let mut ensemble = Ensemble::start(home.path(), 3, 1, &settings);
     let (leader, observer) = (ensemble.leader_but(&[]), 3);
     let first = master(&ensemble, observer).unwrap();
     assert_ne!(first, leader);
-    ensemble.wait_for_figure(first, "synced_observers", "1");
-    ensemble.wait_for_figure(leader, "synced_observers", "0");
+    ensemble.wait_for_metric(first, "synced_observers", "1");
+    ensemble.wait_for_metric(leader, "synced_observers", "0");
     let mut client = Client::open(ensemble.addresses[observer], TIMEOUT_MS);
     assert_eq!(client.create_as("/e", 1).err, 0);
     for number in 0..100 {
         assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
     }
-    // Its session moves to the follower and back; who has it lost cannot go on.
+    // The session moves to the follower and back; the connection that has lost it cannot continue.
     let mut moved = Client::try_open(ensemble.addresses[first], &Hello::again(&client.hello)).expect("its session");
     assert_eq!(moved.exists("/e").err, 0);
     let mut back = Client::try_open(ensemble.addresses[observer], &Hello::again(&client.hello)).expect("its session");
     assert_eq!(moved.try_reply(), None);
     assert_eq!(back.set("/e", b"back").err, 0);
     ensemble.check_equal();
-    // The follower goes: another one takes the observer.
+    // The follower ends: another one serves the observer.
     ensemble.kill(first);
     let until = Instant::now() + Duration::from_secs(60);
     while master(&ensemble, observer).is_none_or(|master| master == first) {
-        assert!(Instant::now() < until, "nobody takes it");
+        assert!(Instant::now() < until, "no follower accepts the observer");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_ne!(master(&ensemble, observer), Some(leader));
@@ -47,9 +47,9 @@ fn an_observer_lives_on_any_follower() {
     ensemble.check_equal();
 }
 
-/// A leader that is told not to serve clients sends them away.
+/// A leader that is configured not to serve clients closes their connections.
 #[test]
-fn a_leader_may_leave_clients_to_others() {
+fn leader_configured_without_clients_refuses_them() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::start(home.path(), 3, 0, "leaderServes=no");
     let modes: Vec<Option<String>> = (0..3).map(|at| ensemble.mode(at)).collect();

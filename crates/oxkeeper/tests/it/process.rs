@@ -1,4 +1,4 @@
-//! A server process and what it says.
+//! A server process and its log lines.
 
 use crate::raw::Client;
 use std::io::{BufRead, BufReader};
@@ -8,23 +8,23 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
-/// Longer than any start or stop takes; a test that gets here has failed.
+/// Longer than any start or stop takes; a test that waits this long has failed.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Long enough for tests that do not mean to let a session expire.
+/// Long enough for tests in which no session expires.
 pub(crate) const TIMEOUT_MS: i32 = 30_000;
 
-/// What a server says when it takes connections.
+/// The log line of a server that accepts connections.
 pub(crate) const LISTENS: &str = "binding to port ";
 
-/// A process that is ended with the test.
+/// A process that is killed at the end of the test.
 pub(crate) struct Process {
     child: Child,
     lines: Receiver<String>,
     pub(crate) said: Vec<String>,
 }
 
-/// Processor time that a process or thread has used.
+/// CPU time that a process or thread has used.
 fn cpu(of: &str) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{of}/stat")).expect("it runs");
     let fields: Vec<&str> = stat.rsplit_once(") ").expect("the name is in parentheses").1.split(' ').collect();
@@ -32,7 +32,7 @@ fn cpu(of: &str) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// How a process ended, and everything it said.
+/// Exit status of a process, and its whole output.
 pub(crate) struct Ended {
     pub(crate) status: ExitStatus,
     pub(crate) said: String,
@@ -53,17 +53,17 @@ impl Process {
         Self::run(command)
     }
 
-    /// Starts a command that becomes the server.
+    /// Starts a command that executes the server.
     pub(crate) fn run(command: Command) -> Self {
-        Self::run_until(command, "\n") // which is in no line
+        Self::run_until(command, "\n") // no line contains a line feed
     }
 
-    /// Starts a command whose words go elsewhere.
-    pub(crate) fn run_unheard(command: Command, stderr: Stdio) -> Self {
+    /// Starts a command with stderr redirected.
+    pub(crate) fn run_with_stderr(command: Command, stderr: Stdio) -> Self {
         Self { child: spawn(command, stderr), lines: channel().1, said: Vec::new() }
     }
 
-    /// Starts a command that becomes the server, and stops to listen when it has said `text`.
+    /// Starts a command that executes the server, and stops reading its log after a line with `text`.
     pub(crate) fn run_until(command: Command, text: &'static str) -> Self {
         let mut child = spawn(command, Stdio::piped());
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -74,7 +74,7 @@ impl Process {
                 let is_enough = line.contains(text);
                 let _ = say.send(std::mem::take(&mut line).trim_end().to_owned());
                 if is_enough && text != "\n" {
-                    // The pipe stays open for as long as the test runs.
+                    // The pipe stays open until the test ends.
                     return std::mem::forget(stderr);
                 }
             }
@@ -82,12 +82,12 @@ impl Process {
         Self { child, lines, said: Vec::new() }
     }
 
-    /// Waits for a line with `text` in it.
+    /// Waits for a log line that contains `text`.
     pub(crate) fn wait_for(&mut self, text: &str) -> String {
         self.wait_for_one(&[text])
     }
 
-    /// Waits for a line with one of these texts in it.
+    /// Waits for a log line that contains one of these texts.
     pub(crate) fn wait_for_one(&mut self, texts: &[&str]) -> String {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -104,13 +104,12 @@ impl Process {
         }
     }
 
-    /// Everything it has logged until now.
-    pub(crate) fn said_so_far(&mut self) -> &[String] {
+    pub(crate) fn log_so_far(&mut self) -> &[String] {
         self.said.extend(self.lines.try_iter());
         &self.said
     }
 
-    /// Sends a signal by its name.
+    /// Sends a signal, given by its name.
     pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").arg(format!("-{name}")).arg(self.id().to_string()).status();
         assert!(status.expect("there is a kill command").success());
@@ -124,34 +123,34 @@ impl Process {
         self.child.id()
     }
 
-    /// Waits for its end.
+    /// Waits for its exit.
     pub(crate) fn end(mut self) -> Ended {
-        let status = self.end_unheard();
+        let status = self.wait_for_exit();
         let mut said = std::mem::take(&mut self.said);
         said.extend(self.lines.iter());
         Ended { status, said: said.join("\n") }
     }
 
-    /// Waits for its end, without its last words.
-    pub(crate) fn end_unheard(&mut self) -> ExitStatus {
+    /// Waits for its exit, without reading the rest of its log.
+    pub(crate) fn wait_for_exit(&mut self) -> ExitStatus {
         let until = Instant::now() + PATIENCE;
         loop {
             if let Some(status) = self.child.try_wait().expect("it is a child") {
                 return status;
             }
             assert!(Instant::now() < until, "it does not end: {:#?}", self.said);
-            std::thread::sleep(Duration::from_millis(5)); // the standard library cannot wait with a limit
+            std::thread::sleep(Duration::from_millis(5)); // the standard library has no wait with a timeout
         }
     }
 
-    /// Ends it as a power cut would end its memory.
+    /// Kills it: its memory is lost, as by a power cut.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it is a child");
         self.child.wait().expect("it is a child");
     }
 
-    /// Checks that it hardly uses the processor: much less than a thread that does nothing else gets meanwhile,
-    /// however busy the machine is.
+    /// Checks that it is idle: it uses much less CPU time than a busy thread of the test gets meanwhile, however
+    /// loaded the machine is.
     pub(crate) fn check_idle(&self) {
         let (before, own) = (cpu(&self.id().to_string()), cpu("thread-self"));
         let begun = Instant::now();
@@ -160,26 +159,27 @@ impl Process {
         assert!(spent < own / 4, "it used {spent:?} while a busy thread got {own:?}");
     }
 
-    /// Memory it has had at most since the last [`Self::forget_peak`].
+    /// Peak memory since the last [`Self::forget_peak`].
     pub(crate) fn peak_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel tells it");
         peak.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 
-    /// Memory it has now.
+    /// Memory in use now.
     pub(crate) fn memory_bytes(&self) -> usize {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).expect("it runs");
         let now = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("the kernel tells it");
         now.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
     }
 
-    /// Makes the peak what it has now. Where the kernel cannot do that, growth beyond the peak so far is seen.
+    /// Resets the peak to the present memory. Where the kernel cannot do that, only growth beyond the old peak is
+    /// visible.
     pub(crate) fn forget_peak(&self) {
         let _ = std::fs::write(format!("/proc/{}/clear_refs", self.id()), "5");
     }
 
-    /// Descriptors it has open.
+    /// Number of open descriptors.
     pub(crate) fn descriptors(&self) -> usize {
         std::fs::read_dir(format!("/proc/{}/fd", self.id())).expect("it runs").count()
     }
@@ -192,14 +192,14 @@ impl Drop for Process {
     }
 }
 
-/// A directory with a configuration, and the servers that run on it one after the other.
+/// A directory with a configuration, for servers that run one after another.
 pub(crate) struct Site {
     pub(crate) directory: PathBuf,
     pub(crate) flags: Vec<String>,
 }
 
 impl Site {
-    /// Writes `zoo.cfg` with a free port and some settings more; the data lies beside it.
+    /// Writes `zoo.cfg` with a free port and additional settings; the data directory is next to it.
     pub(crate) fn new(directory: &Path, settings: &str) -> Self {
         let data = directory.join("data");
         let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", data.display());
@@ -217,7 +217,7 @@ impl Site {
     }
 }
 
-/// A process that listens.
+/// A process that accepts connections.
 pub(crate) struct Running {
     pub(crate) process: Process,
     pub(crate) address: SocketAddr,
@@ -229,7 +229,7 @@ impl Running {
         Self::bound(process, &line)
     }
 
-    /// A process that has said [`LISTENS`] in this line.
+    /// A process that has logged [`LISTENS`] in this line.
     pub(crate) fn bound(process: Process, line: &str) -> Self {
         let address = line.split(LISTENS).nth(1).and_then(|rest| rest.split(' ').next());
         let address = address
@@ -242,7 +242,7 @@ impl Running {
         Client::open(self.address, TIMEOUT_MS)
     }
 
-    /// Asks it to end, and checks that it ends well.
+    /// Stops it and checks that it exits cleanly. Returns its output.
     pub(crate) fn stop(self) -> String {
         self.process.signal("TERM");
         let ended = self.process.end();

@@ -1,4 +1,4 @@
-//! A server that has lost the others, and clients that only want to read.
+//! A server without a quorum, and clients that only read.
 
 use crate::members::Ensemble;
 use crate::raw::{Client, Hello, Raw};
@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 const TIMEOUT_MS: i32 = 30_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn wait_for_word(ensemble: &Ensemble, at: usize, word: &str, expected: &str) {
+fn wait_for_word(ensemble: &Ensemble, at: usize, four_letter: &str, expected: &str) {
     let until = Instant::now() + PATIENCE;
-    while ensemble.word(at, word) != expected {
-        assert!(Instant::now() < until, "{word}: {}", ensemble.word(at, word));
+    while ensemble.four_letter(at, four_letter) != expected {
+        assert!(Instant::now() < until, "{four_letter}: {}", ensemble.four_letter(at, four_letter));
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
 #[test]
-fn k027_a_server_without_a_quorum_serves_readers() {
+fn k027_server_without_quorum_serves_reads() {
     let home = tempfile::tempdir().unwrap();
     let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
     let mut ensemble = Ensemble::start_with(home.path(), 3, 0, settings, &["-Dreadonlymode.enabled=true"]);
@@ -25,14 +25,14 @@ fn k027_a_server_without_a_quorum_serves_readers() {
     assert_eq!(owner.create("/n", b"seen").err, 0);
     assert_eq!(owner.create_as("/e", 1).err, 0);
     let zxid = owner.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).zxid;
-    assert_eq!(ensemble.word(0, "isro"), "rw");
+    assert_eq!(ensemble.four_letter(0, "isro"), "rw");
     ensemble.kill(1);
     ensemble.kill(2);
     wait_for_word(&ensemble, 0, "isro", "ro");
-    let srvr = ensemble.word(0, "srvr");
+    let srvr = ensemble.four_letter(0, "srvr");
     assert!(srvr.contains("\nMode: read-only\n") && srvr.contains("READ-ONLY mode"), "{srvr}");
-    assert_eq!(ensemble.figure(0, "server_state").as_deref(), Some("read-only"));
-    // Who wants to write, or has a session that everybody knows, is not told anything.
+    assert_eq!(ensemble.metric(0, "server_state").as_deref(), Some("read-only"));
+    // A client that may write, or whose session is global, is refused.
     assert!(Raw::connect(ensemble.addresses[0]).handshake(&Hello::new(TIMEOUT_MS)).is_none());
     let global = Hello { read_only: Some(true), ..Hello::again(&owner.hello) };
     assert!(Raw::connect(ensemble.addresses[0]).handshake(&global).is_none());

@@ -1,9 +1,9 @@
-//! Recipes while servers of the ensemble are killed and come back: what each promises holds, and its work goes on.
+//! Recipes while servers of the ensemble are killed and restarted: their guarantees hold, and the work continues.
 //!
-//! No session is to end here, so what is promised "as long as the session lasts" is promised without an exception.
+//! No session expires here, so guarantees "while the session lasts" hold without exception.
 
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
-use crate::hostile::ways::{Way, Ways};
+use crate::fault_injection::network::{Network, PathState};
 use crate::members::Ensemble;
 use ox_client::{Client, RequestOutcome, Version, Zxid};
 use ox_recipes::RecipeError;
@@ -23,10 +23,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-/// Who takes part in a recipe.
+/// Number of participants in a recipe.
 const WORKERS: usize = 3;
 
-/// An ensemble, and clients of it that do their work.
+/// An ensemble, and the clients that work on it.
 struct Run {
     ensemble: Ensemble,
     runtime: Runtime,
@@ -40,7 +40,7 @@ impl Run {
         Self { ensemble, runtime: Runtime::new().unwrap(), progress: Progress::default(), work: Vec::new() }
     }
 
-    /// Each worker has a session of its own, which must last.
+    /// Starts the workers, each with its own session, which must not expire.
     fn spawn<F>(&mut self, work: impl Fn(usize, Client, Progress) -> F)
     where
         F: Future<Output = ()> + Send + 'static,
@@ -60,7 +60,7 @@ impl Run {
         self.runtime.block_on(connect(&servers(&self.ensemble)))
     }
 
-    /// Kills servers while the work goes on, lets it end, and looks at what is left.
+    /// Kills servers during the work, lets it end, and checks what is left.
     fn finish(mut self, look: impl AsyncFnOnce(Client)) {
         let work = std::mem::take(&mut self.work);
         kill_servers(&mut self.ensemble, &self.runtime, &self.progress, work);
@@ -72,7 +72,7 @@ impl Run {
     }
 }
 
-/// Whether something happened: an answer that is lost leaves that open.
+/// The result, if the operation certainly took effect: a lost reply leaves that open.
 fn is_certain<T>(done: Result<T, RecipeError>) -> Option<T> {
     match done {
         Ok(done) => Some(done),
@@ -81,7 +81,7 @@ fn is_certain<T>(done: Result<T, RecipeError>) -> Option<T> {
     }
 }
 
-/// What became of the items of a queue.
+/// What happened to the items of a queue.
 #[derive(Default)]
 struct Items {
     put: BTreeSet<String>,
@@ -103,7 +103,7 @@ async fn put_and_take(worker: usize, client: Client, progress: Progress, items: 
         let text = format!("{worker}-{round}");
         let is_put = is_certain(queue.put(&text).await).is_some();
         items.lock().unwrap().note_put(text, is_put);
-        // There may be none: the last one that was put need not be there.
+        // The queue may be empty: the last item need not have been added.
         if let Some(item) = queue.take_within(Duration::from_secs(1)).await.unwrap() {
             let (path, data) = (item.path().to_owned(), String::from_utf8(item.data().to_vec()).unwrap());
             assert!(items.lock().unwrap().in_work.insert(path.clone()), "{path} has two consumers");
@@ -113,7 +113,7 @@ async fn put_and_take(worker: usize, client: Client, progress: Progress, items: 
                 assert!(items.lock().unwrap().in_work.remove(&path));
                 drop(item);
             } else {
-                // Nobody gets it again, so it stays in the book.
+                // The item is done and will not be delivered again.
                 item.done().await.unwrap();
                 let twice = items.lock().unwrap().done.insert(path, data);
                 assert_eq!(twice, None, "an item is done once");
@@ -157,7 +157,7 @@ struct Counts {
     newest: Mutex<Option<Zxid>>,
 }
 
-/// Leases, additions, numbers and terms of office in turn.
+/// Leases, additions, sequence numbers and terms of leadership in turn.
 async fn count(worker: usize, client: Client, progress: Progress, counts: Arc<Counts>) {
     let (pool, total) = (Semaphore::new(&client, "/pool", 2), AtomicLong::new(&client, "/total"));
     let ids = UniqueIds::new(&client, "/ids");
@@ -182,7 +182,7 @@ async fn count(worker: usize, client: Client, progress: Progress, counts: Arc<Co
 }
 
 #[test]
-fn leases_counters_and_offices_hold_while_servers_are_killed() {
+fn leases_counters_and_leaderships_hold_while_servers_are_killed() {
     let home = tempfile::tempdir().unwrap();
     let mut run = Run::start(home.path());
     let counts = Arc::<Counts>::default();
@@ -204,7 +204,7 @@ struct Meetings {
     is_over: AtomicBool,
 }
 
-/// One meeting after the other, until the first worker has had enough.
+/// One double barrier after another, until the first worker ends.
 async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<Meetings>) {
     let (crew, gate) = (DoubleBarrier::new(&client, "/crew", WORKERS), Barrier::new(&client, "/gate"));
     for meeting in 1.. {
@@ -213,7 +213,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
         }
         meetings.come.fetch_add(1, Ordering::SeqCst);
         let entered = crew.enter().await.unwrap();
-        assert_eq!(meetings.come.load(Ordering::SeqCst), meeting * WORKERS, "nobody begins before all have come");
+        assert_eq!(meetings.come.load(Ordering::SeqCst), meeting * WORKERS, "no worker begins before all have entered");
         if worker == 0 {
             meetings.is_over.store(!progress.goes_on(), Ordering::SeqCst);
             gate.open().await.unwrap();
@@ -221,7 +221,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
         gate.wait().await.unwrap();
         meetings.done.fetch_add(1, Ordering::SeqCst);
         entered.leave().await.unwrap();
-        assert!(meeting * WORKERS <= meetings.done.load(Ordering::SeqCst), "nobody goes before all are done");
+        assert!(meeting * WORKERS <= meetings.done.load(Ordering::SeqCst), "no worker leaves before all are done");
         progress.step();
         if meetings.is_over.load(Ordering::SeqCst) {
             return;
@@ -230,7 +230,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
 }
 
 #[test]
-fn barriers_let_everybody_go_while_servers_are_killed() {
+fn barriers_release_all_while_servers_are_killed() {
     let home = tempfile::tempdir().unwrap();
     let mut run = Run::start(home.path());
     let meetings = Arc::<Meetings>::default();
@@ -238,7 +238,7 @@ fn barriers_let_everybody_go_while_servers_are_killed() {
     run.finish(async |client| assert_eq!(client.children("/crew").await.unwrap_or_default(), [""; 0]));
 }
 
-/// Somebody deletes the nodes of members and instances: each comes back, and the others hear of both.
+/// The test deletes nodes of members and instances: each is created again, and the others observe both.
 async fn belong(worker: usize, client: Client, progress: Progress) {
     let mut member = GroupMember::join(&client, "/group", &worker.to_string(), "here").await.unwrap();
     let instance = ServiceInstance::<String>::new("mail", "10.0.0.1", 25);
@@ -247,7 +247,7 @@ async fn belong(worker: usize, client: Client, progress: Progress) {
         ServiceProvider::<String>::follow(&client, "/services", "mail", ProviderStrategy::Random).await.unwrap();
     while progress.goes_on() {
         for path in [format!("/group/{worker}"), format!("/services/mail/{}", instance.id)] {
-            _ = client.delete(&path, Version::Any).await; // the answer may be lost, or it is gone already
+            _ = client.delete(&path, Version::Any).await; // the reply may be lost, or the node is gone already
         }
         while member.members().len() < WORKERS {
             member.changed().await.unwrap();
@@ -260,20 +260,20 @@ async fn belong(worker: usize, client: Client, progress: Progress) {
     while member.members().len() < WORKERS {
         member.changed().await.unwrap();
     }
-    // Nobody leaves before all have seen everybody.
+    // Each worker waits until all have seen everyone.
     DoubleBarrier::new(&client, "/end", WORKERS).enter().await.unwrap().leave().await.unwrap();
     member.leave().await.unwrap();
 }
 
 #[test]
-fn members_and_instances_come_back_while_servers_are_killed() {
+fn members_and_instances_are_restored_while_servers_are_killed() {
     let home = tempfile::tempdir().unwrap();
     let mut run = Run::start(home.path());
     run.spawn(belong);
     run.finish(async |client| assert_eq!(members(&client, "/group").await.unwrap(), [""; 0]));
 }
 
-/// Publishes, and follows what others publish.
+/// Publishes values and follows those of others.
 async fn publish(client: Client, progress: Progress, published: Arc<Mutex<BTreeMap<u32, usize>>>) {
     let config = SharedConfig::<usize>::new(&client, "/config");
     let mut follower = config.follow().await.unwrap();
@@ -315,7 +315,7 @@ fn published_values_stay_in_order_while_servers_are_killed() {
     });
 }
 
-/// Does what falls to it: adds one to the progress of each task, which nobody else does meanwhile.
+/// Increments the progress of each task that is assigned to it, as the only worker.
 async fn share(worker: usize, client: Client, progress: Progress, commits: Arc<[AtomicUsize; 2]>) {
     let tasks = TaskList::new(&client, "/shared");
     for name in ["0", "1"] {
@@ -354,23 +354,24 @@ fn tasks_have_one_worker_while_servers_are_killed() {
     });
 }
 
-/// A server that has not heard of its leader for a while shows what was before.
+/// A server that has not received from its leader for a while serves old data.
 #[test]
-fn a_closed_gate_is_closed_for_those_whose_server_is_behind() {
+fn closed_gate_is_closed_for_clients_of_stale_servers() {
     let home = tempfile::tempdir().unwrap();
-    let ways = Ways::new(3);
-    let ensemble = Ensemble::start_on(home.path(), (3, 0), "", &[], |from, to, port| ways.lead(from, to, port));
+    let network = Network::new(3);
+    let ensemble =
+        Ensemble::start_on(home.path(), (3, 0), "", &[], |from, to, port| network.proxy_port(from, to, port));
     let leader = ensemble.leader_but(&[]);
     let behind = (leader + 1) % 3;
     let runtime = Runtime::new().unwrap();
     let [keeper, comer] = [leader, behind].map(|at| runtime.block_on(connect(&ensemble.addresses[at].to_string())));
-    ways.set(leader, behind, Way::Silent);
+    network.set(leader, behind, PathState::Silent);
     let gate = Barrier::new(&keeper, "/gate");
     runtime.block_on(gate.close()).unwrap();
     let waiting = runtime.spawn(async move { Barrier::new(&comer, "/gate").wait().await.unwrap() });
     ensemble.wait_until(|| ensemble.mode(behind).is_none(), "a server that hears nothing gives up");
-    assert!(!waiting.is_finished(), "nobody comes through a closed gate");
-    ways.heal();
+    assert!(!waiting.is_finished(), "a closed gate lets no client through");
+    network.heal();
     runtime.block_on(soon(async {
         gate.open().await.unwrap();
         waiting.await.unwrap();

@@ -1,6 +1,6 @@
-//! Ensembles whose members change while they run.
+//! Reconfiguration of running ensembles.
 
-use crate::members::{Ensemble, Roamer, free_port};
+use crate::members::{Ensemble, ReconnectingClient, free_port};
 use crate::raw::{Client, Hello, Packet};
 use ox_proto::OpCode;
 use ox_proto::request::ReconfigRequest;
@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// Anybody may do it.
+/// Every client may reconfigure.
 const OPEN: &str = "reconfigEnabled=true\nskipACL=yes";
 
-/// What a client asks for.
+/// The arguments of a reconfig request.
 #[derive(Clone, Copy, Default)]
 struct Change<'a> {
     joining: Option<&'a str>,
@@ -34,9 +34,9 @@ impl Change<'_> {
         packet.request(xid, OpCode::Reconfig, &body)
     }
 
-    /// Asks for it until it is answered; what became of an attempt that was not answered nobody knows. Returns the code
+    /// Repeats the request until a reply arrives; the outcome of attempts without a reply is unknown. Returns the code
     /// and the text of the new configuration.
-    fn ask(&self, client: &mut Roamer) -> (i32, String) {
+    fn ask(&self, client: &mut ReconnectingClient) -> (i32, String) {
         let reply = client.ask(|packet, xid| self.put(packet, xid));
         let text = if reply.err == 0 { reply.data().unwrap_or_default() } else { Vec::new() };
         (reply.err, String::from_utf8(text).unwrap())
@@ -89,7 +89,7 @@ fn file(ensemble: &Ensemble, at: usize, name: &str) -> Option<String> {
     std::fs::read_to_string(ensemble.directory(at).join(name)).ok()
 }
 
-/// The file that the last line of `zoo.cfg` names.
+/// The dynamic file that the last line of `zoo.cfg` names.
 fn members_file(ensemble: &Ensemble, at: usize) -> Option<String> {
     let cfg = file(ensemble, at, "zoo.cfg")?;
     let path = cfg.lines().last()?.strip_prefix("dynamicConfigFile=")?.to_owned();
@@ -97,7 +97,7 @@ fn members_file(ensemble: &Ensemble, at: usize) -> Option<String> {
 }
 
 #[test]
-fn a_server_joins_changes_its_role_and_leaves() {
+fn server_joins_changes_its_role_and_leaves() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
     write_some(&ensemble);
@@ -114,7 +114,7 @@ fn a_server_joins_changes_its_role_and_leaves() {
     assert!(text.contains(&format!("server.4={addresses}:participant;{client}\n")), "{text}");
     for at in 0..4 {
         wait_until("everybody knows", || config_of(&ensemble, at) == text);
-        assert!(ensemble.word(at, "conf").ends_with(&format!("membership: \n{text}")));
+        assert!(ensemble.four_letter(at, "conf").ends_with(&format!("membership: \n{text}")));
         wait_until("files", || members_file(&ensemble, at).is_some_and(|file| file.contains("server.4=")));
         assert!(file(&ensemble, at, "zoo.cfg.bak").unwrap().contains("server.1="));
         assert_eq!(file(&ensemble, at, "zoo.cfg.dynamic.next"), None);
@@ -129,7 +129,7 @@ fn a_server_joins_changes_its_role_and_leaves() {
     joining(&spec).make(&ensemble);
     wait_for_mode(&ensemble, joiner, "follower");
 
-    // Its vote counts: with two others gone there is no quorum of four.
+    // Its vote counts: without two others there is no quorum of four.
     ensemble.check_equal();
     let text = leaving("4").make(&ensemble);
     assert!(!text.contains("server.4="));
@@ -144,9 +144,9 @@ fn a_server_joins_changes_its_role_and_leaves() {
     assert!(!ended.status.success());
 }
 
-/// A quorum of the old and of the new members is there; who is not need not know.
+/// Quorums of the old and of the new configuration suffice; an absent member need not know.
 #[test]
-fn k107_a_server_joins_while_another_is_down() {
+fn k107_server_joins_while_another_is_down() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
     let (joiner, addresses) = ensemble.join("participant");
@@ -164,7 +164,7 @@ fn k107_a_server_joins_while_another_is_down() {
 }
 
 #[test]
-fn a_leader_that_is_removed_hands_over() {
+fn removed_leader_hands_over() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 1, OPEN);
     write_some(&ensemble);
@@ -182,7 +182,7 @@ fn a_leader_that_is_removed_hands_over() {
     }
     write_some(&ensemble);
     ensemble.check_equal();
-    // It has no vote: the two that are left are all there is.
+    // It has no vote: the two remaining voters are the whole ensemble.
     let other = (0..3).find(|at| ![leader, next].contains(at)).unwrap();
     ensemble.kill(other);
     wait_until("one of two is no quorum", || ensemble.mode(next).is_none());
@@ -191,7 +191,7 @@ fn a_leader_that_is_removed_hands_over() {
     ensemble.check_equal();
 }
 
-/// Opens sessions at one server until it is told to stop. Returns how many were opened.
+/// Opens sessions at one server until `stop` is set. Returns how many were opened.
 fn open_sessions(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
@@ -201,7 +201,7 @@ fn open_sessions(address: SocketAddr, stop: &AtomicBool) -> usize {
     count
 }
 
-/// Members without a leader let new connections wait for the next one; none of them is refused.
+/// Members without a leader park new connections until the next leader; none is refused.
 #[test]
 fn new_connections_are_served_while_the_leader_is_removed() {
     let home = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ fn new_connections_are_served_while_the_leader_is_removed() {
     stop.store(true, Ordering::Relaxed);
     let opened: Vec<_> = openers.into_iter().map(|opener| opener.join().expect("no refusal")).collect();
     assert!(!opened.contains(&0));
-    let parked = (0..4).filter_map(|at| ensemble.figure(at, "parked_handshakes")?.parse::<usize>().ok());
+    let parked = (0..4).filter_map(|at| ensemble.metric(at, "parked_handshakes")?.parse::<usize>().ok());
     assert_ne!(parked.sum::<usize>(), 0, "some connections waited");
     ensemble.check_equal();
     // A member that has lost its leader for good refuses, so that clients find the others.
@@ -235,7 +235,7 @@ fn new_connections_are_served_while_the_leader_is_removed() {
 }
 
 #[test]
-fn the_newest_members_are_there_after_a_restart() {
+fn newest_configuration_survives_a_restart() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 1, OPEN);
     let text = leaving("4").make(&ensemble);
@@ -249,14 +249,14 @@ fn the_newest_members_are_there_after_a_restart() {
     (0..3).for_each(|at| assert_eq!(config_of(&ensemble, at), text));
 }
 
-/// How a file ends that names the members of this text.
+/// The end of the name of a dynamic file with this configuration.
 fn version_end(text: &str) -> String {
     format!(".dynamic.{}\n", text.rsplit_once("version=").unwrap().1)
 }
 
-/// The client port moves with the configuration; who is connected stays.
+/// The client port moves with the configuration; existing connections stay open.
 #[test]
-fn a_client_port_moves() {
+fn client_port_moves_without_closing_connections() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, OPEN);
     let follower = (0..3).find(|at| ensemble.mode(*at).as_deref() == Some("follower")).unwrap();
@@ -271,19 +271,19 @@ fn a_client_port_moves() {
     wait_until("the old port is closed", || std::net::TcpStream::connect(old).is_err());
     assert_eq!(config_of(&ensemble, follower), text);
     stays.create("/stays", 0);
-    assert!(ensemble.word(follower, "conf").starts_with(&format!("clientPort={}\n", moved.port())));
+    assert!(ensemble.four_letter(follower, "conf").starts_with(&format!("clientPort={}\n", moved.port())));
 }
 
-/// K166, S24: every refusal has its code, and nothing changes.
+/// Every refused reconfiguration has its error code and changes nothing (K166, S24).
 #[test]
-fn k166_changes_are_refused_with_their_reasons() {
+fn k166_invalid_reconfigurations_are_refused() {
     let home = tempfile::tempdir().unwrap();
     let digest = "DigestAuthenticationProvider.superDigest=super:D/InIHSb7yEEbrWz8b9l71RjZJU=";
     let ensemble = Ensemble::start(home.path(), 3, 0, &format!("reconfigEnabled=true\n{digest}"));
     let before = config_of(&ensemble, 0);
     for at in 0..3 {
         let mut client = ensemble.client_of(at);
-        let stranger = joining("server.4=127.0.0.1:1:2;3");
+        let unknown_server = joining("server.4=127.0.0.1:1:2;3");
         let none = Change::default();
         for (change, code) in [
             (none, -102),
@@ -294,7 +294,7 @@ fn k166_changes_are_refused_with_their_reasons() {
             (joining("server.4=127.0.0.1:1:2"), -8),
             (Change { members: Some("server.7=127.0.0.1:1:2;3,server.8=127.0.0.1:4:5;6"), ..none }, -13),
             (Change { members: Some(""), ..none }, -8),
-            (stranger, -102),
+            (unknown_server, -102),
         ] {
             assert_eq!(change.ask(&mut client).0, code, "{:?}", (change.joining, change.leaving, change.members));
         }
@@ -311,7 +311,7 @@ fn k166_changes_are_refused_with_their_reasons() {
 }
 
 #[test]
-fn k103_without_reconfiguration_the_files_stay_as_they_are() {
+fn k103_static_ensemble_leaves_its_files_unchanged() {
     let home = tempfile::tempdir().unwrap();
     let ensemble = Ensemble::start(home.path(), 3, 0, "skipACL=yes");
     let mut client = ensemble.client();
@@ -323,9 +323,9 @@ fn k103_without_reconfiguration_the_files_stay_as_they_are() {
     }
 }
 
-/// An ensemble begins with one server, and grows.
+/// An ensemble that starts with one server and grows.
 #[test]
-fn one_server_grows() {
+fn single_server_grows_to_an_ensemble() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 1, 0, &format!("{OPEN}\nstandaloneEnabled=false"));
     write_some(&ensemble);
@@ -334,7 +334,7 @@ fn one_server_grows() {
         let (at, addresses) = ensemble.join("participant");
         ensemble.restart(at);
         let client = ensemble.addresses[at];
-        // An observer has nothing to vote with: two voters would be one that answers.
+        // An observer has no vote: two voters would be a quorum that needs both.
         let spec = format!("server.{id}={addresses}:participant;{client}");
         let text = joining(&spec).make(&ensemble);
         wait_until("it knows", || config_of(&ensemble, at) == text);

@@ -1,4 +1,4 @@
-//! Descriptors and processor time: nothing leaks, and nothing spins.
+//! Descriptors, memory and CPU time: nothing leaks, and no thread spins.
 
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
 use crate::raw::{Client, Hello, Packet, Raw};
@@ -29,7 +29,7 @@ fn k147_failed_connections_leak_nothing() {
     running.stop();
 }
 
-/// A server whose shell sets its limit of open files first.
+/// A server whose shell lowers its limit of open files first.
 fn limited(limit: &str, directory: &Path, settings: &str) -> Process {
     Site::new(directory, settings);
     let mut command = Command::new("sh");
@@ -38,20 +38,20 @@ fn limited(limit: &str, directory: &Path, settings: &str) -> Process {
     Process::run(command)
 }
 
-/// F6: those who are connected go on, newcomers wait, and the server does not spin meanwhile.
+/// Existing connections continue, new ones wait, and the server does not spin meanwhile (F6).
 #[test]
-fn k147_without_descriptors_newcomers_wait() {
+fn k147_new_connections_wait_without_descriptors() {
     let directory = tempfile::tempdir().unwrap();
     let mut running = Running::wait(limited("-n 64", directory.path(), "snapCount=20\n"));
     let mut steady = running.client();
     let mut crowd: Vec<Raw> = (0..100).map(|_| Raw::connect(running.address)).collect();
-    running.process.wait_for("cannot accept connections");
+    running.process.wait_for("accept paused");
     for number in 0..200 {
         assert_eq!(steady.create(&format!("/n{number}"), b"").err, 0, "logs and snapshots have what they need");
     }
     running.process.wait_for("Snapshot taken");
     running.process.check_idle();
-    // One after the other gets in as others go.
+    // New connections are accepted as others close.
     crowd.truncate(5);
     assert_eq!(running.client().exists("/n0").err, 0);
     let said = running.stop();
@@ -59,7 +59,7 @@ fn k147_without_descriptors_newcomers_wait() {
 }
 
 #[test]
-fn the_limit_of_descriptors_is_raised_as_far_as_it_goes() {
+fn descriptor_limit_is_raised_to_the_hard_limit() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::wait(limited("-Sn 40; ulimit -Hn 300", directory.path(), ""));
     let mut crowd: Vec<Client> = (0..100).map(|_| running.client()).collect();
@@ -72,24 +72,24 @@ fn the_limit_of_descriptors_is_raised_as_far_as_it_goes() {
 }
 
 #[test]
-fn with_hardly_any_descriptors_there_is_no_start() {
+fn start_without_enough_descriptors_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let ended = limited("-n 30", directory.path(), "").end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
-    assert!(ended.said.contains("at most 30 files may be open"), "{}", ended.said);
+    assert!(ended.said.contains("the limit of open files is 30"), "{}", ended.said);
 }
 
-/// Connections that wait for something, each in its own way, cost no processor time.
+/// Connections that wait, each for a different reason, use no CPU time.
 #[test]
-fn k139_waiting_is_not_spinning() {
+fn k139_waiting_connections_use_no_cpu_time() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
     let mut client = running.client();
     client.create("/big", &vec![1; 1_000_000]);
-    // A client that does not read its answers and goes on asking.
+    // A client that sends requests and does not read the replies.
     let mut deaf = running.client();
     deaf.send(&(0..2000).fold(Packet::default(), |packet, xid| packet.get(xid, "/big")));
-    // Incomplete frames, before and after the handshake, with and without an end.
+    // Incomplete frames, before and after the handshake.
     let mut halves: Vec<Raw> = (0..10).map(|_| Raw::connect(running.address)).collect();
     for (number, raw) in halves.iter_mut().enumerate() {
         if number % 2 == 0 {
@@ -97,7 +97,7 @@ fn k139_waiting_is_not_spinning() {
         }
         raw.send(&[0, 0, 4, 0, 1, 2, 3]);
     }
-    // Connections that have their answer and do not go, and one that said more than a word.
+    // Connections that have their reply and stay open, and one that sent more than a four-letter command.
     let mut worded = Raw::connect(running.address);
     worded.send(b"srvr and then some");
     let mut dead = Client::open(running.address, TIMEOUT_MS);
@@ -107,16 +107,16 @@ fn k139_waiting_is_not_spinning() {
     running.stop();
 }
 
-/// R28: whoever is to read the log has gone to sleep; the server goes on, and ends when it is asked to.
+/// The reader of the log is stopped: the server continues, and stops when requested (R28).
 #[test]
-fn a_log_that_nobody_reads_stops_nothing() {
+fn unread_log_does_not_stop_the_server() {
     let directory = tempfile::tempdir().unwrap();
     Site::new(directory.path(), "4lw.commands.whitelist=*\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
     command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
     let mut running = Running::wait(Process::run_until(command, "binding to port "));
     let mut client = running.client();
-    // Each leaves a line or more, and a pipe holds some hundred.
+    // Each connection logs a line or more, and a pipe holds some hundred.
     for _ in 0..3000 {
         let mut raw = Raw::connect(running.address);
         raw.send(b"ruok");
@@ -125,13 +125,13 @@ fn a_log_that_nobody_reads_stops_nothing() {
     assert_eq!(client.create("/a", b"").err, 0);
     let asked = Instant::now();
     running.process.signal("TERM");
-    assert_eq!(running.process.end_unheard().code(), Some(0));
+    assert_eq!(running.process.wait_for_exit().code(), Some(0));
     assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
 }
 
-/// Its log goes to a full disk, or to a reader that has ended.
+/// The log goes to a full disk, or to a reader that has exited.
 #[test]
-fn a_log_that_cannot_be_written_stops_nothing() {
+fn unwritable_log_does_not_stop_the_server() {
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
     let (_, closed) = std::io::pipe().unwrap();
     for stderr in [Stdio::from(full), Stdio::from(closed)] {
@@ -140,7 +140,7 @@ fn a_log_that_cannot_be_written_stops_nothing() {
         Site::new(directory.path(), &format!("4lw.commands.whitelist=*\nclientPort={}\n", address.port()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
         command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
-        let mut process = Process::run_unheard(command, stderr);
+        let mut process = Process::run_with_stderr(command, stderr);
         let begun = Instant::now();
         while std::net::TcpStream::connect(address).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
@@ -153,23 +153,23 @@ fn a_log_that_cannot_be_written_stops_nothing() {
             assert_eq!(raw.rest(), b"imok");
         }
         process.signal("TERM");
-        assert_eq!(process.end_unheard().code(), Some(0));
+        assert_eq!(process.wait_for_exit().code(), Some(0));
     }
 }
 
 #[test]
-fn what_cannot_be_said_is_no_crash() {
+fn closed_stderr_is_no_crash() {
     for arguments in [&["server", "missing.cfg"][..], &["server", "--log", "x=y"], &["log", "dump", "missing"]] {
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
         command.args(arguments);
         let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-        let code = Process::run_unheard(command, full.into()).end_unheard().code();
+        let code = Process::run_with_stderr(command, full.into()).wait_for_exit().code();
         assert!(matches!(code, Some(1 | 2)), "{arguments:?}: {code:?}");
     }
 }
 
 #[test]
-fn k164_strangers_do_not_fill_the_log() {
+fn k164_unknown_peers_do_not_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
     for _ in 0..1000 {
@@ -185,9 +185,9 @@ fn k164_strangers_do_not_fill_the_log() {
     }
 }
 
-/// Answers wait for the client, and requests wait for the answers.
+/// Replies wait for the client, and requests wait for the replies.
 #[test]
-fn k146_answers_to_a_client_that_does_not_read_are_bounded() {
+fn k146_replies_to_a_slow_reader_are_bounded() {
     const COUNT: i32 = 60;
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "").start();
@@ -198,7 +198,7 @@ fn k146_answers_to_a_client_that_does_not_read_are_bounded() {
     running.process.forget_peak();
     let before = running.process.peak_bytes();
     client.send(&(1..=COUNT).fold(Packet::default(), |packet, xid| packet.get(xid, "/big")));
-    // Others are served meanwhile, long enough for all of the answers to be made if they were.
+    // Other clients are served meanwhile, long enough for all replies to be produced if the server did.
     let (mut other, begun) = (running.client(), Instant::now());
     while begun.elapsed() < Duration::from_secs(1) {
         assert_eq!(other.ping().err, 0);
@@ -212,9 +212,9 @@ fn k146_answers_to_a_client_that_does_not_read_are_bounded() {
     running.stop();
 }
 
-/// Memory follows what has come, not what was announced.
+/// Memory grows with received bytes, not with announced lengths.
 #[test]
-fn k151_announced_frames_cost_nothing() {
+fn k151_announced_frames_use_no_memory() {
     const LIARS: usize = 500;
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "").start();
@@ -231,7 +231,7 @@ fn k151_announced_frames_cost_nothing() {
     running.stop();
 }
 
-/// Sets of a megabyte, reads of a megabyte that are not taken, and requests that are not finished, all together.
+/// Writes of a megabyte, large replies that are not read, and incomplete requests, all together.
 #[test]
 fn memory_after_a_flood_returns_to_the_system() {
     const BUDGET: usize = 64 << 20;
@@ -250,7 +250,7 @@ fn memory_after_a_flood_returns_to_the_system() {
     let mut halves: Vec<_> = (0..CLIENTS).map(|_| running.client()).collect();
     for half in &mut halves {
         half.raw.writer().set_nonblocking(true).unwrap();
-        half.raw.try_send(&set.0[..LARGE / 10 * 9]); // as much as is taken
+        half.raw.try_send(&set.0[..LARGE / 10 * 9]); // as much as the socket accepts
     }
     let address = running.address;
     std::thread::scope(|scope| {

@@ -9,7 +9,7 @@ use ox_proto::{ErrorCode, OpCode};
 const TIMEOUT_MS: i32 = 30_000;
 const XID: i32 = 100;
 
-/// Every kind of write with which the old connection may come.
+/// Every kind of write that the old connection may send.
 fn writes() -> Vec<(&'static str, Packet)> {
     let delete = MultiOp::Delete(PathVersion { path: Some("/none".into()), version: -1 });
     vec![

@@ -1,18 +1,18 @@
 //! Links between members that a network fault has stalled.
 
-use crate::hostile::ways::Ways;
+use crate::fault_injection::network::Network;
 use crate::members::Ensemble;
 use std::cell::Cell;
 
-/// The network is back, and the system does not repeat yet what was lost. `syncLimit` is minutes away.
+/// The network has recovered, but TCP does not retransmit yet, and `syncLimit` is minutes away.
 #[test]
 fn stalled_leader_links_are_replaced_before_sync_limit() {
     let home = tempfile::tempdir().unwrap();
-    let (links, calls) = (Ways::new(3), Cell::new(0));
-    // Each server's quorum port is asked for first, then its election port.
+    let (links, calls) = (Network::new(3), Cell::new(0));
+    // For each server the quorum port is requested first, then the election port.
     let way = |from, to, port| {
         let is_quorum_port = calls.replace(calls.get() + 1) % 2 == 0;
-        if is_quorum_port { links.lead(from, to, port) } else { port }
+        if is_quorum_port { links.proxy_port(from, to, port) } else { port }
     };
     let mut ensemble = Ensemble::start_on(home.path(), (3, 0), "syncLimit=600", &[], way);
     let leader = ensemble.leader_but(&[]);
@@ -25,7 +25,7 @@ fn stalled_leader_links_are_replaced_before_sync_limit() {
     ensemble.client().create("/served", 0);
 }
 
-/// A leader that stands still is waited for: its learners know that it is not the network.
+/// Learners keep their links to a frozen leader: they know that the network works.
 #[test]
 fn learners_of_a_frozen_leader_keep_their_links() {
     let home = tempfile::tempdir().unwrap();
@@ -33,12 +33,12 @@ fn learners_of_a_frozen_leader_keep_their_links() {
     let leader = ensemble.leader_but(&[]);
     let process = ensemble.processes[leader].as_ref().unwrap();
     process.signal("STOP");
-    // Several times what makes a learner look for the reason.
+    // Several times the delay after which a learner checks its link.
     std::thread::sleep(std::time::Duration::from_secs(4));
     process.signal("CONT");
     ensemble.client_of((leader + 1) % 3).create("/served", 0);
     for follower in (0..3).filter(|at| *at != leader) {
-        let said = ensemble.processes[follower].as_mut().unwrap().said_so_far().join("\n");
+        let said = ensemble.processes[follower].as_mut().unwrap().log_so_far().join("\n");
         assert!(!said.contains("closed the stalled connection"), "{said}");
         assert_eq!(said.matches("Peer state changed").count(), 1, "{said}");
     }

@@ -1,11 +1,11 @@
-//! Starting, and refusing to start: exit codes, and one sentence that says what is wrong.
+//! Starts that succeed or are refused: exit codes, and one sentence with the cause.
 
 use crate::process::{Ended, Process, Running, Site};
 use crate::raw::Packet;
 use std::path::Path;
 use std::process::Command;
 
-/// Runs a server that does not start.
+/// Runs a server that refuses to start.
 fn refused(arguments: &[&str], directory: &Path) -> Ended {
     Process::start(arguments, directory).end()
 }
@@ -50,7 +50,7 @@ fn key_auth_provider_checks_clients_by_its_node() {
 }
 
 #[test]
-fn a_misspelt_level_is_no_silence() {
+fn misspelt_log_level_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     for filter in ["inf", "ox_server", "ox_server=nonsense", "info,warm"] {
@@ -67,7 +67,7 @@ fn a_misspelt_level_is_no_silence() {
 }
 
 #[test]
-fn a_port_in_use_is_named() {
+fn port_in_use_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
@@ -94,7 +94,7 @@ fn two_servers_do_not_share_a_directory() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_used_is_named() {
+fn unusable_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
     let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
@@ -102,7 +102,7 @@ fn a_directory_that_cannot_be_used_is_named() {
 }
 
 #[test]
-fn a_file_is_no_directory() {
+fn file_as_data_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
     let data = directory.path().join("data");
@@ -115,12 +115,12 @@ fn a_file_is_no_directory() {
 }
 
 #[test]
-fn without_a_file_it_listens_for_this_machine_only() {
+fn server_without_configuration_listens_on_loopback_only() {
     let directory = tempfile::tempdir().unwrap();
     let mut help = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
     let output = help.args(["server", "--help"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:2181"));
-    // Port and directory may stand on the command line, as with Apache.
+    // Port and directory may be given on the command line, as with Apache.
     let running = Running::wait(Process::start(&["server", "0", "data", "2000", "2"], directory.path()));
     running.client().create("/a", b"");
     assert!(directory.path().join("data/version-2").is_dir());
@@ -137,9 +137,9 @@ fn properties_come_from_flags_and_the_environment() {
     running.stop();
 }
 
-/// Whatever a client sends, and however much the operator wants to see: secrets and payloads stay out of the log.
+/// Secrets and payloads never appear in the log, whatever a client sends and at any log level.
 #[test]
-fn k164_the_log_has_no_secrets_and_no_foreign_lines() {
+fn k164_log_contains_no_secrets_and_no_injected_lines() {
     let directory = tempfile::tempdir().unwrap();
     let mut site = Site::new(directory.path(), "");
     site.flags = vec!["--log".to_owned(), "trace".to_owned()];
@@ -151,9 +151,9 @@ fn k164_the_log_has_no_secrets_and_no_foreign_lines() {
     let wrong =
         crate::raw::Hello { password: Some(b"secret-password!".to_vec()), ..crate::raw::Hello::again(&client.hello) };
     assert!(crate::raw::Client::try_open(running.address, &wrong).is_none());
-    let mut stranger = running.client();
-    stranger.send(&crate::raw::Packet::default().auth(1, "secret-scheme", b"secret-credential"));
-    stranger.raw.rest();
+    let mut unknown_server = running.client();
+    unknown_server.send(&crate::raw::Packet::default().auth(1, "secret-scheme", b"secret-credential"));
+    unknown_server.raw.rest();
     let said = running.stop();
     assert!(!said.contains("secret"), "{said}");
     assert!(!said.lines().any(|line| line.contains("break-in")), "{said}");

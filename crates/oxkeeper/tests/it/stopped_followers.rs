@@ -1,4 +1,5 @@
-//! Followers that stand still for less than `syncLimit` while clients write much: no election, and every write is answered.
+//! Followers that are stopped for less than `syncLimit` under a heavy load: no election runs, and every write gets a
+//! reply.
 
 use crate::members::Ensemble;
 use crate::raw::{Client, Packet};
@@ -17,8 +18,8 @@ fn epoch(ensemble: &Ensemble, at: usize) -> String {
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
 
-/// Stops all followers but those that are down, until the leader has proposed everything that clients have sent, or for half
-/// of `syncLimit` if it admits less than that at a time.
+/// Stops all running followers until the leader has proposed everything that clients have sent, or for half of
+/// `syncLimit` if it admits fewer requests.
 fn check(killed: usize) {
     let home = tempfile::tempdir().unwrap();
     let settings = format!("tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\n");
@@ -50,7 +51,7 @@ fn check(killed: usize) {
                 }
             });
         }
-        let proposed = || ensemble.figure(leader, "proposal_count").and_then(|count| count.parse::<usize>().ok());
+        let proposed = || ensemble.metric(leader, "proposal_count").and_then(|count| count.parse::<usize>().ok());
         let (goal, until) =
             (2 * CLIENTS + SETS_EACH * CLIENTS, Instant::now() + Duration::from_millis(TICK_MS * 5 / 2));
         while Instant::now() < until && proposed().is_none_or(|count| count < goal) {
@@ -64,11 +65,11 @@ fn check(killed: usize) {
 }
 
 #[test]
-fn stopped_follower_of_two_members_costs_no_election() {
+fn stopped_follower_of_two_members_causes_no_election() {
     check(1);
 }
 
 #[test]
-fn stopped_followers_of_three_members_cost_no_election() {
+fn stopped_followers_of_three_members_cause_no_election() {
     check(0);
 }

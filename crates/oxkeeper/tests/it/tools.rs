@@ -1,14 +1,14 @@
-//! The commands that look into files: what they say, and what they end with.
+//! Output and exit codes of the commands that examine files.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The files that Apache's toolkits were recorded with.
+/// Files that Apache's toolkits were recorded with.
 pub(crate) fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-store/testdata/tools").join(name)
 }
 
-/// A copy of one of Apache's directories.
+/// A copy of one of Apache's data directories.
 pub(crate) fn golden(set: &str) -> tempfile::TempDir {
     let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-store/testdata").join(set).join("version-2");
     let directory = tempfile::tempdir().unwrap();
@@ -21,27 +21,27 @@ pub(crate) fn golden(set: &str) -> tempfile::TempDir {
     directory
 }
 
-/// How a command ended, and what it said.
-pub(crate) struct Told {
+/// Exit code and output of a command.
+pub(crate) struct CommandOutput {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
 }
 
-/// Runs `oxkeeper` in a directory, with nobody to answer its questions.
-pub(crate) fn tell<S: AsRef<std::ffi::OsStr>>(directory: &Path, arguments: &[S]) -> Told {
+/// Runs `oxkeeper` in a directory, without a terminal for its questions.
+pub(crate) fn run_command<S: AsRef<std::ffi::OsStr>>(directory: &Path, arguments: &[S]) -> CommandOutput {
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
     command.args(arguments).current_dir(directory).stdin(Stdio::null());
     command.env_remove("SERVER_JVMFLAGS").env_remove("JVMFLAGS");
     let ended = command.output().expect("the binary runs");
-    Told {
+    CommandOutput {
         code: ended.status.code(),
         out: String::from_utf8(ended.stdout).unwrap(),
         err: String::from_utf8(ended.stderr).unwrap(),
     }
 }
 
-/// What Apache's toolkit printed for a command line.
+/// The recorded output of Apache's toolkit for a command line.
 pub(crate) fn recorded(file: &str, command: &str) -> String {
     let all = std::fs::read_to_string(testdata(file)).unwrap();
     let start = format!("$ {command}\n--- stdout\n");
@@ -76,7 +76,7 @@ fn errors_name_their_cause_once() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn closed_pipe_is_no_error() {
     for (arguments, file) in [
         (["log", "dump"], "log.1"),
         (["log", "check"], "log.1.bad"),
@@ -92,7 +92,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn of_a_damaged_file_what_can_be_read() {
+fn damaged_file_is_printed_as_far_as_readable() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("snapshot.15");
     let whole = std::fs::read(testdata("snapshot.15")).unwrap();

@@ -1,7 +1,7 @@
-//! `oxkeeper check-config`: it says what the server does, for every recorded configuration.
+//! `oxkeeper check-config` predicts what the server does, for every recorded configuration.
 
 use crate::process::Process;
-use crate::tools::{Told, tell};
+use crate::tools::{CommandOutput, run_command};
 use std::path::Path;
 
 /// One `###` section of a recording: its name, the file, `myid`, and flags.
@@ -36,7 +36,7 @@ fn read_case(section: &str) -> Case {
 }
 
 impl Case {
-    /// Puts the files where they say they are, somewhere else: ports any free ones, directories below `root`.
+    /// Creates the files below `root`, with free ports.
     fn lay_out(&self, root: &Path) -> Vec<String> {
         let data = format!("{}/", root.display());
         let config = self.config.replace("/data/", &data);
@@ -61,7 +61,7 @@ impl Case {
 }
 
 #[test]
-fn it_says_of_every_recorded_configuration_what_the_server_does() {
+fn verdict_on_every_recorded_configuration_matches_the_server() {
     let (mut starts, mut refused) = (0, 0);
     for case in cases() {
         let root = tempfile::tempdir().unwrap();
@@ -69,13 +69,13 @@ fn it_says_of_every_recorded_configuration_what_the_server_does() {
         let words = |command: &str| -> Vec<String> {
             std::iter::once(command.to_owned()).chain(arguments.iter().cloned()).collect()
         };
-        let told = tell(root.path(), &words("check-config"));
+        let told = run_command(root.path(), &words("check-config"));
         let server = words("server");
         let server: Vec<&str> = server.iter().map(String::as_str).collect();
         let mut process = Process::start(&server, root.path());
         let line = process.wait_for_one(&["Starting server: dataDir", "Exiting with code"]);
         let does_start = line.contains("Starting server");
-        // What is wrong with directories and ports is found later.
+        // Problems of directories and ports are found later.
         let is_later = case.name.contains("datadir.autocreate=false");
         assert_eq!(told.code, Some(i32::from(!does_start || is_later)), "{}: {}\n{line}", case.name, told.out);
         assert_eq!(told.err, "", "{}", case.name);
@@ -98,13 +98,13 @@ fn it_says_of_every_recorded_configuration_what_the_server_does() {
     assert!(20 < starts && 60 < refused, "{starts} {refused}");
 }
 
-fn explained(config: &str, more: &[&str]) -> Told {
+fn explained(config: &str, more: &[&str]) -> CommandOutput {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("zoo.cfg"), config).unwrap();
-    tell(root.path(), &[&["check-config", "zoo.cfg"], more].concat())
+    run_command(root.path(), &[&["check-config", "zoo.cfg"], more].concat())
 }
 
-fn has(told: &Told, texts: &[&str]) {
+fn has(told: &CommandOutput, texts: &[&str]) {
     for text in texts {
         assert!(told.out.contains(text), "{text}: {}", told.out);
     }
@@ -129,7 +129,7 @@ fn every_line_is_explained() {
         &told,
         &[
             "  overridden    2  tickTime=2000\n",
-            "another one counts: zoo.cfg:8",
+            "overridden by: zoo.cfg:8",
             "  ok            3  dataDir=./data\n",
             "  unknown       5  clientport=2182\n",
             "did you mean clientPort?",
@@ -144,7 +144,7 @@ fn every_line_is_explained() {
             "-Dzookeeper.tickTme=1\n",
             "  role       a standalone server\n",
             "  clients    port 2181 on every interface\n",
-            "four-letter words answered: ruok, srvr, stat\n",
+            "four-letter commands enabled: ruok, srvr, stat\n",
             "(new: it will be created)",
             "The server would start.\n",
         ],
@@ -154,7 +154,7 @@ fn every_line_is_explained() {
 }
 
 #[test]
-fn all_wrong_lines_are_told_and_not_only_the_first() {
+fn all_wrong_lines_are_reported() {
     let told = explained("dataDir=./d\nclientPort=none\ntickTime=x\nsecureClientPort=1\nsnapCount=1k\n", &[]);
     assert_eq!(told.code, Some(1));
     assert_eq!(told.out.matches("  WRONG ").count(), 3, "{}", told.out);
@@ -175,50 +175,50 @@ fn secrets_are_not_shown() {
 }
 
 #[test]
-fn an_ensemble_as_a_whole() {
+fn ensemble_facts_are_printed() {
     let root = tempfile::tempdir().unwrap();
     let members = "server.1=127.0.0.1:2888:3888;2181\nserver.2=127.0.0.1:2889:3889;2182\n";
     let config = format!("dataDir=./data\ninitLimit=10\nsyncLimit=5\n{members}");
     std::fs::write(root.path().join("zoo.cfg"), &config).unwrap();
-    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    let told = run_command(root.path(), &["check-config", "zoo.cfg"]);
     assert_eq!(told.code, Some(1));
     has(&told, &["The server would not start: ", "myid file is missing", "hint: write the number of this server"]);
     assert!(!told.out.contains("  WRONG "), "no line is wrong: {}", told.out);
     std::fs::create_dir(root.path().join("data")).unwrap();
     std::fs::write(root.path().join("data/myid"), "2\n").unwrap();
-    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    let told = run_command(root.path(), &["check-config", "zoo.cfg"]);
     assert_eq!(told.code, Some(0), "{}", told.out);
     has(
         &told,
         &["server 2 of an ensemble of 2 (2 vote); it votes; 0 voters may fail", "No server failure will be tolerated"],
     );
-    let told = tell(root.path(), &["check-config", "--json", "zoo.cfg"]);
+    let told = run_command(root.path(), &["check-config", "--json", "zoo.cfg"]);
     let value: serde_json::Value = serde_json::from_str(&told.out).unwrap();
     assert_eq!((&value["starts"], &value["items"][0]["name"]), (&true.into(), &"dataDir".into()));
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named_once() {
+fn unreadable_file_is_reported_once() {
     let root = tempfile::tempdir().unwrap();
     for (name, text) in
         [("./nowhere.cfg", "./nowhere.cfg file is missing\n"), ("./", "./ (Is a directory (os error 21))\n")]
     {
-        let told = tell(root.path(), &["check-config", name]);
+        let told = run_command(root.path(), &["check-config", name]);
         assert_eq!(told.code, Some(1));
         assert_eq!(told.out + &told.err, format!("The server would not start: {text}"));
     }
 }
 
 #[test]
-fn directories_that_cannot_be_used() {
+fn unusable_directories_are_reported() {
     let root = tempfile::tempdir().unwrap();
     std::fs::write(root.path().join("data"), "").unwrap();
     std::fs::write(root.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
-    let told = tell(root.path(), &["check-config", "zoo.cfg"]);
+    let told = run_command(root.path(), &["check-config", "zoo.cfg"]);
     assert_eq!(told.code, Some(1));
     has(&told, &["The server would not start: ./data cannot be used: ./data is no directory"]);
     std::fs::remove_file(root.path().join("data")).unwrap();
-    let told = tell(root.path(), &["check-config", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"]);
+    let told = run_command(root.path(), &["check-config", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"]);
     assert_eq!(told.code, Some(1));
     has(&told, &["zookeeper.datadir.autocreate is false"]);
 }

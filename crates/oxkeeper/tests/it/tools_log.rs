@@ -1,7 +1,7 @@
-//! `oxkeeper log check` and `recover`, as an operator meets them.
+//! `oxkeeper log check` and `recover`, as an operator uses them.
 
 use crate::process::{Process, Site};
-use crate::tools::{golden, tell, testdata};
+use crate::tools::{golden, run_command, testdata};
 use serde_json::Value;
 use std::path::Path;
 
@@ -10,15 +10,15 @@ fn parsed(text: &str) -> Vec<Value> {
 }
 
 #[test]
-fn a_clean_log_and_a_damaged_one() {
-    let clean = tell(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1")]);
+fn clean_and_damaged_logs_have_different_verdicts() {
+    let clean = run_command(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1")]);
     assert_eq!(clean.code, Some(0), "{}", clean.err);
     assert!(
         clean.out.contains("log.1: clean\n  25 good records, 0x1 to 0x19, Sun Nov 15 06:44:09 UTC 2026 to "),
         "{}",
         clean.out
     );
-    let bad = tell(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1.bad")]);
+    let bad = run_command(Path::new("."), &[Path::new("log"), "check".as_ref(), &testdata("log.1.bad")]);
     assert_eq!(bad.code, Some(1), "{}", bad.err);
     assert!(bad.out.contains("log.1.bad: damaged\n  24 good records"), "{}", bad.out);
     assert!(bad.out.contains("(0x2 is missing)"), "{}", bad.out);
@@ -26,28 +26,32 @@ fn a_clean_log_and_a_damaged_one() {
 }
 
 #[test]
-fn a_directory_is_judged_as_a_whole() {
+fn directory_gets_one_verdict() {
     for (set, code, text) in [
         (
             "e-corrupt/undamaged",
             0,
-            "a server would start with it\n  from snapshot.d and 12 transactions behind it, up to 0x19",
+            "a server would start with it\n  from snapshot.d and 12 transactions after it, up to 0x19",
         ),
-        ("e-corrupt/torn-tail-cut", 1, "from snapshot.d and 11 transactions behind it, up to 0x18\n  it would cut "),
+        (
+            "e-corrupt/torn-tail-cut",
+            1,
+            "from snapshot.d and 11 transactions after it, up to 0x18\n  it would truncate ",
+        ),
         (
             "e-corrupt/missing-middle-log",
             1,
             "a server would not start with it\n  no complete history: transactions after 0x7",
         ),
-        ("e-corrupt/flip-data-covered", 1, "what is wrong with log.8 does not matter"),
-        ("e-corrupt/torn-then-next-log", 1, "what is wrong with log.1 does not matter"),
-        ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end and silently loses the rest.)"),
-        ("e-corrupt/empty-last-log", 0, "clean, and empty"),
+        ("e-corrupt/flip-data-covered", 1, "the fault of log.8 does not matter"),
+        ("e-corrupt/torn-then-next-log", 1, "the fault of log.1 does not matter"),
+        ("e-corrupt/flip-eor-mid", 1, "(Apache takes it for the end of the log and silently loses the rest.)"),
+        ("e-corrupt/empty-last-log", 0, "clean and empty"),
         ("g-ensemble/1", 0, "an ensemble member would start with it"),
     ] {
         let directory = golden(set);
         for dir in [".", "version-2"] {
-            let told = tell(directory.path(), &["log", "check", dir]);
+            let told = run_command(directory.path(), &["log", "check", dir]);
             assert_eq!(told.code, Some(code), "{set}: {}{}", told.out, told.err);
             assert!(told.out.contains(text), "{set}: {}", told.out);
             assert_eq!(told.err, "");
@@ -56,9 +60,9 @@ fn a_directory_is_judged_as_a_whole() {
 }
 
 #[test]
-fn scripts_get_json() {
+fn json_output_is_complete() {
     let directory = golden("e-corrupt/flip-crc-mid");
-    let told = tell(directory.path(), &["log", "check", "--json", "."]);
+    let told = run_command(directory.path(), &["log", "check", "--json", "."]);
     assert_eq!(told.code, Some(1));
     let values = parsed(&told.out);
     let damaged = values.iter().find(|value| value["verdict"] == "damaged").unwrap();
@@ -67,7 +71,7 @@ fn scripts_get_json() {
     let whole = values.last().unwrap();
     assert_eq!(whole["starts"], false);
     assert!(whole["hint"].as_str().unwrap().contains("allowGaps"));
-    let told = tell(directory.path(), &["log", "recover", "--json", "version-2/log.e"]);
+    let told = run_command(directory.path(), &["log", "recover", "--json", "version-2/log.e"]);
     let plan = &parsed(&told.out)[0];
     let fates: Vec<&str> =
         plan["steps"].as_array().unwrap().iter().map(|step| step["fate"].as_str().unwrap()).collect();
@@ -75,37 +79,37 @@ fn scripts_get_json() {
 }
 
 #[test]
-fn what_cannot_be_read_does_not_hide_the_rest() {
+fn unreadable_file_does_not_stop_the_check() {
     let directory = golden("e-corrupt/undamaged");
-    let told = tell(directory.path(), &["log", "check", "nowhere", "version-2/log.1"]);
+    let told = run_command(directory.path(), &["log", "check", "nowhere", "version-2/log.1"]);
     assert_eq!(told.code, Some(2));
     assert!(told.out.contains("log.1: clean"), "{}", told.out);
     assert!(told.err.contains("nowhere"), "{}", told.err);
     std::fs::create_dir(directory.path().join("empty")).unwrap();
-    let told = tell(directory.path(), &["log", "check", "empty"]);
+    let told = run_command(directory.path(), &["log", "check", "empty"]);
     assert_eq!(told.code, Some(2));
     assert!(told.err.contains("hint: name dataLogDir"), "{}", told.err);
 }
 
 #[test]
-fn logs_and_snapshots_may_be_apart() {
+fn logs_and_snapshots_may_be_in_separate_directories() {
     let directory = golden("e-corrupt/undamaged");
     let path = directory.path();
     std::fs::create_dir_all(path.join("logs/version-2")).unwrap();
     for log in ["log.1", "log.8", "log.e"] {
         std::fs::rename(path.join("version-2").join(log), path.join("logs/version-2").join(log)).unwrap();
     }
-    let told = tell(path, &["log", "check", "logs"]);
+    let told = run_command(path, &["log", "check", "logs"]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("hint: --snapshots <dataDir>"), "{}", told.out);
-    let told = tell(path, &["log", "check", "logs", "--snapshots", "."]);
+    let told = run_command(path, &["log", "check", "logs", "--snapshots", "."]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("up to 0x19"), "{}", told.out);
 }
 
-/// The night shift: a server that refuses, the look, the recovery, the start.
+/// The whole procedure: a server that refuses to start, check, recovery, start.
 #[test]
-fn a_server_that_refuses_starts_with_the_recovered_log() {
+fn refused_server_starts_with_the_recovered_log() {
     let directory = golden("e-corrupt/flip-crc-mid");
     let path = directory.path();
     let site = Site::new(path, "");
@@ -116,7 +120,7 @@ fn a_server_that_refuses_starts_with_the_recovered_log() {
 
     let log = "data/version-2/log.e";
     let before = std::fs::read(path.join(log)).unwrap();
-    let preview = tell(path, &["log", "recover", log]);
+    let preview = run_command(path, &["log", "recover", log]);
     assert_eq!(preview.code, Some(1), "{}", preview.err);
     assert!(
         preview.out.contains("Kept: 3 records, 0xe to 0x10. Dropped: 8 records, 0x12 to 0x19, and 114 damaged bytes."),
@@ -125,16 +129,16 @@ fn a_server_that_refuses_starts_with_the_recovered_log() {
     );
     assert!(preview.out.contains("With it in place: a server would start with it"), "{}", preview.out);
     assert!(preview.out.contains("Nothing was written."), "{}", preview.out);
-    let unasked = tell(path, &["log", "recover", "-r", log]);
+    let unasked = run_command(path, &["log", "recover", "-r", log]);
     assert_eq!(unasked.code, Some(2));
     assert!(unasked.err.contains("hint: --yes"), "{}", unasked.err);
     assert!(!path.join("data/version-2/log.e.fixed").exists());
 
-    let written = tell(path, &["log", "recover", "-r", "-y", log]);
+    let written = run_command(path, &["log", "recover", "-r", "-y", log]);
     assert_eq!(written.code, Some(0), "{}", written.err);
     assert!(written.out.contains("log.e.fixed was written: 3 records"), "{}", written.out);
     assert_eq!(std::fs::read(path.join(log)).unwrap(), before, "the original is untouched");
-    let again = tell(path, &["log", "recover", "-r", "-y", log]);
+    let again = run_command(path, &["log", "recover", "-r", "-y", log]);
     assert_eq!(again.code, Some(2));
     assert!(again.err.contains("Recovery file data/version-2/log.e.fixed already exists"), "{}", again.err);
 
@@ -146,20 +150,20 @@ fn a_server_that_refuses_starts_with_the_recovered_log() {
 }
 
 #[test]
-fn nothing_to_recover_is_no_error() {
+fn clean_log_needs_no_recovery() {
     let directory = golden("e-corrupt/undamaged");
-    let told = tell(directory.path(), &["log", "recover", "-r", "version-2/log.e"]);
+    let told = run_command(directory.path(), &["log", "recover", "-r", "version-2/log.e"]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("there is nothing to recover"), "{}", told.out);
     assert!(!directory.path().join("version-2/log.e.fixed").exists());
-    let told = tell(directory.path(), &["log", "recover", "version-2"]);
+    let told = run_command(directory.path(), &["log", "recover", "version-2"]);
     assert_eq!(told.code, Some(2));
     assert!(told.err.contains("version-2 is a directory\nhint: oxkeeper log check version-2"), "{}", told.err);
 }
 
-/// A server's own log: what it notes as synced has to go, too, when some of it is given up.
+/// The synced position must be removed when records before it are lost.
 #[test]
-fn recovering_what_a_server_has_noted_as_synced() {
+fn recovery_before_the_synced_position_advises_to_remove_it() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let site = Site::new(path, "");
@@ -173,14 +177,14 @@ fn recovering_what_a_server_has_noted_as_synced() {
     let mut bytes = std::fs::read(&log).unwrap();
     bytes[1500] ^= 1;
     std::fs::write(&log, bytes).unwrap();
-    let told = tell(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
+    let told = run_command(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
     assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
     assert!(
-        told.out.contains("and without oxk.synced, which notes what is dropped: a server would start"),
+        told.out.contains("and without oxk.synced, which records a dropped position: a server would start"),
         "{}",
         told.out
     );
-    // What it says to do is what helps.
+    // The printed advice works.
     assert!(told.out.contains("  rm data/version-2/oxk.synced\n"), "{}", told.out);
     std::fs::rename(path.join("data/version-2/log.1.fixed"), &log).unwrap();
     std::fs::remove_file(path.join("data/version-2/oxk.synced")).unwrap();

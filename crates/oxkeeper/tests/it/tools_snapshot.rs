@@ -1,15 +1,15 @@
-//! `oxkeeper snapshot check`, `summary` and `compare`: what Apache's toolkits print, and what they do not.
+//! `oxkeeper snapshot check`, `summary` and `compare`: the output of Apache's toolkits, and more.
 
-use crate::tools::{golden, recorded, tell, testdata};
+use crate::tools::{golden, recorded, run_command, testdata};
 use serde_json::Value;
 use std::path::Path;
 
-fn here(arguments: &[&str]) -> crate::tools::Told {
-    tell(testdata("log.1").parent().unwrap(), arguments)
+fn here(arguments: &[&str]) -> crate::tools::CommandOutput {
+    run_command(testdata("log.1").parent().unwrap(), arguments)
 }
 
 #[test]
-fn summaries_as_apache_prints_them() {
+fn summaries_equal_those_of_apache() {
     for (recorded_as, arguments) in [
         ("snapshot.15 / 1", &["--depth", "1"][..]),
         ("snapshot.15 / 0", &[]),
@@ -27,14 +27,14 @@ fn summaries_as_apache_prints_them() {
     assert_eq!(told.out, "{\"bytes\":50,\"depth\":0,\"descendants\":2,\"path\":\"/big\"}\n");
 }
 
-/// Without the times, which differ.
+/// The text without times, which differ.
 fn timeless(text: &str) -> String {
     let lines = text.lines().filter(|line| !line.ends_with(" seconds"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
 #[test]
-fn comparisons_as_apache_prints_them() {
+fn comparisons_equal_those_of_apache() {
     for more in [&[][..], &["-d"]] {
         let arguments = [&["snapshot", "compare", "-l", "snapshot.b", "-r", "snapshot.15", "-b", "2", "-n", "1"], more];
         let told = here(&arguments.concat());
@@ -47,7 +47,7 @@ fn comparisons_as_apache_prints_them() {
 }
 
 #[test]
-fn every_difference_is_told() {
+fn all_differences_are_reported() {
     let told = here(&["snapshot", "compare", "snapshot.b", "snapshot.15", "--content"]);
     let expected = "\
         ~ /app  data (5 bytes)\n\
@@ -71,28 +71,28 @@ fn every_difference_is_told() {
     assert_eq!(told.code, Some(2));
 }
 
-/// A directory is its newest snapshot with the logs behind it, whichever snapshot that is.
+/// A directory stands for its newest snapshot and the logs after it.
 #[test]
-fn directories_stand_for_their_newest_state() {
+fn directory_stands_for_its_newest_state() {
     let (all, few) = (golden("e-corrupt/undamaged"), golden("e-corrupt/undamaged"));
     for name in ["snapshot.7", "snapshot.d"] {
         std::fs::remove_file(few.path().join("version-2").join(name)).unwrap();
     }
     let sides = [Path::new("snapshot"), "compare".as_ref(), all.path(), few.path()];
-    let told = tell(Path::new("."), &sides);
+    let told = run_command(Path::new("."), &sides);
     assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
     let snapshot = all.path().join("version-2/snapshot.d");
-    let told = tell(Path::new("."), &[Path::new("snapshot"), "compare".as_ref(), &snapshot, all.path()]);
+    let told = run_command(Path::new("."), &[Path::new("snapshot"), "compare".as_ref(), &snapshot, all.path()]);
     assert_eq!(told.code, Some(1), "{}{}", told.out, told.err);
     assert!(told.out.ends_with("Left is at 0xd, right at 0x19.\n"), "{}", told.out);
     let broken = golden("e-corrupt/missing-middle-log");
-    let told = tell(Path::new("."), &[Path::new("snapshot"), "summary".as_ref(), broken.path()]);
+    let told = run_command(Path::new("."), &[Path::new("snapshot"), "summary".as_ref(), broken.path()]);
     assert_eq!(told.code, Some(2));
     assert!(told.err.contains("transactions after 0x7 are missing") && told.err.contains("hint: "), "{}", told.err);
 }
 
 #[test]
-fn good_and_damaged_snapshots() {
+fn good_and_damaged_snapshots_have_different_verdicts() {
     let told = here(&["snapshot", "check", "snapshot.15", "snapshot.b"]);
     assert_eq!((told.code, &*told.err), (Some(0), ""));
     assert!(told.out.starts_with("snapshot.15: good\n  14 nodes (1 ephemeral) with 61 bytes of data"), "{}", told.out);
@@ -105,10 +105,10 @@ fn good_and_damaged_snapshots() {
         ("d-snappy", 0),
     ] {
         let directory = golden(set);
-        let told = tell(directory.path(), &["snapshot", "check", "."]);
+        let told = run_command(directory.path(), &["snapshot", "check", "."]);
         assert_eq!((told.code, &*told.err), (Some(code), ""), "{set}: {}", told.out);
         assert_eq!(told.out.contains(": damaged\n"), code == 1, "{set}: {}", told.out);
-        let told = tell(directory.path(), &["snapshot", "check", "--json", "version-2"]);
+        let told = run_command(directory.path(), &["snapshot", "check", "--json", "version-2"]);
         let values: Vec<Value> = told.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(values.iter().any(|value| value["verdict"] == "damaged"), code == 1, "{set}");
     }
@@ -117,8 +117,8 @@ fn good_and_damaged_snapshots() {
     assert!(told.err.contains("is not named like a snapshot"), "{}", told.err);
 }
 
-/// Nodes of a summary's first line but one: those of the whole tree.
-fn nodes(told: &crate::tools::Told) -> &str {
+/// The nodes in the second line of a summary: those of the whole tree.
+fn nodes(told: &crate::tools::CommandOutput) -> &str {
     told.out.lines().nth(1).unwrap_or_default().trim()
 }
 
@@ -135,12 +135,12 @@ fn logs_in_a_directory_of_their_own_are_read_and_reported() {
         }
     }
     let summary = |path: &Path, more: &[&str]| {
-        let told = tell(path, &[&["snapshot", "summary"], more].concat());
+        let told = run_command(path, &[&["snapshot", "summary"], more].concat());
         assert_eq!(told.code, Some(0), "{}", told.err);
         told
     };
     let whole = summary(together.path(), &["."]);
-    let reported = |told: &crate::tools::Told| {
+    let reported = |told: &crate::tools::CommandOutput| {
         let (data, logs) = (data.canonicalize().unwrap(), logs.canonicalize().unwrap());
         told.err.contains(&format!("read snapshots in {}, logs in {}", data.display(), logs.display()))
     };
@@ -153,16 +153,16 @@ fn logs_in_a_directory_of_their_own_are_read_and_reported() {
     let told = summary(split.path(), &["zoo.cfg"]);
     assert!(nodes(&told) == nodes(&whole) && reported(&told), "{}{}", told.out, told.err);
 
-    // Named by neither.
+    // Named by neither of them.
     let told = summary(split.path(), &["."]);
     assert!(told.err.contains("warning: there are no logs in ") && told.err.contains("zoo.cfg"), "{}", told.err);
     assert_ne!(nodes(&told), nodes(&whole));
-    let told = tell(split.path(), &["snapshot", "summary", "version-2/snapshot.d", "--logs", "logs"]);
+    let told = run_command(split.path(), &["snapshot", "summary", "version-2/snapshot.d", "--logs", "logs"]);
     assert!(told.code == Some(2) && told.err.contains("no logs are applied"), "{}", told.err);
 
     let together = together.path().to_str().unwrap();
     for (source, same) in [(&["."][..], false), (&[".", "--right-logs", "logs"], true), (&["zoo.cfg"], true)] {
-        let told = tell(split.path(), &[&["snapshot", "compare", together], source].concat());
+        let told = run_command(split.path(), &[&["snapshot", "compare", together], source].concat());
         assert_eq!(told.code, Some(u8::from(!same).into()), "{source:?}: {}{}", told.out, told.err);
         assert_eq!(told.err.matches("read snapshots in ").count(), 2, "{}", told.err);
         assert_eq!(reported(&told), same, "{}", told.err);

@@ -1,5 +1,5 @@
-//! A recorded session of Apache's `zkCli` 3.9.3 with an ensemble whose members change, played with the shell and servers of
-//! here: the same lines on the same streams.
+//! A recorded session of Apache's `zkCli` 3.9.3 with an ensemble that is reconfigured, repeated with our shell and
+//! servers: equal lines on the same streams.
 
 use crate::members::free_port;
 use crate::process::Process;
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 const RECORDED: &str = include_str!("../../../ox-shell/testdata/07-config-reconfig.txt");
 
-/// Ports of a recorded server: quorum, election, clients. Ours have as many digits, so that lengths are the same.
+/// Ports of a recorded server: quorum, election, clients. Ours have as many digits, so that lengths are equal.
 const PORTS: [[&str; 3]; 4] = [
     ["21901", "21905", "21893"],
     ["21902", "21906", "21894"],
@@ -18,14 +18,14 @@ const PORTS: [[&str; 3]; 4] = [
 ];
 
 #[test]
-fn config_and_reconfig() {
+fn config_and_reconfig_match_the_recorded_session() {
     let home = tempfile::tempdir().unwrap();
     let text = with_own_ports(RECORDED.split_once("\n\n").unwrap().1);
     let ensemble = text.split("> config\n").nth(1).unwrap();
     let members: String =
         ensemble.lines().take_while(|line| line.starts_with("server.")).map(|line| format!("{line}\n")).collect();
     let mut servers: Vec<Process> = Vec::new();
-    // Whoever is removed must not lead: the first two elect one of them before the others come.
+    // A removed server must not lead: the first two elect one of them before the others start.
     for ids in [[1, 2], [3, 4]] {
         let mut some: Vec<_> =
             ids.into_iter().map(|id| launch(&home.path().join(id.to_string()), id, &members)).collect();
@@ -64,7 +64,7 @@ fn launch(directory: &Path, id: u32, members: &str) -> Process {
     Process::start(&["server", "zoo.cfg"], directory)
 }
 
-/// What was typed, and what was written to the two streams.
+/// The input, and the output on both streams.
 fn read(text: &str) -> (String, [String; 2]) {
     let (mut typed, mut out, mut err) = (String::new(), String::new(), String::new());
     for line in text.lines().filter(|line| !line.starts_with("[exit code")) {
@@ -79,7 +79,7 @@ fn read(text: &str) -> (String, [String; 2]) {
     (typed, [normal(&out), normal(&err)])
 }
 
-/// Without what differs by nature: transactions and times.
+/// The text without what always differs: zxids and times.
 fn normal(text: &str) -> String {
     text.lines().map(|line| normal_line(line) + "\n").collect()
 }
@@ -91,7 +91,7 @@ fn normal_line(line: &str) -> String {
     }
     match (line.split_once(" zxid: "), line.split_once(' ')) {
         (Some((event, zxid)), _) if zxid != "-1" => format!("{event} zxid: *"),
-        // Compat: Apache names the addresses of `config -c` in the order of a hash.
+        // Compat: Apache prints the addresses of `config -c` in the order of a hash map.
         (None, Some((version, addresses))) if u64::from_str_radix(version, 16).is_ok() => {
             let mut addresses: Vec<_> = addresses.split(',').collect();
             addresses.sort_unstable();

@@ -1,8 +1,8 @@
-//! Members whose ports are flooded: with connections that do not identify themselves, from the address of a member, and
-//! with hellos that name members, from another address.
+//! Floods of the ports of members: connections without a hello from a member's address, and hellos with members' ids
+//! from another address.
 
-use crate::members::{Ensemble, Roamer};
-use crate::strangers::addresses;
+use crate::members::{Ensemble, ReconnectingClient};
+use crate::unknown_peers::addresses;
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -14,20 +14,20 @@ use std::time::{Duration, Instant};
 
 /// Longer than a connect takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// More than the ports take; before there were shares for unidentified connections, 256 and 64 were enough.
+/// More than the ports accept; before unidentified connections had separate limits, 256 and 64 were enough.
 const CONNECTIONS: usize = 320;
 
 /// The address that members dial from here, which is one of theirs, and one that no member has.
 const MEMBER: Ipv4Addr = Ipv4Addr::LOCALHOST;
 const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 99);
 
-/// Of hellos that are refused, so many per pause: ports of the system are used up otherwise.
+/// Refused hellos per pause; more would use up the ports of the system.
 const REFUSED: usize = 8;
 
-/// What each connection sends; the argument numbers connections.
+/// What each connection sends; the argument numbers the connections.
 type Payload = fn(i64) -> Vec<u8>;
 
-/// A thread that keeps a port full: a connection that is closed is replaced.
+/// A thread that keeps a port full: closed connections are replaced.
 struct Flood {
     stops: Arc<AtomicBool>,
     opened: Arc<AtomicUsize>,
@@ -35,12 +35,12 @@ struct Flood {
 }
 
 impl Flood {
-    /// Floods a port. With a `pause` of zero it connects as fast as it can.
+    /// Floods a port. With a `pause` of zero it connects as fast as possible.
     fn start(address: SocketAddr, payload: Payload, pause: Duration) -> Self {
         Self::start_from((MEMBER, CONNECTIONS), address, payload, pause)
     }
 
-    /// The same, from a certain address and with so many connections at a time.
+    /// As `start`, from a given address and with a given number of connections.
     fn start_from(
         (from, open_max): (Ipv4Addr, usize),
         address: SocketAddr,
@@ -71,7 +71,7 @@ impl Flood {
         self.opened.load(Ordering::Relaxed)
     }
 
-    /// Waits until so many connections have been opened.
+    /// Waits until this many connections have been opened.
     fn wait_for(&self, count: usize) {
         let until = Instant::now() + PATIENCE;
         while self.opened() < count {
@@ -104,7 +104,7 @@ fn silent(_: i64) -> Vec<u8> {
     Vec::new()
 }
 
-/// The first bytes of a learner's hello, or of an election hello: both begin with a part of a number.
+/// The first bytes of a hello, of a learner or of an election connection: part of a number.
 fn partial(_: i64) -> Vec<u8> {
     vec![0, 0, 0]
 }
@@ -124,19 +124,19 @@ fn election_hello(server: i64, address: &str) -> Vec<u8> {
     [&(-65536_i64).to_be_bytes()[..], &server.to_be_bytes(), &length, address.as_bytes()].concat()
 }
 
-/// The hello of an observer that is in no configuration, with another number each time.
+/// The hello of an observer that is in no configuration, with a different id each time.
 fn observer(number: i64) -> Vec<u8> {
     learner_hello(OBSERVERINFO, 1_000 + number, 0)
 }
 
-/// An election hello of a server that is in no configuration, with another number each time.
+/// The election hello of a server that is in no configuration, with a different id each time.
 fn voter(number: i64) -> Vec<u8> {
     election_hello(1_000 + number, "127.0.0.1:1")
 }
 
-/// Restarts a follower, in peace and during floods of the leader's quorum port and of all election ports.
+/// Restarts a follower without a flood, and during floods of the leader's quorum port and all election ports.
 fn check(home: &Path, quorum: Payload, election: Payload, pause: Duration) {
-    // The time for a hello is long: otherwise the port would be free now and then by itself.
+    // The hello timeout is long: otherwise the port would become free now and then.
     let mut ensemble = Ensemble::start(home, 3, 0, "initLimit=400\nquorumCnxnTimeoutMs=200000");
     let leader = ensemble.leader_but(&[]);
     let follower = (leader + 1) % 3;
@@ -162,7 +162,7 @@ fn check(home: &Path, quorum: Payload, election: Payload, pause: Duration) {
     eprintln!("back after {in_peace:?}, in the flood after {in_flood:?}, {opened:?} connections");
     ensemble.client_of(follower).create("/served", 0);
     assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "the leader was not disturbed");
-    // The flood still goes on, and costs no more than the shares of the ports.
+    // The flood continues, and costs no more descriptors than the limits of the ports.
     let descriptors = ensemble.processes[leader].as_ref().unwrap().descriptors();
     assert!(descriptors < 900, "{descriptors} descriptors");
 }
@@ -192,12 +192,12 @@ fn connections_at_full_rate_do_not_keep_a_member_out() {
     check(home.path(), silent, silent, Duration::ZERO);
 }
 
-/// Hellos that name members, from an address that no member has, on all ports of all members.
+/// Hellos with members' ids, from an address that no member has, on all ports of all members.
 fn impostors(ports: &[SocketAddr], epoch: i64) -> Vec<Flood> {
     let elections: Vec<SocketAddr> = ports.iter().skip(1).step_by(2).copied().collect();
     let count = elections.len() as i64;
     let floods = ports.iter().enumerate().map(|(at, port)| {
-        // Never the number of the flooded member itself.
+        // Never the id of the flooded member itself.
         let server = move |number: i64| (at as i64 / 2 + 1 + number % (count - 1)) % count + 1;
         let elections = elections.clone();
         let payload = move |number: i64| match at % 2 {
@@ -209,28 +209,28 @@ fn impostors(ports: &[SocketAddr], epoch: i64) -> Vec<Flood> {
     floods.collect()
 }
 
-/// The followers' links and election connections stay, there is no election, and a follower that restarts is let in.
+/// Links and election connections of the followers stay, no election runs, and a restarted follower is accepted.
 #[test]
-fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
+fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
     let home = tempfile::tempdir().unwrap();
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
     let leader = ensemble.leader_but(&[]);
     let ports = addresses(home.path());
-    // How often each of some members has looked for a leader since its start.
+    // How often each member has been LOOKING since its start.
     let elections = |ensemble: &Ensemble, members: &[usize]| -> Vec<String> {
-        members.iter().map(|at| ensemble.figure(*at, "looking_count").unwrap()).collect()
+        members.iter().map(|at| ensemble.metric(*at, "looking_count").unwrap()).collect()
     };
     let epoch = |ensemble: &Ensemble| {
-        let reply = ensemble.word(leader, "srvr");
+        let reply = ensemble.four_letter(leader, "srvr");
         let zxid = reply.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("it serves").to_owned();
         i64::from_str_radix(&zxid, 16).unwrap() >> 32
     };
-    ensemble.client().create("/before", 0); // the zxid has the epoch from now on
+    ensemble.client().create("/before", 0); // from now on the zxid contains the epoch
     let before = elections(&ensemble, &[0, 1, 2]);
     let epoch_before = epoch(&ensemble);
     let floods = impostors(&ports, epoch_before);
     let mut clients: Vec<_> = (0..3).map(|at| ensemble.client_of(at)).collect();
-    let write = |clients: &mut [Roamer], phase: &str| {
+    let write = |clients: &mut [ReconnectingClient], phase: &str| {
         for number in 0..100 {
             for (at, client) in clients.iter_mut().enumerate() {
                 client.create(&format!("/{phase}-{at}-{number}"), 0);
@@ -251,7 +251,7 @@ fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
         let others: Vec<usize> = (0..3).filter(|at| *at != follower).collect();
         let before = elections(&ensemble, &others);
         ensemble.kill(follower);
-        wait(&others); // its number is taken now
+        wait(&others); // its id is used by the flood now
         let began = Instant::now();
         ensemble.restart(follower);
         eprintln!("server {} is back after {:?}", follower + 1, began.elapsed());
@@ -262,7 +262,7 @@ fn hellos_that_name_members_from_elsewhere_do_not_keep_them_out() {
     eprintln!("{:?} connections", floods.iter().map(Flood::opened).collect::<Vec<_>>());
 }
 
-/// As behind translated addresses: every member dials from an address that is in no configuration.
+/// As with network address translation: every member dials from an address that is in no configuration.
 #[test]
 fn members_that_dial_from_unknown_addresses_restart_and_elect() {
     let home = tempfile::tempdir().unwrap();

@@ -1,30 +1,34 @@
 //! Hellos, dials and connections, with a clock that the test moves.
 
-use super::super::command::Orders;
-use super::super::names::{Names, Resolver};
+use super::super::commands::PeerCommands;
+use super::super::resolver::{NameLookup, Resolver};
 use super::*;
-use crate::limits::DOUBT_AGAIN;
+use crate::limits::SUSPECT_REDIAL_INTERVAL;
 use ox_proto::quorum::hello;
 
-fn told(mine: &[Address], local: &str) -> Hello {
+fn sent_hello(mine: &[Address], local: &str) -> Hello {
     let bytes = hello_of(ServerId(3), mine, Some(local.parse().unwrap())).unwrap();
     hello::next(&bytes).unwrap().unwrap().0
 }
 
-/// Servers before 3.6 know one address only, so one is told as they tell it.
+/// Servers before 3.6 know a single address only, so one address is sent in their format (K90).
 #[test]
-fn k090_one_address_is_told_in_the_old_form() {
+fn k090_single_address_is_sent_in_the_old_format() {
     let (one, other) = (Address::new("one", 5), Address::new("other", 6));
-    assert_eq!(told(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
-    assert_eq!(told(&[one, other], "10.0.0.1").version, HelloVersion::V2);
+    assert_eq!(sent_hello(std::slice::from_ref(&one), "10.0.0.1").version, HelloVersion::V1);
+    assert_eq!(sent_hello(&[one, other], "10.0.0.1").version, HelloVersion::V2);
 }
 
 #[test]
-fn k089_everywhere_is_told_as_here() {
+fn k089_wildcard_address_is_sent_as_the_local_address() {
     let mine = [Address::new("0.0.0.0", 5), Address::new("::", 5), Address::new("one", 6)];
     let expected = [Address::new("10.0.0.1", 5), Address::new("one", 6)];
-    assert_eq!(told(&mine, "10.0.0.1").addresses, expected);
-    assert_eq!(told(&mine[1..2], "fe80::1").addresses, [Address::new("fe80:0:0:0:0:0:0:1", 5)], "as Java writes it");
+    assert_eq!(sent_hello(&mine, "10.0.0.1").addresses, expected);
+    assert_eq!(
+        sent_hello(&mine[1..2], "fe80::1").addresses,
+        [Address::new("fe80:0:0:0:0:0:0:1", 5)],
+        "as Java writes it"
+    );
 }
 
 #[test]
@@ -46,19 +50,19 @@ fn elections(me: i64, configured: &[i64]) -> Elections {
         voters: BTreeSet::new(),
         keep_alive: false,
         unacked_max: Duration::from_millis(4_321),
-        others: BTreeMap::new(),
+        servers: BTreeMap::new(),
         conns: BTreeMap::new(),
         ready: BTreeSet::new(),
-        heard: BTreeMap::new(),
-        malformed: LineLimit::new(),
+        votes: BTreeMap::new(),
+        malformed_log: TimedLogLimit::new(),
     }
 }
 
 /// Knows the addresses of servers 1 to 3. Tests do not run its iterations, so it starts no connect.
 fn dialer() -> Dialer {
     let poll = mio::Poll::new().unwrap();
-    let orders = Arc::new(Orders::new(mio::Waker::new(poll.registry(), Token(0)).unwrap()));
-    let mut resolver = Resolver::new(orders, Names::of_system());
+    let commands = Arc::new(PeerCommands::new(mio::Waker::new(poll.registry(), Token(0)).unwrap()));
+    let mut resolver = Resolver::new(commands, NameLookup::system());
     let hosts = (1..=3).map(|server| (ServerId(server), BTreeSet::from([format!("10.0.0.{server}")])));
     resolver.set_members(hosts.collect(), Instant::now());
     Dialer::with(resolver, Duration::from_secs(60), Duration::from_secs(60))
@@ -72,18 +76,18 @@ fn pair() -> (std::net::TcpStream, TcpStream) {
     (listener.accept().unwrap().0, TcpStream::from_std(near))
 }
 
-/// Elections, with the other ends of accepted connections.
-struct Desk {
+/// Elections, with the remote ends of accepted connections.
+struct Fixture {
     elections: Elections,
     far: Vec<std::net::TcpStream>,
 }
 
-impl Desk {
+impl Fixture {
     fn new(me: i64, configured: &[i64]) -> Self {
         Self { elections: elections(me, configured), far: Vec::new() }
     }
 
-    /// An accepted connection comes from `10.0.0.<host>` with the hello of a server. Returns whether that is dialled.
+    /// Accepts a connection from `10.0.0.<host>` with the hello of a server. Returns whether that server is dialled.
     fn hello(&mut self, server: i64, host: u8, now: Instant) -> bool {
         let (mut dialer, (far, stream)) = (dialer(), pair());
         self.far.push(far);
@@ -95,7 +99,7 @@ impl Desk {
         dialer.is_dialing(self.elections.target(ServerId(server)))
     }
 
-    /// Whether time alone has a server dialled.
+    /// Whether the passage of time alone has a server dialled.
     fn is_dialed(&mut self, server: i64, now: Instant) -> bool {
         let mut dialer = dialer();
         self.elections.on_time(now, &mut dialer);
@@ -105,7 +109,7 @@ impl Desk {
     /// Sends a notification to server 2, which has a connection.
     fn notify(&mut self, state: PeerState) {
         let vote = ox_zab::Vote { leader: ServerId(1), zxid: ox_proto::Zxid(0), epoch: 0 };
-        let note = Notification { state, vote, round: 1, has_version: true };
+        let note = VoteNotification { state, vote, round: 1, has_version: true };
         let mut dialer = dialer();
         self.elections.notify(ServerId(2), &note, &mut dialer, &mut Vec::new());
         assert!(!dialer.is_dialing(Target::Election(ServerId(2))));
@@ -116,55 +120,55 @@ impl Desk {
 fn repeated_hello_from_an_unknown_address_is_dialled_back_once_per_interval() {
     // Server 2 is configured, or is not.
     for configured in [&[1, 2, 3][..], &[1, 3]] {
-        let (mut desk, mut now) = (Desk::new(3, configured), Instant::now());
+        let (mut fixture, mut now) = (Fixture::new(3, configured), Instant::now());
         let mut dials = 0;
         for _ in 0..40 {
-            dials += usize::from(desk.hello(2, 9, now));
-            assert!(!desk.is_dialed(2, now));
-            now += DIAL_BACK_AGAIN / 10;
+            dials += usize::from(fixture.hello(2, 9, now));
+            assert!(!fixture.is_dialed(2, now));
+            now += DIAL_BACK_INTERVAL / 10;
         }
         assert_eq!(dials, 4, "{configured:?}");
     }
 }
 
 #[test]
-fn hello_from_the_address_of_a_member_is_dialled_back_at_once() {
-    let (mut desk, now) = (Desk::new(3, &[1, 2, 3]), Instant::now());
-    assert!(desk.hello(2, 9, now) && !desk.hello(2, 9, now));
-    assert!(desk.hello(2, 2, now) && desk.hello(2, 1, now), "servers may share a host");
+fn hello_from_the_address_of_a_member_is_dialled_back_immediately() {
+    let (mut fixture, now) = (Fixture::new(3, &[1, 2, 3]), Instant::now());
+    assert!(fixture.hello(2, 9, now) && !fixture.hello(2, 9, now));
+    assert!(fixture.hello(2, 2, now) && fixture.hello(2, 1, now), "servers may share a host");
 }
 
 #[test]
-fn unknown_server_without_a_connection_goes_first() {
-    let (mut desk, now) = (Desk::new(100, &[]), Instant::now());
-    desk.hello(101, 9, now);
+fn unknown_server_without_a_connection_is_evicted_first() {
+    let (mut fixture, now) = (Fixture::new(100, &[]), Instant::now());
+    fixture.hello(101, 9, now);
     for server in 0..2 * UNKNOWN_SERVERS_MAX as i64 {
-        desk.hello(server % 100, 9, now + Duration::from_millis(1));
-        assert!(desk.elections.others.len() <= UNKNOWN_SERVERS_MAX);
+        fixture.hello(server % 100, 9, now + Duration::from_millis(1));
+        assert!(fixture.elections.servers.len() <= UNKNOWN_SERVERS_MAX);
     }
-    assert_eq!(desk.elections.conns.len(), 1);
-    assert!(desk.elections.others.contains_key(&ServerId(101)));
+    assert_eq!(fixture.elections.conns.len(), 1);
+    assert!(fixture.elections.servers.contains_key(&ServerId(101)));
 }
 
-/// Another host may have connected with the number of the leader, which does not dial by itself.
+/// Another host may have connected with the id of the leader, which does not dial by itself.
 #[test]
 fn connection_from_an_unknown_address_does_not_keep_an_election_from_dialing_the_server() {
-    let (mut desk, now) = (Desk::new(1, &[1, 2, 3]), Instant::now());
-    desk.hello(2, 9, now);
-    desk.notify(PeerState::Following);
-    assert!(!desk.is_dialed(2, now), "there is no election");
-    desk.notify(PeerState::Looking);
-    assert!(desk.is_dialed(2, now));
-    assert!(!desk.is_dialed(2, now + DOUBT_AGAIN / 2), "it may have called back");
-    assert!(desk.is_dialed(2, now + DOUBT_AGAIN));
-    desk.hello(2, 2, now);
-    desk.notify(PeerState::Looking);
-    assert!(!desk.is_dialed(2, now + 3 * DOUBT_AGAIN), "it comes from the server's address");
-    assert_eq!(desk.elections.address_of(ServerId(2)), Some([10, 0, 0, 2].into()));
+    let (mut fixture, now) = (Fixture::new(1, &[1, 2, 3]), Instant::now());
+    fixture.hello(2, 9, now);
+    fixture.notify(PeerState::Following);
+    assert!(!fixture.is_dialed(2, now), "there is no election");
+    fixture.notify(PeerState::Looking);
+    assert!(fixture.is_dialed(2, now));
+    assert!(!fixture.is_dialed(2, now + SUSPECT_REDIAL_INTERVAL / 2), "it may have dialled back");
+    assert!(fixture.is_dialed(2, now + SUSPECT_REDIAL_INTERVAL));
+    fixture.hello(2, 2, now);
+    fixture.notify(PeerState::Looking);
+    assert!(!fixture.is_dialed(2, now + 3 * SUSPECT_REDIAL_INTERVAL), "it is from the server's address");
+    assert_eq!(fixture.elections.address_of(ServerId(2)), Some([10, 0, 0, 2].into()));
 }
 
 #[test]
-fn connection_that_another_one_competes_with_is_probed() {
+fn connection_with_a_competing_one_is_probed() {
     let mut elections = elections(1, &[1, 2, 3]);
     let (_far, near) = pair();
     let socket = SockRef::from(&near).try_clone().unwrap();
@@ -180,16 +184,16 @@ fn connection_that_another_one_competes_with_is_probed() {
 /// A connection that was accepted, and one that was dialled.
 #[cfg(target_os = "linux")]
 #[test]
-fn what_is_not_answered_for_long_ends_a_connection() {
+fn unacknowledged_data_closes_a_connection() {
     let mut elections = Elections { keep_alive: true, ..elections(3, &[]) };
-    let patience = elections.unacked_max;
+    let timeout = elections.unacked_max;
     let poll = mio::Poll::new().unwrap();
-    let ((_far, came), (_other_far, called)) = (pair(), pair());
-    let sockets = [&called, &came].map(|stream| SockRef::from(stream).try_clone().unwrap());
-    elections.insert(came, Token(1), ServerId(9), None, Vec::new());
-    elections.on_dialed(ServerId(1), Some(called), Token(2), poll.registry(), &mut Vec::new());
+    let ((_far, accepted), (_other_far, dialled)) = (pair(), pair());
+    let sockets = [&dialled, &accepted].map(|stream| SockRef::from(stream).try_clone().unwrap());
+    elections.insert(accepted, Token(1), ServerId(9), None, Vec::new());
+    elections.on_dialed(ServerId(1), Some(dialled), Token(2), poll.registry(), &mut Vec::new());
     for socket in &sockets {
-        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(patience));
+        assert_eq!(socket.tcp_user_timeout().unwrap(), Some(timeout));
         assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
     }
 }

@@ -8,9 +8,9 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream as Plain};
 use std::time::Duration;
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
-struct Desk {
+struct Fixture {
     handshakes: Handshakes,
     poll: Poll,
     listener: TcpListener,
@@ -18,7 +18,7 @@ struct Desk {
     identified: Vec<Identified>,
 }
 
-impl Desk {
+impl Fixture {
     fn new() -> Self {
         let mut handshakes = Handshakes::new(IDENTIFY_MS);
         handshakes.limits = UnidentifiedLimits { deadline_ms: 600_000, silent_max: 16, partial_max: 4 };
@@ -26,7 +26,7 @@ impl Desk {
         Self { handshakes, poll: Poll::new().unwrap(), listener, tokens: 0, identified: Vec::new() }
     }
 
-    /// Connects and sends something before the connection is accepted.
+    /// Connects and sends `first` before the connection is accepted.
     fn connect(&mut self, port: Port, origin: Origin, first: &[u8]) -> Plain {
         let mut caller = Plain::connect(self.listener.local_addr().unwrap()).unwrap();
         caller.write_all(first).unwrap();
@@ -40,12 +40,12 @@ impl Desk {
 
     /// Iterations until a connection is identified.
     fn next(&mut self) -> Identified {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + TEST_TIMEOUT;
         loop {
             let mut events = Events::with_capacity(16);
             self.poll.poll(&mut events, Some(Duration::from_millis(10))).unwrap();
             events.iter().for_each(|event| _ = self.handshakes.on_ready(event.token()));
-            self.handshakes.turn();
+            self.handshakes.run_iteration();
             self.identified.extend(self.handshakes.take());
             if let Some(identified) = self.identified.pop() {
                 return identified;
@@ -70,59 +70,59 @@ fn learner_hello(server: i64) -> Vec<u8> {
 }
 
 #[test]
-fn hello_in_pieces_identifies_and_the_rest_is_handed_over() {
-    let mut desk = Desk::new();
+fn hello_in_pieces_identifies_its_connection_and_the_rest_is_handed_over() {
+    let mut fixture = Fixture::new();
     let hello = election_hello(7);
-    let mut caller = desk.connect(Port::Election, Origin::Other, &hello[..9]);
-    assert_eq!(desk.handshakes.conns.len(), 1);
+    let mut caller = fixture.connect(Port::Election, Origin::Other, &hello[..9]);
+    assert_eq!(fixture.handshakes.conns.len(), 1);
     caller.write_all(&[&hello[9..], b"rest"].concat()).unwrap();
-    let identified = desk.next();
+    let identified = fixture.next();
     assert!(matches!(identified.peer, Peer::Election(hello) if hello.server == ServerId(7)));
-    assert_eq!((identified.conn.input.as_slice(), desk.handshakes.conns.len()), (&b"rest"[..], 0));
+    assert_eq!((identified.conn.input.as_slice(), fixture.handshakes.conns.len()), (&b"rest"[..], 0));
     let hello = learner_hello(8);
-    let _caller = desk.connect(Port::Quorum, Origin::Other, &hello);
-    let identified = desk.next();
+    let _caller = fixture.connect(Port::Quorum, Origin::Other, &hello);
+    let identified = fixture.next();
     assert!(matches!(identified.peer, Peer::Learner(ServerId(8))) && identified.conn.input == hello);
 }
 
 #[test]
-fn garbage_is_closed_and_costs_no_place() {
-    let mut desk = Desk::new();
+fn connection_with_garbage_is_closed_and_not_counted() {
+    let mut fixture = Fixture::new();
     for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0xff; 64], &[0; 4096]] {
-        let _caller = desk.connect(Port::Quorum, Origin::Other, bytes);
+        let _caller = fixture.connect(Port::Quorum, Origin::Other, bytes);
     }
-    let _caller = desk.connect(Port::Election, Origin::Other, &(-1_i64).to_be_bytes());
-    assert!(desk.handshakes.conns.is_empty() && desk.handshakes.take().is_empty());
-    let empty = desk.handshakes.pools.values().all(Unidentified::is_empty);
+    let _caller = fixture.connect(Port::Election, Origin::Other, &(-1_i64).to_be_bytes());
+    assert!(fixture.handshakes.conns.is_empty() && fixture.handshakes.take().is_empty());
+    let empty = fixture.handshakes.pools.values().all(Unidentified::is_empty);
     assert!(empty);
 }
 
 /// The hello of a member is in its socket when a flood from the same address closes the oldest connections.
 #[test]
 fn hello_that_has_arrived_is_read_before_its_connection_is_closed() {
-    let mut desk = Desk::new();
-    let mut member = desk.connect(Port::Quorum, Origin::Member, b"");
-    let mut flood: Vec<Plain> = (1..16).map(|_| desk.connect(Port::Quorum, Origin::Member, b"")).collect();
+    let mut fixture = Fixture::new();
+    let mut member = fixture.connect(Port::Quorum, Origin::Member, b"");
+    let mut flood: Vec<Plain> = (1..16).map(|_| fixture.connect(Port::Quorum, Origin::Member, b"")).collect();
     member.write_all(&learner_hello(3)).unwrap();
     for _ in 0..100 {
-        flood.push(desk.connect(Port::Quorum, Origin::Member, b""));
+        flood.push(fixture.connect(Port::Quorum, Origin::Member, b""));
     }
-    let identified = desk.handshakes.take().pop().expect("it was read when its turn to be closed came");
+    let identified = fixture.handshakes.take().pop().expect("it was read before it would have been closed");
     assert!(matches!(identified.peer, Peer::Learner(ServerId(3))));
-    assert_eq!(desk.handshakes.conns.len(), 16);
+    assert_eq!(fixture.handshakes.conns.len(), 16);
 }
 
 #[test]
 fn flood_of_other_addresses_leaves_a_silent_member_connection_open() {
-    let mut desk = Desk::new();
-    let mut member = desk.connect(Port::Quorum, Origin::Member, b"");
+    let mut fixture = Fixture::new();
+    let mut member = fixture.connect(Port::Quorum, Origin::Member, b"");
     let partial = &learner_hello(9)[..5];
     let _flood: Vec<Plain> = (0..200)
-        .map(|number| desk.connect(Port::Quorum, Origin::Other, if number % 2 == 0 { b"" } else { partial }))
+        .map(|number| fixture.connect(Port::Quorum, Origin::Other, if number % 2 == 0 { b"" } else { partial }))
         .collect();
-    assert!(desk.handshakes.conns.len() <= desk.handshakes.limits.connections_max());
+    assert!(fixture.handshakes.conns.len() <= fixture.handshakes.limits.connections_max());
     member.write_all(&learner_hello(3)).unwrap();
-    assert!(matches!(desk.next().peer, Peer::Learner(ServerId(3))));
-    desk.handshakes.close_port(Port::Quorum);
-    assert!(desk.handshakes.conns.is_empty());
+    assert!(matches!(fixture.next().peer, Peer::Learner(ServerId(3))));
+    fixture.handshakes.close_port(Port::Quorum);
+    assert!(fixture.handshakes.conns.is_empty());
 }

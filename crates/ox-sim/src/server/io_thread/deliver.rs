@@ -1,15 +1,14 @@
-//! What the replica has sent, into the buffers of the connections it is for.
+//! Moves output of the replica into the send buffers of its connections.
 
 use super::IoThread;
 use crate::env::Env;
 use ox_proto::acl::perms;
 use ox_tree::outbox::{Outbox, PartKind};
 
-/// Unsent bytes at which a connection gets no more answers and is given up.
+/// A connection with more unsent bytes is closed.
 const UNSENT_BYTES_MAX: usize = 64 << 20;
 
 impl IoThread {
-    /// Moves everything the replica has sent into the connections' buffers.
     pub(super) fn deliver(&mut self, env: &mut Env) {
         while let Some(outbox) = self.mailbox.pop_front() {
             self.deliver_outbox(env, &outbox);
@@ -28,12 +27,12 @@ impl IoThread {
             let mut keeps_up = true;
             match &part.kind {
                 PartKind::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {
-                    env.marks.hidden_events += 1;
+                    env.coverage.hidden_events += 1;
                     continue;
                 }
                 PartKind::Event(_) => keeps_up = connection.put_event(bytes, env.plan.unsent_events_bytes),
                 PartKind::Replies(count) => {
-                    connection.core.on_answers(*count, bytes.len());
+                    connection.core.on_replies(*count, bytes.len());
                     keeps_up = connection.output.len() <= UNSENT_BYTES_MAX;
                     connection.output.extend_from_slice(bytes);
                 }
@@ -48,8 +47,8 @@ impl IoThread {
                 }
             }
             if !keeps_up {
-                env.marks.given_up += 1;
-                connection.give_up();
+                env.coverage.aborted += 1;
+                connection.abort();
             }
             self.list(slot);
         }

@@ -1,34 +1,34 @@
-//! Frames of connections, under one hold of the state.
+//! Serves frames of several connections under one read lock of the state.
 
 use super::{IoThread, Serving, Stage};
 use crate::env::Env;
 use crate::server::connection::Connection;
 use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_replica::{Room, Service, Submission, Verdict};
+use ox_replica::{Admission, FrameOutcome, Service, Submission};
 
-/// Bytes of answers written under one hold of the state.
+/// Bytes of replies that are written under one read lock.
 const ANSWERED_AT_ONCE_BYTES: usize = 64 << 10;
 
-/// How much may still be served before the state is let go.
+/// What may still be served before the thread releases the read lock.
 struct Budget {
     requests: usize,
     bytes: usize,
 }
 
-/// What became of the frames of a connection.
+/// How far a connection was served.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Served {
-    /// All that may be served now.
+    /// No further frame can be served now.
     Done,
-    /// The budget is spent; there is more.
+    /// The budget is used up and frames are left.
     More,
-    /// The next one waits until the server has room.
+    /// The next request is not admitted yet.
     Stalled,
 }
 
 impl IoThread {
-    /// Serves listed connections from a place of the list on.
+    /// Serves the listed connections from index `from`.
     pub(super) fn serve(&mut self, env: &mut Env, serving: &Serving<'_>, from: usize) {
         self.deliver(env);
         let mut budget = Budget { requests: env.plan.served_at_once, bytes: ANSWERED_AT_ONCE_BYTES };
@@ -37,7 +37,7 @@ impl IoThread {
             match self.serve_connection(env, serving, slot, &mut budget) {
                 Served::Done => (),
                 Served::Stalled => {
-                    env.marks.stalled += 1;
+                    env.coverage.stalled += 1;
                     self.stall(slot);
                 }
                 Served::More => {
@@ -64,8 +64,9 @@ impl IoThread {
             if budget.requests == 0 || budget.bytes == 0 {
                 break Served::More;
             }
-            let room = serving.totals.room(self.submission.load());
-            env.marks.one_each += u64::from(room == Room::OneEach && !connection.core.may_take(room));
+            let room = serving.server_load.room(self.submission.load());
+            env.coverage.one_per_connection +=
+                u64::from(room == Admission::OnePerConnection && !connection.core.may_take(room));
             if !connection.core.may_take(room) || env.plan.unsent_pause_bytes < connection.output.len() {
                 break Served::Done;
             }
@@ -73,9 +74,9 @@ impl IoThread {
                 Ok(Some((payload, behind))) => {
                     let before = connection.output.len();
                     match serve_frame(env, connection, serving, room, waited_ms, &mut self.submission, payload) {
-                        Verdict::Continue => (),
-                        Verdict::Wait(_) => break Served::Stalled,
-                        Verdict::Close => {
+                        FrameOutcome::Continue => (),
+                        FrameOutcome::Wait(_) => break Served::Stalled,
+                        FrameOutcome::Close => {
                             connection.closing = true;
                             connection.output.truncate(before);
                         }
@@ -99,11 +100,11 @@ fn serve_frame(
     env: &mut Env,
     connection: &mut Connection,
     serving: &Serving<'_>,
-    room: Room,
+    room: Admission,
     waited_ms: i64,
     submission: &mut Submission,
     payload: &[u8],
-) -> Verdict {
+) -> FrameOutcome {
     let in_flight = connection.core.in_flight();
     let admit = |newcomer| match &mut *serving.throttle.borrow_mut() {
         Some(throttle) => throttle.admit(serving.now, newcomer, 1.0),
@@ -113,7 +114,7 @@ fn serve_frame(
         now: serving.now,
         state: serving.state,
         settings: serving.settings,
-        room,
+        admission: room,
         small_replies_only: false,
         waited_ms,
         admit: &admit,
@@ -121,6 +122,6 @@ fn serve_frame(
         submission,
     };
     let verdict = connection.core.on_frame(payload, &mut service);
-    env.marks.waiting_reads += u64::from(0 < in_flight && in_flight < connection.core.in_flight());
+    env.coverage.waiting_reads += u64::from(0 < in_flight && in_flight < connection.core.in_flight());
     verdict
 }

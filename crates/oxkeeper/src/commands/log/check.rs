@@ -1,6 +1,6 @@
-//! `oxkeeper log check`: whether logs are whole, and whether a server would start with a directory.
+//! `oxkeeper log check`: whether logs are complete, and whether a server would start with a directory.
 
-use super::words;
+use super::describe;
 use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
@@ -14,7 +14,6 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Ends with 0 if all is well, 1 if something is damaged (a torn end, too), 2 if something cannot be read.
@@ -26,12 +25,12 @@ pub(crate) struct Args {
     /// Where the snapshots are (dataDir), if not in the same directory
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
-    /// One JSON object per log, and one per directory, instead
+    /// Print one JSON object per log and per directory
     #[arg(long)]
     json: bool,
 }
 
-/// Checks them all, also behind one that cannot be read.
+/// Checks all paths, even after one that cannot be read.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let mut total = Total::default();
@@ -90,13 +89,13 @@ fn file(path: &Path, json: bool, total: &mut Total, out: &mut dyn Write) -> Resu
 
 fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     let (path, verdict) = (check.path.display(), check.verdict());
-    writeln!(out, "{path}: {}", words::verdict(verdict))?;
+    writeln!(out, "{path}: {}", describe::verdict(verdict))?;
     if let Some(zxids) = check.zxids() {
         let times =
             check.times_ms.map(|(first, last)| format!(", {} to {}", utc(first), utc(last))).unwrap_or_default();
-        writeln!(out, "  {}, {}{times}", count(check.records(), "good record"), words::range(zxids))?;
+        writeln!(out, "  {}, {}{times}", count(check.records(), "good record"), describe::range(zxids))?;
     }
-    if let Some(text) = words::header(check) {
+    if let Some(text) = describe::header(check) {
         writeln!(out, "  {text}")?;
     }
     if let (Some(named), Some((first, _))) = (check.named, check.zxids())
@@ -105,14 +104,14 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
         writeln!(out, "  named {named}, but it begins with {first}")?;
     }
     for fault in check.faults() {
-        let missing = words::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
-        writeln!(out, "  {}: {}{missing}", words::place(&fault.bytes), words::what(fault))?;
+        let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
+        writeln!(out, "  {}: {}{missing}", describe::place(&fault.bytes), describe::what(fault))?;
     }
     if let Some(fault) = check.faults().next() {
-        writeln!(out, "  {}", words::consequence(fault))?;
+        writeln!(out, "  {}", describe::consequence(fault))?;
     }
     if check.is_incomplete {
-        writeln!(out, "  there is more, which was not looked at")?;
+        writeln!(out, "  further faults were not examined")?;
     }
     if verdict == LogVerdict::Damaged {
         writeln!(out, "  hint: oxkeeper log recover {path} shows what can be saved")?;
@@ -143,11 +142,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     }
     if listing.snapshots.is_empty() && args.snapshots.is_none() {
         if !args.json {
-            writeln!(
-                out,
-                "{}: no snapshots here, so whether a server would start cannot be told",
-                dirs.logs.display()
-            )?;
+            writeln!(out, "{}: no snapshots here, so it is unknown whether a server would start", dirs.logs.display())?;
             writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
         }
         return Ok(worst);
@@ -163,14 +158,14 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
             let cut = history.cut.as_ref().map(|(path, ..)| path);
             for path in bad.into_iter().filter(|path| Some(*path) != cut) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy();
-                writeln!(out, "  what is wrong with {name} does not matter: it is in a snapshot, or in the next log")?;
+                writeln!(out, "  the fault of {name} does not matter: a snapshot or the next log covers it")?;
             }
         }
     }
     Ok(worst.max(if is_good { GOOD } else { BAD }))
 }
 
-/// Whether a server would start, and with what.
+/// Prints whether a server would start, and at which zxid.
 pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Write) -> Result<()> {
     let who = if outlook.is_member { "an ensemble member" } else { "a server" };
     match &outlook.history {
@@ -180,7 +175,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
         }
         Err(error) => {
             let would = if outlook.is_member {
-                "would not use it, and wait until a leader sends its history"
+                "would not use it, and wait for a leader's snapshot"
             } else {
                 "would not start with it"
             };
@@ -192,7 +187,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
         }
     }
     if let Some(reason) = &outlook.quarantine {
-        writeln!(out, "  in quarantine since an earlier start, until a leader sends its history: {reason}")?;
+        writeln!(out, "  quarantined since an earlier start, until a leader sends a snapshot: {reason}")?;
     }
     Ok(())
 }
@@ -203,10 +198,10 @@ fn tell_history(history: &PreviewedHistory, out: &mut dyn Write) -> Result<()> {
         None => "nothing".to_owned(),
     };
     let replayed = count(history.replayed, "transaction");
-    writeln!(out, "  from {from} and {replayed} behind it, up to {}", history.last)?;
+    writeln!(out, "  from {from} and {replayed} after it, up to {}", history.last)?;
     if let Some((path, offset, lost)) = &history.cut {
-        let lost = lost.map(|zxid| format!(", with whole records up to {zxid}")).unwrap_or_default();
-        writeln!(out, "  it would cut {} at byte {offset}{lost}", path.display())?;
+        let lost = lost.map(|zxid| format!(", with complete records up to {zxid}")).unwrap_or_default();
+        writeln!(out, "  it would truncate {} at byte {offset}{lost}", path.display())?;
     }
     for rejected in &history.rejected {
         writeln!(out, "  {} cannot be used: {}", rejected.path.display(), rejected.reason)?;
@@ -214,7 +209,7 @@ fn tell_history(history: &PreviewedHistory, out: &mut dyn Write) -> Result<()> {
     if let (compared, mismatches @ 1..) = history.digests {
         writeln!(
             out,
-            "  {mismatches} of {compared} digests do not fit: the writer was wrong, or the files were changed"
+            "  {mismatches} of {compared} digests do not match: the writer was wrong, or the files were changed"
         )?;
     }
     for warning in &history.warnings {
@@ -235,13 +230,12 @@ fn in_json(check: &LogCheck) -> Value {
         "length": check.length,
         "padding": check.padding,
         "synced": check.synced,
-        "header": words::header(check),
+        "header": describe::header(check),
         "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
         "gaveUp": check.is_incomplete,
     })
 }
 
-/// A fault for scripts.
 pub(super) fn fault_json(fault: &LogFault) -> Value {
     let kind = match fault.kind {
         LogFaultKind::Bytes { .. } => "bytes",
@@ -254,7 +248,7 @@ pub(super) fn fault_json(fault: &LogFault) -> Value {
         "to": fault.bytes.end,
         "after": fault.after.map(|zxid| zxid.to_string()),
         "before": fault.before.map(|zxid| zxid.to_string()),
-        "what": words::what(fault),
+        "what": describe::what(fault),
     })
 }
 

@@ -1,4 +1,4 @@
-//! `oxkeeper log dump`: every transaction as a line.
+//! `oxkeeper log dump`: prints one line per transaction.
 
 use crate::commands::output::{BAD, GOOD, complain, conclude};
 use anyhow::anyhow;
@@ -7,17 +7,16 @@ use ox_store::dump::log::{LogFormat, dump_log};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A file such as version-2/log.1
     file: PathBuf,
-    /// One JSON object per line instead
+    /// Print one JSON object per line
     #[arg(long)]
     json: bool,
 }
 
-/// Prints the log; of a damaged one as much as can be read.
+/// Prints a log; a damaged one as far as it can be read.
 pub(super) fn run(Args { file, json }: &Args) -> ExitCode {
     let format = if *json { LogFormat::Json } else { LogFormat::Text };
     conclude(|out| {
@@ -28,7 +27,7 @@ pub(super) fn run(Args { file, json }: &Args) -> ExitCode {
         out.flush()?;
         let (damaged, end) = (summary.damaged, summary.end);
         complain(&anyhow!(
-            "{0} is damaged: {damaged} bad checksums, in order up to byte {end}\nhint: oxkeeper log check {0} tells more",
+            "{0} is damaged: {damaged} bad checksums, in order up to byte {end}\nhint: oxkeeper log check {0} shows details",
             file.display()
         ));
         Ok(BAD)

@@ -1,7 +1,7 @@
-//! `oxkeeper log recover`: what can be saved of a damaged log; on request it is saved into a new file.
+//! `oxkeeper log recover`: shows what can be saved of a damaged log, and writes it to a new file on request.
 
 use super::check::{fault_json, tell_outlook};
-use super::words;
+use super::describe;
 use crate::commands::output::{BAD, GOOD, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Context, Result, bail};
@@ -16,7 +16,6 @@ use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without -r or --write nothing is written: it shows what would be kept and dropped, and what a server would say then.
@@ -25,16 +24,16 @@ something to recover, 2 if it cannot be done.")]
 pub(crate) struct Args {
     /// A file such as version-2/log.1
     file: PathBuf,
-    /// How far to go
+    /// Which records to keep
     #[arg(long, value_enum, default_value_t = How::Cut)]
     mode: How,
     /// Write <FILE>.fixed, as Apache's toolkit does
     #[arg(short = 'r', long = "fixed")]
     fixed: bool,
-    /// Write this file
+    /// Write to this file
     #[arg(long, value_name = "OUT", conflicts_with = "fixed")]
     write: Option<PathBuf>,
-    /// Do not ask before writing; needed where nobody can answer
+    /// Do not ask before writing; needed without a terminal
     #[arg(short, long)]
     yes: bool,
     /// Write nothing; the default
@@ -43,28 +42,28 @@ pub(crate) struct Args {
     /// Where the snapshots are (dataDir), if not in the same directory
     #[arg(long, value_name = "DIR")]
     snapshots: Option<PathBuf>,
-    /// The plan as one JSON object instead
+    /// Print the plan as one JSON object
     #[arg(long)]
     json: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum How {
-    /// Keep what is before the first damage
+    /// Keep everything before the first damage
     Cut,
-    /// Leave out what is damaged, keep all good records: transactions will be missing in between
+    /// Omit damaged records and keep all others: transactions will be missing in between
     Skip,
-    /// As skip, but give whole records with a wrong checksum a new one, as Apache's toolkit does: their content may be
-    /// wrong
+    /// As skip, but write a new checksum for complete records with a wrong one, as Apache's toolkit does: their
+    /// content may be wrong
     Fix,
 }
 
-/// Shows the plan and carries it out if asked to.
+/// Shows the plan, and executes it on request.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let disk = Watched::new();
         if locate::is_dir(&disk, &args.file) {
-            bail!("{0} is a directory\nhint: oxkeeper log check {0} tells which log is damaged", args.file.display());
+            bail!("{0} is a directory\nhint: oxkeeper log check {0} shows which log is damaged", args.file.display());
         }
         let mode = match args.mode {
             How::Cut => RecoverMode::Cut,
@@ -122,12 +121,12 @@ fn mode_flag(mode: RecoverMode) -> &'static str {
 
 fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
     let check = &plan.check;
-    writeln!(out, "{}: {}", check.path.display(), words::verdict(check.verdict()))?;
+    writeln!(out, "{}: {}", check.path.display(), describe::verdict(check.verdict()))?;
     if plan.is_unnecessary() || check.is_empty {
         writeln!(out, "  there is nothing to recover")?;
         return Ok(());
     }
-    if let Some(text) = words::header(check) {
+    if let Some(text) = describe::header(check) {
         writeln!(out, "  new   header: {text}")?;
     }
     for PlanStep { bytes, records, fault, fate } in &plan.steps {
@@ -136,18 +135,18 @@ fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
             Fate::Fixed => "fix",
             Fate::Dropped => "drop",
         };
-        let mut text = format!("  {word:<4}  {}", words::place(bytes));
+        let mut text = format!("  {word:<4}  {}", describe::place(bytes));
         if let Some((number, zxids)) = records {
-            text = format!("{text}: {}, {}", count(*number, "record"), words::range(*zxids));
+            text = format!("{text}: {}, {}", count(*number, "record"), describe::range(*zxids));
         }
         if let Some(fault) = fault {
-            let missing = words::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
-            text = format!("{text}: {}{missing}", words::what(fault));
+            let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
+            text = format!("{text}: {}{missing}", describe::what(fault));
         }
         writeln!(out, "{text}")?;
     }
     let told = |fate| {
-        plan.records(fate).map(|(number, zxids)| format!("{}, {}", count(number, "record"), words::range(zxids)))
+        plan.records(fate).map(|(number, zxids)| format!("{}, {}", count(number, "record"), describe::range(zxids)))
     };
     write!(out, "Kept: {}.", told(&Fate::Kept).unwrap_or("no record".to_owned()))?;
     if let Some(fixed) = told(&Fate::Fixed) {
@@ -162,19 +161,17 @@ fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
         (Some(records), lost) => writeln!(out, " Dropped: {records}, and {lost} damaged bytes.")?,
     }
     if plan.mode == RecoverMode::Cut && plan.records(&Fate::Dropped).is_some() {
-        writeln!(out, "  --mode skip would keep the good records behind the damage, too: a history with holes")?;
+        writeln!(out, "  --mode skip would keep the good records after the damage too: a history with gaps")?;
         let is_loose = |fault: &LogFault| matches!(fault.kind, LogFaultKind::Bytes { loose: Some(_), .. });
         if check.faults().any(is_loose) {
-            writeln!(
-                out,
-                "  --mode fix would keep records whose checksum does not fit, too: their content may be wrong"
-            )?;
+            writeln!(out, "  --mode fix would keep records with a wrong checksum too: their content may be wrong")?;
         }
     }
     Ok(())
 }
 
-/// What a server would say then, where the log lies among others; and what has to become of the note of what was synced.
+/// Predicts how a server would start with the new log in its directory, and whether the synced position must be
+/// removed.
 fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write) -> Result<MarkerChoice> {
     let dir = args.file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
     if plan.check.named.is_none() {
@@ -182,7 +179,7 @@ fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write
     }
     let dirs = locate::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
     if list(disk, &dirs)?.snapshots.is_empty() {
-        writeln!(out, "Whether a server would start with it cannot be told without the snapshots.")?;
+        writeln!(out, "Without the snapshots it is unknown whether a server would start with it.")?;
         writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
         return Ok(MarkerChoice::Kept);
     }
@@ -197,22 +194,24 @@ fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write
     disk.clear();
     let what = match note {
         MarkerChoice::Kept => "With it in place".to_owned(),
-        MarkerChoice::Deleted => format!("With it in place, and without {MARKER_NAME}, which notes what is dropped"),
+        MarkerChoice::Deleted => {
+            format!("With it in place, and without {MARKER_NAME}, which records a dropped position")
+        }
     };
     tell_outlook(&what, &outlook, out)?;
     if outlook.is_member {
         writeln!(
             out,
-            "  hint: while most of its ensemble is well, a member needs no recovery: a leader sends all of it"
+            "  hint: while a quorum of its ensemble works, a member needs no recovery: the leader sends a snapshot"
         )?;
     }
     Ok(note)
 }
 
-/// Asks, if there is somebody to ask.
+/// Asks for confirmation on a terminal.
 fn is_wanted(target: &Path) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("nobody can be asked whether to write {}\nhint: --yes writes it without asking", target.display());
+        bail!("no terminal to ask whether to write {}\nhint: --yes writes it without asking", target.display());
     }
     write!(io::stderr(), "Write {}? [y/N] ", target.display())?;
     io::stderr().flush()?;

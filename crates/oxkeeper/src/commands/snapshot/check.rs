@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot check`: whether snapshots can be used, and what is in them.
+//! `oxkeeper snapshot check`: whether snapshots can be used, and what they contain.
 
 use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
@@ -14,19 +14,18 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Ends with 0 if all snapshots are good, 1 if one is damaged, 2 if one cannot be read.")]
 pub(crate) struct Args {
     /// Snapshots, or directories with some (dataDir, or the version-2 in it)
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
-    /// One JSON object per snapshot instead
+    /// Print one JSON object per snapshot
     #[arg(long)]
     json: bool,
 }
 
-/// Checks them all, also behind one that cannot be read.
+/// Checks all paths, even after one that cannot be read.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let mut worst = GOOD;
@@ -81,7 +80,7 @@ fn check(file: &SnapshotFile, json: bool, out: &mut dyn Write) -> Result<u8> {
             } else {
                 writeln!(out, "  {error}")?;
             }
-            writeln!(out, "  A start passes over it and takes the next older one, if the logs reach from there.")?;
+            writeln!(out, "  A start skips it and uses the next older one, if the logs reach back to it.")?;
         }
         Err(error) => return Err(error.into()),
     }
@@ -100,24 +99,24 @@ fn tell(file: &SnapshotFile, found: &SnapshotCheck, out: &mut dyn Write) -> Resu
     } else {
         writeln!(
             out,
-            "  complete up to {}, with parts of what came up to {reach}: the logs from there are needed",
+            "  complete up to {}, with parts of transactions up to {reach}: the logs from there are needed",
             file.last
         )?;
     }
     match found.stored_digest {
-        StoredDigest::Fits => writeln!(out, "  digest {} fits", found.digest)?,
+        StoredDigest::Fits => writeln!(out, "  digest {} matches", found.digest)?,
         StoredDigest::None => writeln!(out, "  no digest to compare with {}", found.digest)?,
-        StoredDigest::Later(zxid) => writeln!(out, "  digest of {zxid}: compared when the logs have led there")?,
+        StoredDigest::Later(zxid) => writeln!(out, "  digest of {zxid}: compared after replaying the logs up to it")?,
         StoredDigest::Differs(stored) => writeln!(
             out,
-            "  digest {} does not fit the stored {stored}: the writer was wrong, or the file was changed\n  \
+            "  digest {} does not match the stored {stored}: the writer was wrong, or the file was changed\n  \
              A start uses it and counts a mismatch.",
             found.digest
         )?,
     }
     if let [first, rest @ ..] = &found.unresolved[..] {
         let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
-        writeln!(out, "  access control lists missing: {first}{more}; the logs behind it may have them")?;
+        writeln!(out, "  access control lists missing: {first}{more}; the logs after it may contain them")?;
     }
     if found.dead_owners != 0 {
         writeln!(

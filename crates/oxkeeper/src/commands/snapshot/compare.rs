@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot compare`: what two trees differ in, node by node or, as Apache's comparer, by the size of subtrees.
+//! `oxkeeper snapshot compare`: how two trees differ, node by node or, as Apache's comparer, by the size of subtrees.
 
 mod layers;
 
@@ -17,11 +17,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Prints every node that differs: - only left, + only right, ~ changed. Ends with 0 if there is none, 1 if there is, 2 if
-it cannot be told. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
+the result is unknown. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
 snapshot and the logs after it.
 With -b or -n: what Apache's zkSnapshotComparer prints, subtrees whose size differs by more than so many bytes or nodes;
 ends with 0.")]
@@ -29,25 +28,25 @@ pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "LEFT", required_unless_present = "left")]
     left_source: Option<PathBuf>,
-    /// Another
+    /// The source to compare it with
     #[arg(value_name = "RIGHT", required_unless_present = "right")]
     right_source: Option<PathBuf>,
-    /// The first, as Apache's comparer takes it
+    /// The first source, as an option of Apache's comparer
     #[arg(short, long, value_name = "LEFT", requires = "right", conflicts_with = "left_source")]
     left: Option<PathBuf>,
-    /// The second, as Apache's comparer takes it
+    /// The second source, as an option of Apache's comparer
     #[arg(short, long, value_name = "RIGHT", requires = "left", conflicts_with = "right_source")]
     right: Option<PathBuf>,
-    /// Apache's form: subtrees that differ by more bytes than this
+    /// Apache's format: subtrees that differ by more bytes than this
     #[arg(short, long, value_name = "N")]
     bytes: Option<i64>,
-    /// Apache's form: subtrees that differ by more nodes than this
+    /// Apache's format: subtrees that differ by more nodes than this
     #[arg(short, long, value_name = "N")]
     nodes: Option<i64>,
-    /// Apache's form: every step of the comparison
+    /// Apache's format: every step of the comparison
     #[arg(short, long)]
     debug: bool,
-    /// Data and access control lists only: no versions, times and zxids, and no sessions
+    /// Compare data and ACLs only: no versions, times, zxids and sessions
     #[arg(long)]
     content: bool,
     /// dataLogDir of LEFT, if the logs are not in the same directory
@@ -56,12 +55,11 @@ pub(crate) struct Args {
     /// dataLogDir of RIGHT, if the logs are not in the same directory
     #[arg(long, value_name = "DIR")]
     right_logs: Option<PathBuf>,
-    /// One JSON object per difference instead, and one with the counts
+    /// Print one JSON object per difference, and one with the counts
     #[arg(long, conflicts_with_all = ["bytes", "nodes", "debug"])]
     json: bool,
 }
 
-/// Compares.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let left = args.left.as_deref().or(args.left_source.as_deref());
@@ -83,7 +81,7 @@ fn is_same(tally: &DiffCounts, args: &Args) -> bool {
     DiffCounts { sessions: if args.content { 0 } else { tally.sessions }, ..*tally }.is_same()
 }
 
-/// The tree of one side, and how many seconds it took.
+/// The tree of one side, and the seconds it took to read.
 fn read((path, logs): (&Path, Option<&Path>)) -> Result<(FrozenView, f64)> {
     let (disk, started) = (Watched::new(), Instant::now());
     let frozen = tree(&disk, path, logs)?;
@@ -129,7 +127,7 @@ fn size(data: Option<&[u8]>) -> String {
 fn changes(change: &NodeDifference<'_>) -> Vec<String> {
     let mut texts = Vec::new();
     if change.was_recreated {
-        texts.push("created anew".to_owned());
+        texts.push("created again".to_owned());
     }
     if let Some((left, right)) = change.data {
         let same_size = left.map(<[u8]>::len) == right.map(<[u8]>::len);
@@ -148,7 +146,7 @@ fn changes(change: &NodeDifference<'_>) -> Vec<String> {
     texts
 }
 
-/// As `scheme:id:perms`; the empty list is the open one.
+/// As `scheme:id:perms`; an empty ACL is the open one.
 fn list(acls: &[Acl]) -> String {
     if acls.is_empty() {
         return "world:anyone:cdrwa".to_owned();

@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot dump`: every node with its metadata, then the sessions.
+//! `oxkeeper snapshot dump`: prints every node with its metadata, then the sessions.
 
 use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, complain, conclude};
@@ -8,23 +8,22 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// A file such as version-2/snapshot.0, also .gz and .snappy
     file: PathBuf,
-    /// With the data of each node, in base64
+    /// Print the data of each node, in base64
     #[arg(short, long, conflicts_with_all = ["json", "ncdu"])]
     data: bool,
-    /// One JSON object per line instead
+    /// Print one JSON object per line
     #[arg(long, conflicts_with = "ncdu")]
     json: bool,
-    /// The export format of ncdu, as Apache's toolkit writes it
+    /// Print the export format of ncdu, as Apache's toolkit does
     #[arg(long)]
     ncdu: bool,
 }
 
-/// Prints the snapshot; of a damaged one as much as can be read.
+/// Prints a snapshot; a damaged one as far as it can be read.
 pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> ExitCode {
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
     let format = match (data, json, ncdu) {

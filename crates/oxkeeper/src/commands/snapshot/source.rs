@@ -1,4 +1,4 @@
-//! Where a tree comes from: a snapshot, or the directories of a server, which stand for their newest state.
+//! The source of a tree: a snapshot, or the data directories of a server.
 
 use crate::commands::server::{OUTSIDE, system_properties};
 use anyhow::{Context, Result, bail};
@@ -10,7 +10,7 @@ use ox_store::tools::{locate, snapshot, start_preview};
 use ox_tree::FrozenView;
 use std::path::Path;
 
-/// A snapshot by its name.
+/// A snapshot identified by its file name.
 pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     let Some(file) = locate::snapshot_file(path) else {
         path.metadata().with_context(|| format!("open {}", path.display()))?;
@@ -19,8 +19,8 @@ pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     Ok(file)
 }
 
-/// The tree of a snapshot, or of everything in a server's directories: their newest snapshot and the logs after it. Those
-/// are told by `dataDir` and `logs`, or by a configuration file. Reports on stderr which were read.
+/// The tree of a snapshot, or of a server's directories: their newest snapshot and the logs after it. `dataDir` and
+/// `logs`, or a configuration file, identify the directories. Prints to stderr which files were read.
 pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<FrozenView> {
     if let Some(file) = locate::snapshot_file(path).filter(|_| !locate::is_dir(disk, path)) {
         if logs.is_some() {
@@ -34,7 +34,7 @@ pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<
         bail!("no snapshots and logs in {}\nhint: name dataDir, or the version-2 in it", path.display());
     }
     let history = match outlook.history {
-        // A member would not use it; its content is what was asked for.
+        // A member would refuse a copy, but its content can be shown.
         Err(StoreError::Copied { .. }) => start_preview::read_as_standalone(disk, &dirs),
         history => history,
     };
@@ -51,15 +51,14 @@ pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<
     Ok(history.state.freeze())
 }
 
-/// The directories of a server, by `dataDir` or by its configuration file.
+/// The directories of a server, from `dataDir` or its configuration file.
 fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs> {
     if locate::is_dir(disk, path) {
         return Ok(locate::dirs(disk, path, logs)?);
     }
     path.metadata().with_context(|| format!("open {}", path.display()))?;
     let config = Config::load(&StartArgs::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
-    let config = config.with_context(|| {
-        format!("{} is not named like a snapshot, and no configuration of a server either", path.display())
-    })?;
+    let config = config
+        .with_context(|| format!("{} is neither named like a snapshot nor a configuration file", path.display()))?;
     Ok(locate::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
 }

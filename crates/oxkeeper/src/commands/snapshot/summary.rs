@@ -1,4 +1,4 @@
-//! `oxkeeper snapshot summary`: which subtrees take the space.
+//! `oxkeeper snapshot summary`: which subtrees use the space.
 
 use super::source::tree;
 use crate::commands::output::{GOOD, conclude};
@@ -10,7 +10,6 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Arguments of the command.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Every node that has children, with all that is below it. A directory, or the zoo.cfg that names \
@@ -20,21 +19,20 @@ pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "FILE|DIR|zoo.cfg")]
     source: PathBuf,
-    /// Where to begin
+    /// The node to begin with
     #[arg(long, default_value = "/")]
     path: String,
-    /// How many levels to print; 0 is all. What is deeper is counted in any case
+    /// How many levels to print; 0 is all. Deeper levels are always counted
     #[arg(long, default_value_t = 0)]
     depth: usize,
     /// dataLogDir, if the logs are not in the same directory
     #[arg(long, alias = "dataLogDir", value_name = "DIR")]
     logs: Option<PathBuf>,
-    /// One JSON object per subtree instead
+    /// Print one JSON object per subtree
     #[arg(long)]
     json: bool,
 }
 
-/// Sums up.
 pub(super) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let disk = Watched::new();

@@ -1,4 +1,4 @@
-//! The form of Apache's comparer: level by level, subtrees whose size differs by more than a threshold.
+//! The output of Apache's comparer: level by level, subtrees whose sizes differ by more than a threshold.
 
 use super::read;
 use anyhow::Result;
@@ -8,7 +8,6 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-/// Prints what Apache's comparer prints.
 pub(super) fn compare(
     sides: [(&Path, Option<&Path>); 2],
     least: (i64, i64),

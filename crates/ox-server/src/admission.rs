@@ -1,0 +1,334 @@
+//! Limits over all clients together, and the counters behind them.
+//!
+//! Each connection has its own limits; these bound the sum, by the shares of one memory budget
+//! (`ox-replica/src/admission.rs`). I/O threads count large changes immediately and the rest once per iteration, so a
+//! share may be exceeded by what the threads receive during one iteration, but not by more.
+
+use crate::limits::{
+    ADMISSION_RECHECK_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN,
+    REQUESTS_IN_FLIGHT_MAX,
+};
+use crate::os_info;
+use ox_config::Config;
+use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget, Pressure};
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+
+#[derive(Debug, Default)]
+struct Gauge {
+    requests: AtomicUsize,
+    bytes: AtomicUsize,
+}
+
+impl Gauge {
+    fn load(&self) -> Load {
+        Load { requests: self.requests.load(Ordering::Relaxed), bytes: self.bytes.load(Ordering::Relaxed) }
+    }
+}
+
+/// Sums over all client connections.
+#[derive(Debug)]
+pub(crate) struct GlobalLimits {
+    admission: AdmissionLimits,
+    large_threshold: Option<usize>,
+    large_bytes_max: usize,
+    /// Submitted to the replica, which has not taken them yet.
+    queued: Gauge,
+    /// Taken by the replica and not applied yet.
+    held: Gauge,
+    /// Bytes of requests being received, or the announced length where it is reserved. Threads count growth late, so
+    /// this and `unsent` may be negative for a moment.
+    received: AtomicIsize,
+    /// Replies and events, from the replica to the buffers of connections. An I/O thread counts what it delivers and
+    /// sends in one step, so that delivered replies are always counted.
+    unsent: AtomicIsize,
+    /// Connections that wait for memory to receive a large request.
+    waiting_frames: AtomicUsize,
+    /// Bytes of large requests in flight.
+    large: AtomicUsize,
+}
+
+impl GlobalLimits {
+    pub(crate) fn new(config: &Config) -> Self {
+        let limits = &config.limits;
+        let requests_max = match limits.global_outstanding {
+            GLOBAL_OUTSTANDING_DEFAULT => REQUESTS_IN_FLIGHT_MAX,
+            configured => configured as usize,
+        };
+        let throttle_max = config.request_throttle.max_requests as usize;
+        let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);
+        let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+        Self {
+            admission: AdmissionLimits {
+                budget,
+                requests_max,
+                throttle_max: (throttle_max != 0).then_some(throttle_max),
+            },
+            large_threshold: limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
+            large_bytes_max: limits.large_request_max_bytes as usize,
+            queued: Gauge::default(),
+            held: Gauge::default(),
+            received: AtomicIsize::new(0),
+            unsent: AtomicIsize::new(0),
+            waiting_frames: AtomicUsize::new(0),
+            large: AtomicUsize::new(0),
+        }
+    }
+
+    /// The memory budget with its shares.
+    pub(crate) fn budget(&self) -> MemoryBudget {
+        self.admission.budget
+    }
+
+    /// Bytes held now, over all shares.
+    pub(crate) fn used(&self) -> usize {
+        self.queued.load().bytes + self.held.load().bytes + self.received() + self.unsent()
+    }
+
+    fn received(&self) -> usize {
+        self.received.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    fn unsent(&self) -> usize {
+        self.unsent.load(Ordering::Relaxed).max(0).unsigned_abs()
+    }
+
+    /// What is still admitted, if `more` is added that is not counted yet.
+    pub(crate) fn room(&self, more: Load) -> Admission {
+        let mut in_flight = self.queued.load();
+        in_flight += self.held.load();
+        in_flight += more;
+        self.admission.admission(in_flight, self.unsent())
+    }
+
+    /// The same where every single request counts; `judged` is the admission at the start of the iteration.
+    pub(crate) fn exact_room(&self, judged: Admission, more: Load) -> Admission {
+        if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
+            self.room(more)
+        } else {
+            judged
+        }
+    }
+
+    /// Counts requests that are submitted to the replica.
+    pub(crate) fn on_submitted(&self, load: Load) {
+        self.queued.requests.fetch_add(load.requests, Ordering::Relaxed);
+        self.queued.bytes.fetch_add(load.bytes, Ordering::Relaxed);
+    }
+
+    /// Moves `taken` from the queue to the replica, which holds `held` now.
+    pub(crate) fn on_taken(&self, taken: Load, held: Load) {
+        self.set_held(held);
+        self.queued.requests.fetch_sub(taken.requests, Ordering::Relaxed);
+        self.queued.bytes.fetch_sub(taken.bytes, Ordering::Relaxed);
+    }
+
+    /// Sets what the replica holds now.
+    pub(crate) fn set_held(&self, held: Load) {
+        self.held.requests.store(held.requests, Ordering::Relaxed);
+        self.held.bytes.store(held.bytes, Ordering::Relaxed);
+    }
+
+    /// Counts growth, or shrinking, of connection buffers.
+    pub(crate) fn on_buffers_grown(&self, more: Growth) {
+        if more.received != 0 {
+            self.received.fetch_add(more.received, Ordering::Relaxed);
+        }
+        if more.unsent != 0 {
+            self.unsent.fetch_add(more.unsent, Ordering::Relaxed);
+        }
+    }
+
+    /// Reserves memory for a request that is being received; false when the share is used up.
+    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+        let share = self.admission.budget.received.cast_signed();
+        let fits = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed) < share;
+        if !fits {
+            self.received.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
+        }
+        fits
+    }
+
+    /// Whether requests being received use up their share.
+    pub(crate) fn is_receiving_full(&self) -> bool {
+        self.admission.budget.received <= self.received()
+    }
+
+    /// Counts connections that wait for [`Self::reserve`].
+    pub(crate) fn wait_for_frame(&self, waits: bool) {
+        if waits {
+            self.waiting_frames.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.waiting_frames.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a connection waits to receive a large request.
+    pub(crate) fn do_frames_wait(&self) -> bool {
+        self.waiting_frames.load(Ordering::Relaxed) != 0
+    }
+
+    /// Counts replies and events that are handed to an I/O thread.
+    pub(crate) fn on_posted(&self, bytes: usize) {
+        self.unsent.fetch_add(bytes.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// How much of the share of replies and events is used, if `more` is added that is not counted yet.
+    pub(crate) fn pressure(&self, more: usize) -> Pressure {
+        self.admission.budget.pressure(self.unsent() + more)
+    }
+
+    /// Bytes of replies that may be created before they are counted.
+    pub(crate) fn replies_max(&self) -> usize {
+        let share = self.admission.budget.unsent;
+        share.saturating_sub(self.unsent()).min(ox_replica::limits::REPLIES_BYTES_MAX)
+    }
+
+    /// Whether a request of `bytes` exceeds the threshold for large requests.
+    pub(crate) fn is_large(&self, bytes: usize) -> bool {
+        self.large_threshold.is_some_and(|threshold| threshold < bytes)
+    }
+
+    /// Whether a large request is within the limit for large requests.
+    pub(crate) fn fits_large(&self, bytes: usize) -> bool {
+        self.large.load(Ordering::Relaxed).saturating_add(bytes) <= self.large_bytes_max
+    }
+
+    /// Counts a large request; false when the limit is reached.
+    pub(crate) fn reserve_large(&self, bytes: usize) -> bool {
+        let taken = self.large.fetch_add(bytes, Ordering::Relaxed);
+        let fits = taken.saturating_add(bytes) <= self.large_bytes_max;
+        if !fits {
+            self.release_large(bytes);
+        }
+        fits
+    }
+
+    /// Uncounts large requests that have their reply.
+    pub(crate) fn release_large(&self, bytes: usize) {
+        self.large.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Change of the bytes in connection buffers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Growth {
+    pub(crate) received: isize,
+    pub(crate) unsent: isize,
+}
+
+impl std::ops::AddAssign for Growth {
+    fn add_assign(&mut self, more: Self) {
+        self.received += more.received;
+        self.unsent += more.unsent;
+    }
+}
+
+fn default_budget() -> u64 {
+    budget_of(os_info::memory().map(|memory| memory.limit))
+}
+
+fn budget_of(memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(0, |bytes| bytes / MEMORY_BUDGET_DIVISOR).clamp(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn global_limits(change: impl FnOnce(&mut Config)) -> GlobalLimits {
+        let mut config = Config::default_standalone();
+        change(&mut config);
+        GlobalLimits::new(&config)
+    }
+
+    fn load(requests: usize, bytes: usize) -> Load {
+        Load { requests, bytes }
+    }
+
+    #[test]
+    fn k146_requests_in_flight_are_bounded() {
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(64 << 20));
+        let share = global_limits.budget().in_flight;
+        global_limits.on_submitted(load(REQUESTS_IN_FLIGHT_MAX, 0));
+        assert_eq!(global_limits.room(Load::default()), Admission::Open);
+        global_limits.on_submitted(load(1, 0));
+        assert_eq!(global_limits.room(Load::default()), Admission::OnePerConnection);
+        global_limits.on_taken(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
+        assert_eq!(global_limits.room(Load::default()), Admission::Open);
+        assert_eq!(global_limits.room(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
+        assert_eq!(global_limits.used(), share - 1);
+        global_limits.set_held(load(0, 0));
+        assert_eq!((global_limits.room(Load::default()), global_limits.used()), (Admission::Open, 0));
+    }
+
+    #[test]
+    fn first_frame_is_received_beyond_the_share_and_further_ones_wait() {
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let share = global_limits.budget().received;
+        assert!(global_limits.reserve(10 * share), "a request larger than the share, alone");
+        assert!(global_limits.is_receiving_full() && !global_limits.reserve(1));
+        assert_eq!(global_limits.used(), 10 * share);
+        global_limits.on_buffers_grown(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
+        assert!(
+            !global_limits.is_receiving_full()
+                && global_limits.reserve(share - 1)
+                && global_limits.reserve(1)
+                && !global_limits.reserve(1)
+        );
+    }
+
+    #[test]
+    fn replies_count_from_the_replica_until_they_are_sent() {
+        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let share = global_limits.budget().unsent;
+        global_limits.on_posted(share / 2);
+        assert_eq!(
+            (global_limits.pressure(0), global_limits.room(Load::default())),
+            (Pressure::High, Admission::OnePerConnection)
+        );
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
+        assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() });
+        assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
+        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
+        assert_eq!(
+            (global_limits.pressure(0), global_limits.used()),
+            (Pressure::Low, 0),
+            "a thread has not counted everything yet"
+        );
+    }
+
+    #[test]
+    fn default_budget_follows_memory_within_bounds() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        assert_eq!(budget_of(None), 64 * mib);
+        assert_eq!([256 * mib, 4 * gib, 64 * gib].map(|memory| budget_of(Some(memory))), [64 * mib, 512 * mib, gib]);
+    }
+
+    #[test]
+    fn configured_limits_bound_requests_in_flight() {
+        let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
+        outstanding.on_submitted(load(10, 0));
+        assert_eq!(outstanding.room(Load::default()), Admission::Open);
+        assert_eq!(outstanding.room(load(1, 0)), Admission::OnePerConnection);
+        let throttle = global_limits(|config| config.request_throttle.max_requests = 2);
+        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Admission::Open, Admission::Closed));
+    }
+
+    #[test]
+    fn large_requests_are_limited_together() {
+        let off = global_limits(|_| ());
+        assert!(!off.is_large(usize::MAX));
+        let global_limits = global_limits(|config| {
+            config.limits.large_request_threshold_bytes = Some(100);
+            config.limits.large_request_max_bytes = 1000;
+        });
+        assert!(!global_limits.is_large(100) && global_limits.is_large(101));
+        assert!(
+            global_limits.reserve_large(600) && !global_limits.fits_large(401) && !global_limits.reserve_large(401)
+        );
+        assert!(global_limits.reserve_large(400));
+        global_limits.release_large(600);
+        assert!(global_limits.reserve_large(600));
+    }
+}

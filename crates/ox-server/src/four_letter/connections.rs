@@ -1,0 +1,100 @@
+//! The commands `cons`, `stat` and `crst`.
+
+use super::{Listing, ListingStatus, status};
+use crate::connections::ConnStats;
+use crate::java_text;
+use crate::limits::LISTING_BATCH_MAX;
+use crate::server_mode::ServerMode;
+use crate::shared::Shared;
+use ox_proto::SessionId;
+use ox_tree::ConnId;
+use std::fmt::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// How much is shown of a connection.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Short,
+    Full,
+}
+
+pub(super) fn cons(_: ServerMode) -> Listing {
+    let mut after = None;
+    Box::new(move |shared, text| {
+        after = put_connections(shared, after, Detail::Full, text);
+        if after.is_some() {
+            return ListingStatus::More;
+        }
+        text.push('\n');
+        ListingStatus::Last
+    })
+}
+
+pub(super) fn stat(mode: ServerMode) -> Listing {
+    let (mut begun, mut after) = (false, None);
+    Box::new(move |shared, text| {
+        if !begun {
+            begun = true;
+            text.push_str(&status::head(mode));
+            text.push_str("Clients:\n");
+        }
+        after = put_connections(shared, after, Detail::Short, text);
+        if after.is_some() {
+            return ListingStatus::More;
+        }
+        text.push('\n');
+        text.push_str(&status::stats_lines(shared, mode));
+        ListingStatus::Last
+    })
+}
+
+pub(super) fn crst(shared: &Shared, _: ServerMode) -> String {
+    let mut after = None;
+    loop {
+        let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
+        conns.iter().for_each(|(_, stats)| stats.reset());
+        match conns.last() {
+            Some((last, _)) => after = Some(*last),
+            None => return "Connection stats reset.\n".to_owned(),
+        }
+    }
+}
+
+/// Appends a batch of connections; returns the last one, `None` at the end.
+fn put_connections(shared: &Shared, after: Option<ConnId>, detail: Detail, text: &mut String) -> Option<ConnId> {
+    let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
+    for (_, stats) in &conns {
+        put_connection(stats, detail, text);
+    }
+    conns.last().map(|(conn, _)| *conn)
+}
+
+fn put_connection(conn: &ConnStats, detail: Detail, text: &mut String) {
+    let (address, interest) = (java_text::address(conn.address), conn.interest.load(Relaxed));
+    let (queued, received) = (conn.queued.load(Relaxed), conn.received.load(Relaxed));
+    let sent = conn.sent.load(Relaxed);
+    write!(text, " {address}[{interest}](queued={queued},recved={received},sent={sent}")
+        .expect("a string takes every write");
+    if detail == Detail::Full && conn.session() != SessionId::NONE {
+        text.push_str(&session(conn));
+    }
+    text.push_str(")\n");
+}
+
+fn session(conn: &ConnStats) -> String {
+    let (last, latency) = (conn.last_reply(), conn.latency.totals());
+    let average = latency.sum.checked_div(latency.count.cast_signed()).unwrap_or(0);
+    let xid = if last.xid < 0 { String::new() } else { format!(",lcxid={:#x}", last.xid) };
+    format!(
+        ",sid={},lop={},est={},to={}{xid},lzxid={:#x},lresp={},llat={},minlat={},avglat={average},maxlat={}",
+        conn.session(),
+        last.op_text(),
+        conn.established_ms,
+        conn.timeout_ms(),
+        last.zxid,
+        last.at_ms,
+        last.latency_ms,
+        latency.min,
+        latency.max,
+    )
+}

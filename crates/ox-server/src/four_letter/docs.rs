@@ -1,0 +1,26 @@
+//! The page `docs/reference/commands.md`, generated from the command table.
+
+use super::COMMANDS;
+use std::fmt::Write as _;
+
+/// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-server` rewrites that.
+pub fn commands_page() -> String {
+    let mut page = HEAD.to_owned();
+    for command in COMMANDS {
+        writeln!(page, "| `{}` | {} |", command.name, command.help).expect("a string takes every write");
+    }
+    page
+}
+
+const HEAD: &str = "\
+# Four-letter commands
+
+<!-- Generated from crates/ox-server/src/four_letter.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+
+This page lists the status commands of the client port. A client sends the four letters as the first bytes of a
+connection, for example `echo srvr | nc localhost 2181`. The server replies with text and closes the connection. It
+refuses commands that are not in `4lw.commands.whitelist`, except `srvr`, which is always allowed.
+
+| command | what it does |
+|---|---|
+";

@@ -1,0 +1,59 @@
+//! Buffers shared by the connections of a thread, so that an idle connection holds none.
+
+use crate::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
+
+#[derive(Debug, Default)]
+pub(super) struct BufferPool {
+    free: Vec<Vec<u8>>,
+    /// The fewest buffers that were free since the last trim.
+    idle: usize,
+}
+
+impl BufferPool {
+    /// Gives `buffer` a pooled allocation if it has none.
+    pub(super) fn lend(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.capacity() == 0
+            && let Some(pooled) = self.free.pop()
+        {
+            self.idle = self.idle.min(self.free.len());
+            *buffer = pooled;
+        }
+    }
+
+    /// Returns the allocation of an empty buffer to the pool.
+    pub(super) fn take_back(&mut self, buffer: &mut Vec<u8>) {
+        if buffer.is_empty() && buffer.capacity() != 0 {
+            let buffer = std::mem::take(buffer);
+            if self.free.len() < POOLED_BUFFERS_MAX && buffer.capacity() <= POOLED_BUFFER_BYTES {
+                self.free.push(buffer);
+            }
+        }
+    }
+
+    /// Frees the buffers that were not used since the last call.
+    pub(super) fn trim(&mut self) {
+        self.free.truncate(self.free.len() - self.idle);
+        self.idle = self.free.len();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_unused_between_two_trims_are_freed() {
+        let mut pool = BufferPool::default();
+        (0..10).for_each(|_| pool.take_back(&mut Vec::with_capacity(10)));
+        pool.trim();
+        let mut lent = [Vec::new(), Vec::new()];
+        lent.iter_mut().for_each(|buffer| pool.lend(buffer));
+        assert!(lent.iter().all(|buffer| buffer.capacity() == 10));
+        lent.iter_mut().for_each(|buffer| pool.take_back(buffer));
+        pool.trim();
+        assert_eq!(pool.free.len(), 2);
+        pool.trim();
+        pool.trim();
+        assert_eq!(pool.free.len(), 0);
+    }
+}

@@ -1,0 +1,250 @@
+//! Statistics of one iteration of an I/O thread, for its connections and for the server.
+//!
+//! All threads share the server's statistics. They are counted here in plain fields and published once per iteration,
+//! before the replies are sent, so that a client which has its reply finds it counted.
+
+use super::connection::Connection;
+use super::in_flight::Run;
+use crate::connections::LastReply;
+use crate::shared::Shared;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
+use ox_proto::{OpCode, Reader, SessionId, Zxid};
+use ox_replica::{NamespaceTraffic, Now, Runs};
+use ox_tree::MetricSummary;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Bytes of a frame's length prefix, and of a four-letter command.
+const PREFIX_BYTES: usize = 4;
+
+#[derive(Debug, Default)]
+pub(super) struct IterationStats {
+    /// When the lock of the state was last taken: direct replies carry that time.
+    at_ms: i64,
+    /// Last zxid of the state at that time.
+    zxid: i64,
+    received: u64,
+    sent: u64,
+    bytes_received: u64,
+    reply_bytes: u64,
+    event_bytes: u64,
+    handshakes: u64,
+    dropped: u64,
+    idle_closed: u64,
+    outstanding: i64,
+    reads: Runs,
+    updates: Runs,
+    sizes: MetricSummary,
+    last_size: i64,
+    traffic: NamespaceTraffic,
+    /// The connection that is served at present.
+    serving: Serving,
+}
+
+/// Requests of one connection served under one lock.
+#[derive(Debug, Default)]
+struct Serving {
+    requests: u64,
+    direct: u64,
+    sent: u64,
+    last: Option<(i32, i32, i64)>,
+}
+
+/// What the frames in a client's output contain.
+#[derive(Clone, Copy, Default)]
+struct Frames {
+    count: u64,
+    /// Zxid of the last frame that is not an event.
+    zxid: i64,
+    /// Error code of the same frame.
+    err: i32,
+}
+
+impl IterationStats {
+    /// Records the time and the last zxid at which the state was locked.
+    pub(super) fn on_state(&mut self, at_ms: i64, zxid: Zxid) {
+        self.at_ms = at_ms;
+        self.zxid = zxid.0;
+    }
+
+    /// Counts a request. Its reply is in the output from `before` on, unless it went to the replica.
+    pub(super) fn on_frame(&mut self, conn: &mut Connection, frame: &[u8], before: usize, in_flight: u32, now: Now) {
+        self.serving.requests += 1;
+        self.bytes_received += (PREFIX_BYTES + frame.len()) as u64;
+        let (op, xid) = (conn.core.last_op(), conn.core.last_xid());
+        let code = op.map_or(OpCode::Error.code(), OpCode::code);
+        if in_flight < conn.core.in_flight() {
+            self.outstanding += 1;
+            conn.requests_in_flight.push(now.mono_ms, code, xid);
+        } else if conn.core.session().is_none() {
+            self.handshakes += 1;
+            if op == Some(OpCode::CreateSession) {
+                conn.requests_in_flight.push(now.mono_ms, code, 0);
+            }
+        } else if before < conn.output.len() {
+            let reply = &conn.output[before..];
+            let frames = self.note_frames(reply);
+            self.serving.sent += frames.count;
+            if let Some(op) = op.filter(|op| !matches!(op, OpCode::Auth | OpCode::Sasl)) {
+                self.serving.direct += 1;
+                self.serving.last = Some((code, xid, frames.zxid));
+                self.traffic.note_read(op, frame.get(8..).unwrap_or_default(), reply);
+            }
+        }
+    }
+
+    /// Counts the requests of a connection after the last frame that could be served.
+    pub(super) fn on_served(&mut self, conn: &Connection, now: Now) {
+        let Serving { requests, direct, sent, last } = std::mem::take(&mut self.serving);
+        if requests == 0 {
+            return;
+        }
+        let (stats, latency_ms) = (&conn.stats, self.at_ms - now.mono_ms);
+        self.received += requests;
+        self.sent += sent;
+        self.reads.note(latency_ms, direct);
+        stats.received.fetch_add(requests, Relaxed);
+        stats.queued.store(conn.core.in_flight(), Relaxed);
+        if 0 < sent {
+            stats.sent.fetch_add(sent, Relaxed);
+        }
+        if let Some((op, xid, zxid)) = last {
+            stats.latency.note(latency_ms, direct);
+            stats.record_reply(LastReply { op, xid, zxid, at_ms: self.at_ms, latency_ms });
+        }
+    }
+
+    pub(super) fn on_event(&mut self, conn: &Connection, bytes: &[u8]) {
+        self.note_frames(bytes);
+        self.note_sent(conn, 1);
+    }
+
+    /// Counts `count` replies from the replica.
+    pub(super) fn on_replies(&mut self, conn: &mut Connection, bytes: &[u8], count: u32, now_ms: i64) {
+        let frames = self.note_frames(bytes);
+        self.note_sent(conn, frames.count);
+        self.outstanding -= i64::from(count);
+        self.record_replies(conn, count, frames, now_ms);
+        conn.stats.queued.store(conn.core.in_flight(), Relaxed);
+    }
+
+    pub(super) fn on_attached(&mut self, conn: &mut Connection, session: SessionId, timeout_ms: i32, now_ms: i64) {
+        conn.stats.attach(session, timeout_ms);
+        self.note_sent(conn, 1);
+        // Resuming a session is not an operation.
+        if conn.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
+            self.record_replies(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
+        }
+    }
+
+    /// Counts the last bytes for a connection: the reply to its last request, or a refused handshake.
+    pub(super) fn on_final_reply(&mut self, conn: &mut Connection, bytes: &[u8], now_ms: i64) {
+        if bytes.is_empty() {
+            return;
+        }
+        self.note_sent(conn, 1);
+        if conn.requests_in_flight.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
+            let frames = self.note_frames(bytes);
+            self.record_replies(conn, 1, frames, now_ms);
+        }
+    }
+
+    /// Counts a chunk of the reply to a four-letter command.
+    pub(super) fn on_text(&mut self, conn: &Connection, text: &str) {
+        if !text.is_empty() {
+            self.note_sent(conn, 1);
+        }
+    }
+
+    /// Counts a connection that was closed before its session.
+    pub(super) fn on_dropped(&mut self) {
+        self.dropped += 1;
+    }
+
+    pub(super) fn on_idle_close(&mut self) {
+        self.idle_closed += 1;
+    }
+
+    pub(super) fn on_close(&mut self, conn: &Connection) {
+        self.outstanding -= i64::from(conn.core.in_flight());
+    }
+
+    fn note_sent(&mut self, conn: &Connection, frames: u64) {
+        self.sent += frames;
+        conn.stats.sent.fetch_add(frames, Relaxed);
+    }
+
+    fn record_replies(&mut self, conn: &mut Connection, count: u32, last_frame: Frames, now_ms: i64) {
+        let (stats, mut last) = (&conn.stats, None);
+        let (reads, updates) = (&mut self.reads, &mut self.updates);
+        conn.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
+            let latency_ms = now_ms - since_ms;
+            let runs = if is_update(op) { &mut *updates } else { &mut *reads };
+            runs.note(latency_ms, u64::from(count));
+            stats.latency.note(latency_ms, u64::from(count));
+            last = Some(LastReply { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
+        });
+        if let Some(mut last) = last {
+            // Compat: a refused write is shown without its operation (`refused_write_is_shown_without_its_operation`).
+            if last_frame.err != 0 && is_update(last.op) && last.op != OpCode::Multi.code() {
+                last.op = OpCode::Error.code();
+            }
+            stats.record_reply(last);
+        }
+    }
+
+    fn note_frames(&mut self, bytes: &[u8]) -> Frames {
+        let (mut rest, mut found) = (bytes, Frames::default());
+        while let Some((length, after)) = rest.split_first_chunk::<PREFIX_BYTES>() {
+            let length = u32::from_be_bytes(*length) as usize;
+            let Some((frame, after)) = after.split_at_checked(length) else { break };
+            rest = after;
+            found.count += 1;
+            self.last_size = i64::try_from(length).unwrap_or(i64::MAX);
+            self.sizes.record(self.last_size);
+            let mut header = Reader::new(frame);
+            let Ok(ReplyHeader { xid, zxid, err }) = header.get() else { break };
+            match xid {
+                NOTIFICATION => self.event_bytes += length as u64,
+                PING | AUTH => (), // Compat: Apache does not count them
+                _ => self.reply_bytes += length as u64,
+            }
+            if xid != NOTIFICATION {
+                (found.zxid, found.err) = (zxid.0, err);
+            }
+        }
+        found
+    }
+
+    /// Adds everything counted since the last call to the server's statistics.
+    pub(super) fn publish(&mut self, shared: &Shared) {
+        use std::mem::take;
+        let (stats, metrics) = (&shared.stats, &shared.metrics);
+        stats.received.add(take(&mut self.received));
+        stats.sent.add(take(&mut self.sent));
+        metrics.bytes_received_count.add(take(&mut self.bytes_received));
+        metrics.response_bytes.add(take(&mut self.reply_bytes));
+        metrics.watch_bytes.add(take(&mut self.event_bytes));
+        metrics.connection_request_count.add(take(&mut self.handshakes));
+        metrics.connection_drop_count.add(take(&mut self.dropped));
+        metrics.sessionless_connections_expired.add(take(&mut self.idle_closed));
+        stats.responses.note(self.last_size, &take(&mut self.sizes));
+        if self.outstanding != 0 {
+            stats.outstanding.fetch_add(take(&mut self.outstanding), Relaxed);
+        }
+        for (runs, percentiles) in
+            [(&mut self.reads, &metrics.readlatency), (&mut self.updates, &metrics.updatelatency)]
+        {
+            for (latency_ms, count) in runs.drain() {
+                percentiles.note(latency_ms, count);
+                stats.latency.note(latency_ms, count);
+            }
+        }
+        metrics.read_per_namespace.merge(&mut self.traffic);
+    }
+}
+
+/// Whether an operation creates a transaction.
+fn is_update(op: i32) -> bool {
+    OpCode::try_from(op).is_ok_and(|op| !ox_tree::read::is_read(op) && op != OpCode::Error)
+}

@@ -1,0 +1,116 @@
+//! The log lines at start that operators and their tools search for.
+
+use crate::four_letter::environment;
+use crate::java_text;
+use crate::shared::Shared;
+use ox_config::{Config, FourLetterWhitelist, MemberConfig};
+use ox_proto::ensemble::Address;
+use ox_store::RecoveryReport;
+use std::net::SocketAddr;
+use tracing::{error, info, warn};
+
+/// Logs the settings, before the data is read.
+pub(crate) fn starting(config: &Config) {
+    let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
+    info!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
+    info!("autopurge.purgeInterval set to {}", interval(autopurge.interval_ms));
+    if autopurge.interval_ms.is_none() {
+        info!("Purge task is not scheduled.");
+    }
+    for (name, value) in environment() {
+        info!("Server environment:{name}={value}");
+    }
+    info!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
+    info!("zookeeper.digest.enabled = {}", storage.digest_enabled);
+    info!("zookeeper.closeSessionTxn.enabled = {}", storage.close_session_txn);
+    info!("zookeeper.serializeLastProcessedZxid.enabled = {}", storage.serialize_last_zxid);
+    info!("zookeeper.flushDelay = {} ms", storage.flush_delay_ms);
+    info!("zookeeper.maxWriteQueuePollTime = {} ms", storage.max_write_queue_poll_ms);
+    info!("zookeeper.maxBatchSize={}", storage.max_batch_size);
+    info!(
+        max_client_cnxns = limits.max_client_cnxns,
+        max_cnxns = limits.max_cnxns,
+        jute_max_buffer = limits.jute_max_buffer_bytes,
+        "client limits"
+    );
+    match &config.four_letter_whitelist {
+        FourLetterWhitelist::All => info!("four-letter commands enabled: all"),
+        FourLetterWhitelist::Only(commands) => info!("four-letter commands enabled: {commands:?}"),
+    }
+}
+
+/// Logs the election port of a member.
+pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
+    let (server, role) = (member.server, member.role().name());
+    info!("Starting quorum peer, myid={server}");
+    let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
+    info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
+    let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
+    info!(role, voters, observers, "ensemble configuration");
+}
+
+/// Logs the result of recovery.
+pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
+    for rejected in &report.rejected {
+        warn!("snapshot skipped: {}: {}", rejected.path.display(), rejected.reason);
+    }
+    report.warnings.iter().for_each(|warning| warn!("{warning}"));
+    if let Some(dropped) = &report.dropped {
+        warn!(?dropped, "torn log tail truncated: its transactions were never acknowledged");
+    }
+    if report.digest_mismatches != 0 {
+        let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
+        error!(count, ?first, "digest mismatch: the tree differs from the digests in the files");
+    }
+    if report.conflicts != 0 {
+        error!(count = report.conflicts, "log replay conflict: transactions did not match the tree");
+    }
+    if let Some(first) = report.unresolved_acls.first() {
+        let count = report.unresolved_acls.len();
+        error!(count, ?first, "access control lists missing in the files: only the super user can access these nodes");
+    }
+    if report.removed_ephemerals != 0 {
+        info!(count = report.removed_ephemerals, "removed ephemeral nodes of closed sessions");
+    }
+    if let Some(snapshot) = &report.snapshot {
+        info!(took_ms = report.snapshot_took.as_millis(), "Reading snapshot {}", snapshot.display());
+    }
+    info!("{} txns loaded in {} ms", report.replayed, report.replay_took.as_millis());
+    info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
+}
+
+/// Logs the address of the client port, once clients can connect.
+pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<SocketAddr>) {
+    let (config, dirs) = (&shared.config, shared.store.dirs());
+    info!(
+        "Created server with tickTime {} ms minSessionTimeout {} ms maxSessionTimeout {} ms \
+         clientPortListenBacklog {} dataLogdir {} snapdir {}",
+        config.tick_ms,
+        config.min_session_timeout_ms,
+        config.max_session_timeout_ms,
+        config.listen_backlog,
+        dirs.logs.display(),
+        dirs.snapshots.display(),
+    );
+    info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "serving clients");
+    if let Some(address) = address {
+        info!("binding to port {}", java_text::address(address));
+    }
+    let sid = config.member.as_ref().map_or(0, |member| member.server.0);
+    info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
+    let containers = &config.containers;
+    info!(
+        "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",
+        containers.check_interval_ms,
+        containers.max_per_minute,
+        containers.max_never_used_ms.unwrap_or(0),
+    );
+}
+
+/// An interval in hours, as it is configured, or in milliseconds if it is shorter.
+fn interval(ms: Option<u64>) -> String {
+    match ms.unwrap_or(0) {
+        ms if ms % 3_600_000 == 0 => (ms / 3_600_000).to_string(),
+        ms => format!("{ms}ms"),
+    }
+}

@@ -1,0 +1,41 @@
+//! No session expires because its server did not read: a client's message counts from its arrival (P38, F7).
+
+use super::Finding;
+use crate::env::Env;
+use crate::outcome::FailureKind;
+use crate::plan::Plan;
+use crate::server::process::Process;
+use ox_history::Time;
+use ox_proto::SessionId;
+use ox_replica::Admission;
+
+/// How long a server may leave a message unread without a detected pause.
+fn tolerance_us(plan: &Plan) -> i64 {
+    let pause_us = i64::from(plan.tick_ms.max(100)) * 1000;
+    let stall_us = if plan.stall_ms == 0 { 0 } else { 1_500_000 };
+    pause_us + stall_us + plan.thread_delay_us * 100 + 50_000
+}
+
+/// `expired` contains the sessions that are being closed now, with their timeouts.
+pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) -> Result<(), Finding> {
+    let connections = || process.io.iter().flat_map(|io| &io.connections).flatten();
+    for (session, timeout_ms) in expired {
+        let Some(connection) = connections().find(|connection| connection.core.session() == Some(*session)) else {
+            continue;
+        };
+        let does_not_read = env.plan.unsent_pause_bytes < connection.output.len();
+        let up = &env.links[connection.link].up;
+        let is_heard = !up.has_bytes() && !connection.has_frame();
+        if does_not_read || is_heard || connection.closing || connection.ended {
+            continue;
+        }
+        let arrived = up.arrived;
+        let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
+        if Time(since) < arrived && arrived < Time(latest) {
+            let room = connection.core.may_take(Admission::Open);
+            let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {room})");
+            return Err(Finding::new(FailureKind::FalseExpiry, detail));
+        }
+    }
+    Ok(())
+}

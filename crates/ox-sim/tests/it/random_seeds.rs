@@ -1,0 +1,47 @@
+//! Seeds with their default plans, and with each fault profile.
+
+use crate::survives;
+use clap::ValueEnum;
+use ox_sim::{CoverageCounts, FaultProfile, Plan, run};
+
+/// Situations that these seeds need not reach: tests of ensembles or the profile `ways` cover the first four, and the last
+/// two only excuse a server.
+const RARE: [&str; 6] = [
+    "leaders that stepped down because their disk hung",
+    "leaders that stepped down because their disk was low",
+    "voters of a proposed configuration that lost their disk",
+    "learners whose connection a flood closed",
+    "read-only connections that read uncommitted transactions",
+    "copies of standalone servers that were refused",
+];
+
+#[test]
+fn default_plans_pass_and_reach_all_situations() {
+    let mut coverage = CoverageCounts::default();
+    for seed in 0..150 {
+        coverage.add(&survives(seed, &Plan::of(seed)).coverage);
+    }
+    for (text, count) in coverage.each() {
+        assert!(0 < count || RARE.contains(&text), "never reached: {text}");
+    }
+}
+
+/// `cargo xtask sim --storm NAME` runs more seeds.
+#[test]
+fn fault_profiles_pass() {
+    for profile in FaultProfile::value_variants() {
+        for seed in 0..6 {
+            let outcome = run(seed, &Plan::with_profile(seed, *profile));
+            assert!(outcome.failure.is_none(), "seed {seed} in {profile:?}: {:?}", outcome.failure);
+        }
+    }
+}
+
+#[test]
+fn plans_without_faults_pass() {
+    for seed in 0..20 {
+        let outcome = survives(seed, &Plan::calm());
+        assert!(100 < outcome.coverage.replies, "seed {seed}: {} replies", outcome.coverage.replies);
+        assert_eq!(outcome.coverage.expired, 0, "seed {seed}: no session expires");
+    }
+}

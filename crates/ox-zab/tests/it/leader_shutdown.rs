@@ -1,0 +1,147 @@
+//! A leader that steps down while ACKs and a configuration are in flight: in any order of events its role ends, and it
+//! can lead again.
+
+use crate::single_member::{TIMING, member, settings};
+use ox_proto::ensemble::Ensemble;
+use ox_proto::txn::{Record, Txn as Body, TxnHeader};
+use ox_proto::{ServerId, SessionId, Zxid};
+use ox_zab::{
+    ConfigPair, Effect, Effects, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId, Message, PeerState, QuorumPeer,
+    Reason,
+};
+
+const ME: ServerId = ServerId(3);
+const FOLLOWER: ServerId = ServerId(1);
+const LINK: LinkId = LinkId(1);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Happens {
+    Acknowledged,
+    Durable,
+    Applied,
+    LinkGone,
+    StepDown,
+    LateTurn,
+}
+
+struct Leads {
+    peer: QuorumPeer,
+    now_ms: i64,
+    /// Effects since it was established.
+    out: Effects,
+    /// Jobs that the disk has not finished.
+    jobs: Effects,
+}
+
+impl Leads {
+    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
+        let from = self.out.len();
+        step(&mut self.peer, self.now_ms, &mut self.out);
+        self.peer.flush(self.now_ms, &mut self.out);
+        self.jobs.extend(self.out[from..].iter().filter(|effect| matches!(effect, Effect::Disk(_))).cloned());
+    }
+
+    fn work_off(&mut self) {
+        while let Some(Effect::Disk(job)) = self.jobs.pop() {
+            self.step(|peer, now_ms, out| peer.on_done(now_ms, job.done(), out));
+        }
+    }
+
+    /// Server 1 adopts the vote, so server 3 is elected.
+    fn begin(&mut self) {
+        let told = self.out.iter().rev().find_map(|effect| match effect {
+            Effect::Notify(FOLLOWER, note) => Some(*note),
+            _ => None,
+        });
+        let note = told.expect("all voters are notified");
+        assert_eq!((note.state, note.vote.leader), (PeerState::Looking, ME));
+        self.step(|peer, now_ms, out| peer.on_notification(now_ms, FOLLOWER, note, out));
+        while let Some(at_ms) = self.peer.deadline().filter(|_| self.peer.leader().is_none()) {
+            self.now_ms = at_ms;
+            self.step(|peer, now_ms, out| peer.on_time(now_ms, out));
+        }
+        assert!(self.out.contains(&Effect::Listen), "{:?}", self.out);
+    }
+
+    /// Established with server 1, with a write and a configuration proposed.
+    fn new() -> Self {
+        let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap(), None);
+        let mut peer = member(settings(ME.0, configs), Zxid::ZERO, Eligibility::HasHistory);
+        let mut out = Effects::new();
+        peer.start(0, &mut out);
+        let mut leads = Self { peer, now_ms: 0, out, jobs: Effects::new() };
+        leads.begin();
+        let hello =
+            Message::Hello { server: FOLLOWER, kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
+        leads.step(|peer, now_ms, out| peer.on_link(now_ms, LINK, out));
+        for message in [hello, Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) }] {
+            leads.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, message, out));
+            leads.work_off();
+        }
+        leads.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, Message::Ack(Zxid::new(1, 0)), out));
+        assert!(leads.out.contains(&Effect::Established(Epoch(1))), "{:?}", leads.out);
+        leads.out.clear();
+        let config = Ensemble::of_numbers(Zxid::new(1, 2).0, [1, 3].map(ServerId), []).unwrap().to_string();
+        let write = Body::Delete { path: "/a".into() };
+        let change = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(config.as_bytes()), version: -1 };
+        let txns = (1..).zip([write, change]).map(|(counter, txn)| {
+            let zxid = Zxid::new(1, counter);
+            let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
+            let mut record = Vec::new();
+            Record { header, txn, digest: None }.put(&mut record);
+            EncodedTxn { zxid, record: record.into() }
+        });
+        let txns: Vec<EncodedTxn> = txns.collect();
+        leads.step(|peer, now_ms, out| peer.propose(now_ms, txns, out));
+        leads
+    }
+
+    fn happens(&mut self, what: Happens) {
+        let last = Zxid::new(1, 2);
+        match what {
+            Happens::Acknowledged => {
+                self.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, Message::Ack(last), out));
+            }
+            Happens::Durable => self.step(|peer, now_ms, out| peer.on_durable(now_ms, last, out)),
+            Happens::Applied => self.peer.on_applied(last),
+            Happens::LinkGone => self.step(|peer, now_ms, out| peer.on_link_gone(now_ms, LINK, out)),
+            Happens::StepDown => self.step(|peer, now_ms, out| peer.step_down(now_ms, Reason::DiskLow, out)),
+            Happens::LateTurn => {
+                self.now_ms += TIMING.tick_ms * TIMING.sync_ticks * 2;
+                self.step(|peer, now_ms, out| peer.on_time(now_ms, out));
+            }
+        }
+    }
+}
+
+/// All permutations of the events.
+fn orders(all: &[Happens]) -> Vec<Vec<Happens>> {
+    if all.is_empty() {
+        return vec![Vec::new()];
+    }
+    let rest = |first| all.iter().copied().filter(move |other| *other != first).collect::<Vec<_>>();
+    let of = |first| orders(&rest(first)).into_iter().map(move |order| [vec![first], order].concat());
+    all.iter().copied().flat_map(of).collect()
+}
+
+#[test]
+fn k094_leader_steps_down_in_any_order_of_events() {
+    use Happens::{Acknowledged, Applied, Durable, LateTurn, LinkGone, StepDown};
+    let orders = orders(&[Acknowledged, Durable, Applied, LinkGone, StepDown, LateTurn]);
+    assert_eq!(orders.len(), 720);
+    for order in orders {
+        let mut leads = Leads::new();
+        let mut has_ended = false;
+        for what in &order {
+            leads.happens(*what);
+            let ends = leads.out.iter().filter(|effect| matches!(effect, Effect::StepDown(_))).count();
+            has_ended |= ends != 0;
+            assert!(leads.peer.leader().is_none() || !has_ended, "{order:?}: it leads after its end");
+        }
+        leads.work_off();
+        assert!(has_ended, "{order:?}");
+        assert_eq!(leads.peer.state(), PeerState::Looking, "{order:?}: {:?}", leads.out);
+        assert!(leads.out.contains(&Effect::Looking), "{order:?}: it waits for something: {:?}", leads.out);
+        leads.begin();
+    }
+}
