@@ -210,7 +210,7 @@ impl ReplicaLoop {
         let mismatches = self.replica.digest_mismatches();
         if self.mismatches_reported == 0 && 0 < mismatches {
             tracing::error!(
-                "digest mismatch: this server's tree differs from its leader's; compare the command hash of all members"
+                "digest mismatch: this server's tree differs from its leader's; compare the output of the four-letter command hash of all members"
             );
         }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_reported);
