@@ -82,6 +82,6 @@ fn purge(shared: &Shared) {
     match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
         Err(StoreError::PurgeStopped) => (),
-        Err(error) => tracing::error!(%error, "purge failed: files that are still needed were kept"),
+        Err(error) => tracing::error!(%error, "purge failed; files that are still needed were kept"),
     }
 }

@@ -329,7 +329,7 @@ impl Peers {
             LinkAction::Reset if self.links.read_leader(&mut self.events) => (),
             LinkAction::Reset => {
                 let silent = silence.silent;
-                tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
+                tracing::warn!(%server, ?silent, "link to the leader closed: it stalled, and the leader can be reached again");
                 self.links.reset_leader(&mut self.events);
             }
         }
