@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Connects, and reconnects, until the session has reason.
+/// Connects, and reconnects, until the session has ended.
 pub(crate) async fn run(shared: Arc<Shared>) {
     while let Some(attempt) = shared.next_attempt() {
         if !attempt.pause.is_zero() && shared.unless_ended(sleep(attempt.pause)).await.is_none() {
@@ -24,7 +24,7 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         match shared.unless_ended(Transport::dial(&attempt.server, attempt.limit)).await {
             Some(Ok(transport)) => {
                 let reason = Connection::open(&shared, transport).serve(&shared).await;
-                tracing::debug!(server = %attempt.server, %reason, "connection reason");
+                tracing::debug!(server = %attempt.server, %reason, "connection closed");
             }
             Some(Err(error)) => tracing::debug!(server = %attempt.server, %error, "cannot connect"),
             None => (),

@@ -131,12 +131,12 @@ pub enum Cause {
     /// An authentication class that does not ship with Apache.
     #[error(
         "{0} cannot be loaded: Java classes do not run here, and the server does not start with less protection than \
-         asked for; remove the line, or name one of Apache's classes"
+         configured; remove the line, or use one of Apache's classes"
     )]
     ForeignAuthProvider(String),
     /// A security feature that is configured but not implemented yet. The server never runs with less protection than
     /// configured.
-    #[error("{feature} is not built yet, and the server does not start with less protection than asked for")]
+    #[error("{feature} is not implemented yet, and the server does not start with less protection than configured")]
     ProtectionNotBuilt { feature: &'static str },
 }
 

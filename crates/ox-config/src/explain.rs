@@ -68,12 +68,12 @@ pub enum SettingEffect {
 
 impl SettingEffect {
     /// Short label for tables.
-    pub fn word(&self) -> &'static str {
+    pub fn as_str(&self) -> &'static str {
         match self {
             SettingEffect::Honoured => "ok",
             SettingEffect::NothingToSet | SettingEffect::JavaOnly | SettingEffect::ClientOnly => "ignored",
             SettingEffect::EnsembleOnly => "unused",
-            SettingEffect::NotBuilt(_) => "not built",
+            SettingEffect::NotBuilt(_) => "not yet",
             SettingEffect::Overridden(_) => "overridden",
             SettingEffect::Ineffective => "no effect",
             SettingEffect::Unknown => "unknown",

@@ -13,7 +13,7 @@ use crate::key::ValueReader::{
 };
 use crate::key::{Key, PREFIX, Section};
 
-/// Features that are not built yet, as warnings and errors name them.
+/// Features that are not implemented yet, as warnings and errors name them.
 pub(crate) const ADMIN: &str = "the admin server";
 const AUDIT: &str = "the audit log";
 const ENFORCED: &str = "enforced authentication";

@@ -1,5 +1,5 @@
 //! Warnings about the given settings: names that no server reads, values that are parsed differently than they look,
-//! features that are not built yet. None of them changes a value.
+//! features that are not implemented yet. None of them changes a value.
 
 use std::collections::BTreeMap;
 
@@ -129,7 +129,7 @@ fn not_built_yet(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
             continue;
         };
         let names: Vec<_> = places.iter().map(|place| setting_name(place)).collect();
-        let text = format!("{feature} is not built yet; no effect: {}", names.join(", "));
+        let text = format!("{feature} is not implemented yet; no effect: {}", names.join(", "));
         diagnostics.push(Diagnostic::warn(first, text));
     }
 }

@@ -7,7 +7,7 @@ use crate::settings::{Entry, Settings};
 pub(crate) struct Provider {
     class: &'static str,
     scheme: &'static str,
-    /// The feature that it needs and that is not built yet.
+    /// The feature that it needs and that is not implemented yet.
     pub(crate) missing: Option<&'static str>,
 }
 

@@ -34,7 +34,7 @@ fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
     if ["SHA1", "SHA-1", "SHA"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
         return Ok(());
     }
-    let expected = "SHA1, the only hash that is built yet".to_owned();
+    let expected = "SHA1, the only hash that is implemented yet".to_owned();
     let cause = Cause::BadValue { key: DIGEST_ALG, text, expected };
     Err(settings.place_of(DIGEST_ALG).error(cause))
 }

@@ -194,9 +194,9 @@ mod tests {
                 if completes && let Some(done) = in_flight.pop_front() {
                     now -= load(1, done);
                 }
-                let room = limits.admission(now, 0);
-                let room = if is_overdue { room.for_overdue() } else { room };
-                let enters = room.shortage(bytes).is_none();
+                let admission = limits.admission(now, 0);
+                let admission = if is_overdue { admission.for_overdue() } else { admission };
+                let enters = admission.shortage(bytes).is_none();
                 prop_assert!(enters || !in_flight.is_empty(), "an idle server admits {bytes} bytes");
                 if enters {
                     in_flight.push_back(bytes);

@@ -475,7 +475,7 @@ impl Replica {
             if self.log_space.writes() == WriteAdmission::None && !self.local.is_on() {
                 return self.close(conn, out);
             }
-            if !self.addresses.has_room(*address) {
+            if !self.addresses.may_create(*address) {
                 self.counters.refused_session(*address);
                 return self.close(conn, out);
             }

@@ -22,7 +22,7 @@ impl SessionsPerAddress {
     }
 
     /// Whether a new session may be created. An existing session can always be resumed, from any address.
-    pub(crate) fn has_room(&self, address: IpAddr) -> bool {
+    pub(crate) fn may_create(&self, address: IpAddr) -> bool {
         self.max == 0 || self.counts.get(&address).is_none_or(|count| *count < self.max)
     }
 
@@ -62,12 +62,12 @@ mod tests {
     fn each_address_has_its_own_limit() {
         let mut addresses = limited(2);
         addresses.count(SessionId(1), HERE);
-        assert!(addresses.has_room(HERE));
+        assert!(addresses.may_create(HERE));
         addresses.count(SessionId(2), HERE);
-        assert!(!addresses.has_room(HERE) && addresses.has_room(THERE));
+        assert!(!addresses.may_create(HERE) && addresses.may_create(THERE));
         addresses.end(SessionId(1));
         addresses.end(SessionId(3)); // unknown
-        assert!(addresses.has_room(HERE));
+        assert!(addresses.may_create(HERE));
     }
 
     #[test]
@@ -75,10 +75,10 @@ mod tests {
         let mut addresses = limited(1);
         addresses.count(SessionId(1), HERE);
         addresses.count(SessionId(1), THERE);
-        assert!(addresses.has_room(HERE) && !addresses.has_room(THERE));
+        assert!(addresses.may_create(HERE) && !addresses.may_create(THERE));
         addresses.count(SessionId(9), THERE); // a recovered session, over the limit
         addresses.end(SessionId(1));
-        assert!(!addresses.has_room(THERE));
+        assert!(!addresses.may_create(THERE));
         addresses.end(SessionId(9));
         assert!(addresses.counts.is_empty() && addresses.of.is_empty());
     }
@@ -87,6 +87,6 @@ mod tests {
     fn no_limit_counts_nothing() {
         let mut addresses = limited(0);
         addresses.count(SessionId(1), HERE);
-        assert!(addresses.has_room(HERE) && addresses.of.is_empty());
+        assert!(addresses.may_create(HERE) && addresses.of.is_empty());
     }
 }

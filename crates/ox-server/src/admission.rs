@@ -28,7 +28,7 @@ impl Gauge {
 /// Sums over all client connections.
 #[derive(Debug)]
 pub(crate) struct GlobalLimits {
-    admission: AdmissionLimits,
+    limits: AdmissionLimits,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
     /// Submitted to the replica, which has not taken them yet.
@@ -58,11 +58,7 @@ impl GlobalLimits {
         let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);
         let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
         Self {
-            admission: AdmissionLimits {
-                budget,
-                requests_max,
-                throttle_max: (throttle_max != 0).then_some(throttle_max),
-            },
+            limits: AdmissionLimits { budget, requests_max, throttle_max: (throttle_max != 0).then_some(throttle_max) },
             large_threshold: limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
             large_bytes_max: limits.large_request_max_bytes as usize,
             queued: Gauge::default(),
@@ -76,7 +72,7 @@ impl GlobalLimits {
 
     /// The memory budget with its shares.
     pub(crate) fn budget(&self) -> MemoryBudget {
-        self.admission.budget
+        self.limits.budget
     }
 
     /// Bytes held now, over all shares.
@@ -92,20 +88,21 @@ impl GlobalLimits {
         self.unsent.load(Ordering::Relaxed).max(0).unsigned_abs()
     }
 
-    /// What is still admitted, if `more` is added that is not counted yet.
-    pub(crate) fn room(&self, more: Load) -> Admission {
+    /// The admission, given `more` requests that are not counted yet.
+    pub(crate) fn admission(&self, more: Load) -> Admission {
         let mut in_flight = self.queued.load();
         in_flight += self.held.load();
         in_flight += more;
-        self.admission.admission(in_flight, self.unsent())
+        self.limits.admission(in_flight, self.unsent())
     }
 
-    /// The same where every single request counts; `judged` is the admission at the start of the iteration.
-    pub(crate) fn exact_room(&self, judged: Admission, more: Load) -> Admission {
-        if self.admission.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
-            self.room(more)
+    /// As `admission`, for a single request. Returns `last`, the admission at the start of the iteration, unless the
+    /// difference may matter.
+    pub(crate) fn recheck_admission(&self, last: Admission, more: Load) -> Admission {
+        if self.limits.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
+            self.admission(more)
         } else {
-            judged
+            last
         }
     }
 
@@ -140,7 +137,7 @@ impl GlobalLimits {
 
     /// Reserves memory for a request that is being received; false when the share is used up.
     pub(crate) fn reserve(&self, bytes: usize) -> bool {
-        let share = self.admission.budget.received.cast_signed();
+        let share = self.limits.budget.received.cast_signed();
         let fits = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed) < share;
         if !fits {
             self.received.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
@@ -150,7 +147,7 @@ impl GlobalLimits {
 
     /// Whether requests being received use up their share.
     pub(crate) fn is_receiving_full(&self) -> bool {
-        self.admission.budget.received <= self.received()
+        self.limits.budget.received <= self.received()
     }
 
     /// Counts connections that wait for [`Self::reserve`].
@@ -174,12 +171,12 @@ impl GlobalLimits {
 
     /// How much of the share of replies and events is used, if `more` is added that is not counted yet.
     pub(crate) fn pressure(&self, more: usize) -> Pressure {
-        self.admission.budget.pressure(self.unsent() + more)
+        self.limits.budget.pressure(self.unsent() + more)
     }
 
     /// Bytes of replies that may be created before they are counted.
     pub(crate) fn replies_max(&self) -> usize {
-        let share = self.admission.budget.unsent;
+        let share = self.limits.budget.unsent;
         share.saturating_sub(self.unsent()).min(ox_replica::limits::REPLIES_BYTES_MAX)
     }
 
@@ -250,15 +247,15 @@ mod tests {
         let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(64 << 20));
         let share = global_limits.budget().in_flight;
         global_limits.on_submitted(load(REQUESTS_IN_FLIGHT_MAX, 0));
-        assert_eq!(global_limits.room(Load::default()), Admission::Open);
+        assert_eq!(global_limits.admission(Load::default()), Admission::Open);
         global_limits.on_submitted(load(1, 0));
-        assert_eq!(global_limits.room(Load::default()), Admission::OnePerConnection);
+        assert_eq!(global_limits.admission(Load::default()), Admission::OnePerConnection);
         global_limits.on_taken(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
-        assert_eq!(global_limits.room(Load::default()), Admission::Open);
-        assert_eq!(global_limits.room(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
+        assert_eq!(global_limits.admission(Load::default()), Admission::Open);
+        assert_eq!(global_limits.admission(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
         assert_eq!(global_limits.used(), share - 1);
         global_limits.set_held(load(0, 0));
-        assert_eq!((global_limits.room(Load::default()), global_limits.used()), (Admission::Open, 0));
+        assert_eq!((global_limits.admission(Load::default()), global_limits.used()), (Admission::Open, 0));
     }
 
     #[test]
@@ -283,7 +280,7 @@ mod tests {
         let share = global_limits.budget().unsent;
         global_limits.on_posted(share / 2);
         assert_eq!(
-            (global_limits.pressure(0), global_limits.room(Load::default())),
+            (global_limits.pressure(0), global_limits.admission(Load::default())),
             (Pressure::High, Admission::OnePerConnection)
         );
         global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
@@ -309,10 +306,13 @@ mod tests {
     fn configured_limits_bound_requests_in_flight() {
         let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
         outstanding.on_submitted(load(10, 0));
-        assert_eq!(outstanding.room(Load::default()), Admission::Open);
-        assert_eq!(outstanding.room(load(1, 0)), Admission::OnePerConnection);
+        assert_eq!(outstanding.admission(Load::default()), Admission::Open);
+        assert_eq!(outstanding.admission(load(1, 0)), Admission::OnePerConnection);
         let throttle = global_limits(|config| config.request_throttle.max_requests = 2);
-        assert_eq!((throttle.room(load(1, 0)), throttle.room(load(2, 0))), (Admission::Open, Admission::Closed));
+        assert_eq!(
+            (throttle.admission(load(1, 0)), throttle.admission(load(2, 0))),
+            (Admission::Open, Admission::Closed)
+        );
     }
 
     #[test]

@@ -110,7 +110,7 @@ impl Log {
                     DiskDone::Truncated(Some(end))
                 }
                 Truncated::NotPossible(why) => {
-                    tracing::warn!(why, "cannot truncate the log after {zxid}: requesting a snapshot from the leader");
+                    tracing::warn!(why, "requesting a snapshot from the leader: cannot truncate the log after {zxid}");
                     DiskDone::Truncated(None)
                 }
             },
@@ -205,7 +205,7 @@ pub(crate) fn run(shared: &Shared, queue: &LogQueue, mut log: Log, heartbeat: &H
         }
     }
     if let Err(error) = log.close() {
-        tracing::warn!(%error, "cannot record the synced position: the next start checks the end of the log");
+        tracing::warn!(%error, "cannot record the synced position; the next start checks the end of the log");
     }
 }
 

@@ -45,12 +45,12 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
         if space.is_low && shared.config.member.is_some() {
             tracing::error!(
                 free_bytes,
-                "disk space is low: this member does not lead until space is free; free space below dataDir and dataLogDir"
+                "disk space is low: this member does not lead; free some space in dataDir and dataLogDir"
             );
         } else if space.is_low {
             tracing::error!(
                 free_bytes,
-                "disk space is low: writes are refused until space is free; free space below dataDir and dataLogDir"
+                "disk space is low: writes are refused; free some space in dataDir and dataLogDir"
             );
         } else {
             tracing::info!(free_bytes, "disk space is sufficient again");
@@ -82,6 +82,6 @@ fn purge(shared: &Shared) {
     match shared.store.purge(retain, &|| shared.is_stopping()) {
         Ok(purged) => tracing::info!(?purged, "Purge task completed"),
         Err(StoreError::PurgeStopped) => (),
-        Err(error) => tracing::error!(%error, "purge failed: files that are still needed were kept"),
+        Err(error) => tracing::error!(%error, "purge failed; files that are still needed were kept"),
     }
 }

@@ -42,12 +42,12 @@ pub(crate) fn open(
     let (loaded, standing) = match outcome {
         OpenOutcome::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
-            tracing::error!(%last, %reach, "the log ends before the zxid of the snapshot: waiting for a leader's snapshot");
+            tracing::error!(%last, %reach, "waiting for a leader's snapshot: the log ends before the zxid of the local snapshot");
             (None, ox_zab::Eligibility::Quarantined)
         }
         OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Eligibility::HasHistory),
         OpenOutcome::Empty => {
-            tracing::info!("data directory is empty: waiting for a leader, or for a quorum of empty members");
+            tracing::info!("waiting for a leader, or for a quorum of empty members: the data directory is empty");
             (None, ox_zab::Eligibility::Empty)
         }
         OpenOutcome::Quarantined(quarantine) => {

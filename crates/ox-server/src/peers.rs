@@ -196,8 +196,8 @@ impl Peers {
         if let Some(suppressed) = self.refusal_log.allow() {
             tracing::warn!(
                 %server, %address, ?open, suppressed,
-                "refused connection: the server that it names is connected from an address that fits its configuration \
-                 better; look for a wrong myid or a missing address"
+                "connection refused: a server with this id is already connected from a better matching address; check for a \
+                 wrong myid, or for an address that is missing in the configuration"
             );
         }
         true
@@ -329,7 +329,7 @@ impl Peers {
             LinkAction::Reset if self.links.read_leader(&mut self.events) => (),
             LinkAction::Reset => {
                 let silent = silence.silent;
-                tracing::warn!(%server, ?silent, "closed the stalled connection to the leader, which can be reached again");
+                tracing::warn!(%server, ?silent, "link to the leader closed: it stalled, and the leader can be reached again");
                 self.links.reset_leader(&mut self.events);
             }
         }

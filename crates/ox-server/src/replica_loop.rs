@@ -101,7 +101,7 @@ impl ReplicaLoop {
     fn detect_pause(&mut self, timeout: Duration) {
         let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms, thread_worked_ms) {
-            tracing::warn!(late_ms, "process was paused: every session gets its full timeout again");
+            tracing::warn!(late_ms, "process was paused; every session gets its full timeout again");
         }
     }
 
@@ -210,7 +210,7 @@ impl ReplicaLoop {
         let mismatches = self.replica.digest_mismatches();
         if self.mismatches_reported == 0 && 0 < mismatches {
             tracing::error!(
-                "digest mismatch: this server's tree differs from its leader's; compare the command hash of all members"
+                "digest mismatch: this server's tree differs from its leader's; compare the output of the four-letter command hash of all members"
             );
         }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_reported);

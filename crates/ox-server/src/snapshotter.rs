@@ -90,7 +90,7 @@ impl Snapshotter {
         self.shared.metrics.snapshot_error_count.add(1);
         let cause = cause(&*error);
         if before.as_ref().is_none_or(|before| before.cause != cause) {
-            tracing::error!(%error, "snapshot failed: it will be retried; no data is lost, because the log is kept");
+            tracing::error!(%error, "snapshot failed; it will be retried. No data is lost, because the log is kept");
         }
         let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
         self.failure = Some(Failure { cause, pause });

@@ -56,7 +56,7 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     }
     report.warnings.iter().for_each(|warning| warn!("{warning}"));
     if let Some(dropped) = &report.dropped {
-        warn!(?dropped, "torn log tail truncated: its transactions were never acknowledged");
+        warn!(?dropped, "torn log tail truncated; its transactions were never acknowledged");
     }
     if report.digest_mismatches != 0 {
         let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
@@ -67,7 +67,7 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     }
     if let Some(first) = report.unresolved_acls.first() {
         let count = report.unresolved_acls.len();
-        error!(count, ?first, "access control lists missing in the files: only the super user can access these nodes");
+        error!(count, ?first, "access control lists missing in the files; only the super user can access these nodes");
     }
     if report.removed_ephemerals != 0 {
         info!(count = report.removed_ephemerals, "removed ephemeral nodes of closed sessions");

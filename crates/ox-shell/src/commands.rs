@@ -170,8 +170,8 @@ pub const COMMANDS: &[CommandSpec] = &[
         options: &[
             Opt::switch("-e", "Ephemeral: deleted when the session ends"),
             Opt::switch("-s", "Sequential: the server appends a counter to the name"),
-            Opt::switch("-c", "Container: deleted some time after its last child"),
-            Opt::with("-t", "ttl", "Deleted when it was not modified for this many milliseconds"),
+            Opt::switch("-c", "Container: deleted some time after its last child is deleted"),
+            Opt::with("-t", "ttl", "TTL: deleted when it was not modified for this many milliseconds"),
         ],
         run: |shell, args| Box::pin(create::run(shell, args)),
         ..NODE

@@ -115,7 +115,7 @@ fn check_configuration(file: &str) -> Result<(), InvocationError> {
         line == "zookeeper.client.secure=true"
     });
     match is_secure {
-        true => Err((format!("{file} asks for TLS, which this shell cannot do yet"), 2)),
+        true => Err((format!("{file} requests TLS, which this shell does not support yet"), 2)),
         false => Ok(()),
     }
 }

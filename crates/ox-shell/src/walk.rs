@@ -63,7 +63,7 @@ impl VisitedNode {
 
     /// Why the node cannot be copied completely.
     pub(crate) fn copy_blocker(&self) -> Option<String> {
-        let masked = || format!("Its access control list is shown in part only : {}", self.path);
+        let masked = || format!("The server shows only a part of its ACL : {}", self.path);
         self.denied.clone().or_else(|| self.acl_is_masked.then(masked))
     }
 

@@ -355,8 +355,8 @@ fn fill_disk(world: &mut World, number: usize) {
     // Sometimes the disk is full immediately, sometimes the server uses up the rest. A small volume has a lower
     // low-water mark.
     let low_water = world.env.plan.low_water_bytes.min((CAPACITY - free) / 20);
-    let room = u64::try_from(world.env.rng.between(0, i64::try_from(low_water * 4).unwrap_or(0))).unwrap_or(0);
-    server.disk.set_capacity(CAPACITY - free + room);
+    let free_space = u64::try_from(world.env.rng.between(0, i64::try_from(low_water * 4).unwrap_or(0))).unwrap_or(0);
+    server.disk.set_capacity(CAPACITY - free + free_space);
     (server.is_full, server.was_full) = (true, true);
     // Long enough for another leader to commit transactions meanwhile.
     let longest_ms = if world.env.plan.is_ensemble() { 12_000 } else { 3_000 };

@@ -33,7 +33,7 @@ pub(crate) struct Wire {
     /// The leader of the learner, even if the wire leads to an observer master.
     pub(crate) leader: usize,
     /// The side could not send everything, and waits until the other side reads.
-    pub(crate) wants_room: [bool; 2],
+    pub(crate) waits_for_capacity: [bool; 2],
 }
 
 impl Wire {
@@ -109,7 +109,7 @@ impl Env {
             held: [0; 2],
             is_up: false,
             has_waited: false,
-            wants_room: [false; 2],
+            waits_for_capacity: [false; 2],
             leader,
         };
         self.net.wires.push(wire);
@@ -125,17 +125,17 @@ impl Env {
 
     /// The number of bytes that the socket of one side accepts now. If fewer than `wanted`, the side is notified when
     /// there is space.
-    pub(crate) fn wire_room(&mut self, wire: WireId, side: Side, wanted: usize) -> usize {
-        let (room, wire) = (self.plan.wire_bytes, &mut self.net.wires[wire]);
-        let room = room.saturating_sub(wire.pipes[side].unread()).min(wanted);
-        wire.wants_room[side] |= room < wanted;
-        room
+    pub(crate) fn wire_capacity(&mut self, wire: WireId, side: Side, wanted: usize) -> usize {
+        let (capacity, wire) = (self.plan.wire_bytes, &mut self.net.wires[wire]);
+        let capacity = capacity.saturating_sub(wire.pipes[side].unread()).min(wanted);
+        wire.waits_for_capacity[side] |= capacity < wanted;
+        capacity
     }
 
     /// The other side reads what this side has sent.
     pub(crate) fn wire_read(&mut self, wire: WireId, side: Side, most: usize) -> Vec<u8> {
         let bytes = self.net.wires[wire].pipes[side].read(most);
-        if !bytes.is_empty() && std::mem::take(&mut self.net.wires[wire].wants_room[side]) {
+        if !bytes.is_empty() && std::mem::take(&mut self.net.wires[wire].waits_for_capacity[side]) {
             let delay = self.net_delay();
             self.schedule_in(delay, Event::Ready(wire, side));
         }

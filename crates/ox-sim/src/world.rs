@@ -15,7 +15,7 @@ use crate::server::member::PeerInput;
 use crate::server::process::Process;
 use crate::server::{ExpectedDisk, Server};
 use ox_history::{HistorySettings, Time};
-use ox_store::disk::Keep;
+use ox_store::disk::KeepUnsynced;
 use ox_tree::auth::digest_id;
 use ox_zab::ElectionConnection as ElectionLink;
 use std::path::Path;
@@ -383,12 +383,12 @@ fn report_max_ms(plan: &Plan) -> i64 {
     ways * i64::from(plan.tick_ms) * (plan.sync_ticks + 1)
 }
 
-fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
+fn draw_keep(env: &mut Env, pieces: usize) -> KeepUnsynced {
     match env.rng.below(8) {
-        0 => Keep::Nothing,
-        1 => Keep::Everything,
-        2 => Keep::Only(env.rng.index(pieces)),
-        3 | 4 => Keep::AllBut(env.rng.index(pieces)),
-        _ => Keep::Random(env.rng.next()),
+        0 => KeepUnsynced::Nothing,
+        1 => KeepUnsynced::Everything,
+        2 => KeepUnsynced::Only(env.rng.index(pieces)),
+        3 | 4 => KeepUnsynced::AllBut(env.rng.index(pieces)),
+        _ => KeepUnsynced::Random(env.rng.next()),
     }
 }

@@ -183,7 +183,7 @@ mod tests {
             disk.set_fault(disk.calls() + call, crate::disk::DiskFault::PowerCut);
             let is_done = files.save_committed(&ensemble(9), None).is_ok();
             disk.clear_faults();
-            disk.power_on(crate::disk::Keep::Nothing);
+            disk.power_on(crate::disk::KeepUnsynced::Nothing);
             let cfg = text(&disk, CFG).unwrap();
             let named = cfg.lines().last().and_then(|line| line.strip_prefix("dynamicConfigFile=")).unwrap();
             assert!(text(&disk, named).unwrap().starts_with("server.10=b"), "{call}: {named}");

@@ -14,7 +14,7 @@ mod real;
 mod sim;
 
 pub use real::RealDisk;
-pub use sim::{DiskFault, Keep, SimDisk};
+pub use sim::{DiskFault, KeepUnsynced, SimDisk};
 
 use std::io;
 use std::path::{Path, PathBuf};

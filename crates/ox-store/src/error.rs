@@ -18,13 +18,13 @@ pub enum Damage {
     #[error("the file header has a wrong magic number")]
     BadMagic,
     /// There is no intact frame where a record must be.
-    #[error("no intact record; {intact_after} intact records follow")]
+    #[error("unreadable record, followed by {intact_after} intact records")]
     BadFrame {
         /// The number of intact frames that follow, counted up to the largest batch.
         intact_after: usize,
     },
     /// The frame would count as torn, but the marker shows that it was synced.
-    #[error("no intact record, although the log was synced up to byte {synced}")]
+    #[error("unreadable record, although the log was synced up to byte {synced}")]
     SyncedBytes {
         /// The synced position in the marker.
         synced: u64,
@@ -42,7 +42,7 @@ pub enum Damage {
 #[non_exhaustive]
 pub enum StoreError {
     /// A system call failed.
-    #[error("{action} {}: {source}", path.display())]
+    #[error("cannot {action} {}: {source}", path.display())]
     Io {
         /// The failed operation, e.g. "fsync".
         action: &'static str,
@@ -133,7 +133,7 @@ pub enum StoreError {
         synced: Zxid,
     },
     /// As [`Self::Copied`], with a gap or damage before the end of the copy.
-    #[error("{} is a copy that was made while its server was running, and not only its end is missing: {source}",
+    #[error("{} is a copy that was made while its server was running, and more than its end is missing: {source}",
             path.display())]
     CopyBroken { path: PathBuf, source: Box<StoreError> },
     /// As [`Self::Copied`], made during the installation of a leader's snapshot.
@@ -165,7 +165,7 @@ pub enum StoreError {
     #[error("snapshot {}: {source}", path.display())]
     Snapshot { path: PathBuf, source: SnapshotError },
     /// A snapshot could not be written. The server continues and may try again.
-    #[error("write snapshot {}: {source}", path.display())]
+    #[error("cannot write snapshot {}: {source}", path.display())]
     SnapshotWrite {
         /// The final name of the snapshot.
         path: PathBuf,

@@ -9,9 +9,9 @@
 //! epoch; truncate the log; install a leader's snapshot. They reach the disk in the order in which they were queued,
 //! which ensures "history, then epoch, then acknowledgement" (R1). Any error is final.
 //!
-//! Two things differ from a standalone server. A start writes nothing that is not known to be committed: no snapshot
-//! but that of the empty tree, and it does not delete nodes of dead sessions. And damage does not stop the start but
-//! leads to quarantine, because the other members have what is missing here.
+//! A member differs from a standalone server in two ways. At start it does not know which transactions are committed, so
+//! it writes no snapshot except that of the empty tree, and does not delete nodes of dead sessions. And it starts with
+//! damaged files, but quarantines them, because the other members have the missing transactions.
 
 pub(crate) mod epochs;
 mod identity;
@@ -67,8 +67,9 @@ impl MemberOptions {
 pub enum OpenOutcome {
     /// A history, all of it durable. The member may vote with it.
     Loaded(Box<Loaded>),
-    /// No history, and no operator has declared that this is right. The member abstains until the other members are
-    /// known to be empty too ([`MemberLog::initialize`]), or a leader has sent its snapshot ([`MemberLog::install`]).
+    /// No history, and no file `initialize` or setting that permits to start without one. The member abstains until it
+    /// knows that the other members are empty too ([`MemberLog::initialize`]), or until a leader has sent its snapshot
+    /// ([`MemberLog::install`]).
     Empty,
     /// A history that must not be used, until a leader's snapshot replaces it.
     Quarantined(Quarantine),
@@ -134,7 +135,7 @@ impl MemberLog {
     /// # Panics
     /// If `first` does not follow the last record, or there is no history to continue.
     pub fn append(&mut self, frames: &[u8], first: Zxid, last: Zxid, records: usize) -> Result<Appended, StoreError> {
-        assert!(self.has_history, "nothing is appended to files that are not used");
+        assert!(self.has_history, "append without a usable history");
         self.log.append(frames, first, last, records)
     }
 

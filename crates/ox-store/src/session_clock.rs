@@ -59,7 +59,7 @@ fn decode(slot: &[u8]) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::{DiskFault, Keep, SimDisk};
+    use crate::disk::{DiskFault, KeepUnsynced, SimDisk};
 
     const DIR: &str = "/data";
 
@@ -85,7 +85,7 @@ mod tests {
     fn recorded_time_survives_power_cuts_and_failing_calls() {
         for call in 1..=6 {
             for fault in [DiskFault::PowerCut, DiskFault::LostSync] {
-                for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+                for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
                     let disk = disk();
                     let before_ms = (0..3).map(|_| advance(&disk, Path::new(DIR), 10).unwrap()).max();
                     disk.set_fault(disk.calls() + call, fault);

@@ -444,9 +444,9 @@ pub(crate) fn report(
     let unrecognised =
         |path: &PathBuf| format!("{} is not a log or snapshot and is ignored; Apache may read it", path.display());
     warnings.extend(listing.unrecognised.iter().map(unrecognised));
-    warnings.extend(
-        ahead.iter().map(|file| format!("{} contains more than the logs and was moved aside", file.path.display())),
-    );
+    warnings.extend(ahead.iter().map(|file| {
+        format!("{} contains transactions that the logs do not contain, and was moved aside", file.path.display())
+    }));
     warnings.extend(raised_to.map(|zxid| {
         format!(
             "the logs end at {}, but the snapshot contains parts of later transactions; continuing after {zxid}",
@@ -459,8 +459,8 @@ pub(crate) fn report(
     }
     warnings.extend(replay.damaged_but_covered.iter().map(|log| {
         let moved = start_snapshot == StartSnapshot::Written || !replay.used.contains(&log.path);
-        let what = if moved { "and was moved aside" } else { "; Apache could not read it" };
-        format!("{} is damaged where the snapshot covers it {what}", log.path.display())
+        let what = if moved { ", and was moved aside" } else { "; Apache could not read it" };
+        format!("{} is damaged where the snapshot covers it{what}", log.path.display())
     }));
     store.warn_about_trailer(snapshot.as_ref(), &mut warnings);
     let report = RecoveryReport {

@@ -37,7 +37,7 @@ pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
         let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
         if level.parse::<LevelFilter>().is_err() {
             return Err(format!(
-                "`{level}` is no level of the log: off, error, warn, info, debug or trace, alone or as in \
+                "`{level}` is not a log level: use off, error, warn, info, debug or trace, alone or as in \
                  info,ox_server=debug"
             ));
         }
@@ -55,7 +55,7 @@ pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let lines = Lines { sender: sender.clone(), lost: Arc::default() };
     let lost = Arc::clone(&lines.lost);
     let spawned = std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost));
-    spawned.map_err(|error| format!("cannot log: {error}"))?;
+    spawned.map_err(|error| format!("cannot start the logging thread: {error}"))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines).log_internal_errors(false);
     match format {
         Format::Text => builder.with_ansi(io::IsTerminal::is_terminal(&io::stderr())).init(),
@@ -146,7 +146,7 @@ fn write_lines(waiting: &Receiver<Said>, lost: &AtomicU64) {
                 let _ = stderr.write_all(&text); // there is no other place to report the failure
                 let lost = lost.swap(0, Ordering::Relaxed);
                 if lost != 0 {
-                    let _ = writeln!(stderr, "{lost} lines of the log are lost: their reader was too slow");
+                    let _ = writeln!(stderr, "{lost} log lines dropped: the reader of stderr was too slow");
                 }
             }
             Said::Everything(done) => _ = done.try_send(()),

@@ -28,17 +28,17 @@ enum Command {
     Server(commands::server::Args),
     /// Run a local ensemble for development
     Ensemble(commands::ensemble::Args),
-    /// A shell for servers: every command of zkCli, and more
+    /// Open a shell or run one command: every command of zkCli, and more
     Cli(commands::cli::Args),
-    /// Load a ZooKeeper server and measure it
+    /// Put load on a ZooKeeper server and measure it
     Bench(Box<ox_bench::BenchArgs>),
-    /// Look into transaction logs, check and recover them
+    /// Print, check and recover transaction logs
     #[command(subcommand)]
     Log(commands::log::LogCommand),
-    /// Look into snapshots, check and compare them
+    /// Print, check and compare snapshots
     #[command(subcommand)]
     Snapshot(commands::snapshot::SnapshotCommand),
-    /// Explain a configuration, and whether a server would start with it
+    /// Explain a configuration, and check whether a server would start with it
     CheckConfig(commands::check_config::Args),
 }
 

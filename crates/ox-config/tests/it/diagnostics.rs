@@ -1,4 +1,4 @@
-//! Diagnostics: names without effect, values parsed unexpectedly, features not built yet, and settings that are
+//! Diagnostics: names without effect, values parsed unexpectedly, features not implemented yet, and settings that are
 //! refused.
 
 use ox_config::{Cause, Level, StartArgs};
@@ -76,8 +76,8 @@ fn unexpected_parse_is_reported() {
 fn unbuilt_feature_is_reported_once() {
     let lines = "admin.serverPort=8081\nadmin.idleTimeout=1\nmetricsProvider.httpPort=7000\n";
     let expected = [
-        "/data/tc.cfg:2: the admin server is not built yet; no effect: admin.serverPort, admin.idleTimeout",
-        "/data/tc.cfg:4: the metrics endpoint is not built yet; no effect: metricsProvider.httpPort",
+        "/data/tc.cfg:2: the admin server is not implemented yet; no effect: admin.serverPort, admin.idleTimeout",
+        "/data/tc.cfg:4: the metrics endpoint is not implemented yet; no effect: metricsProvider.httpPort",
     ];
     assert_eq!(warnings(lines, ""), expected);
     assert_eq!(warnings("admin.enableServer=false\nadmin.serverPort=1\n", ""), Vec::<String>::new());
@@ -183,7 +183,7 @@ fn unbuilt_protection_is_refused() {
         "-Dzookeeper.ssl.trustStore.location=/t",
     ] {
         let error = Harness::with_config("dataDir=/d\n").and_flags(flag).start().error();
-        assert!(error.contains("does not start with less protection than asked for"), "{error}");
+        assert!(error.contains("does not start with less protection than configured"), "{error}");
     }
 }
 

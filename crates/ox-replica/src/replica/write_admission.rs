@@ -124,19 +124,19 @@ mod tests {
 
     #[test]
     fn k153_writes_that_free_space_are_accepted_longest() {
-        let mut room = LogSpace::default();
-        assert_eq!(room.writes(), WriteAdmission::All);
-        room.on_measured(1100, 1000, 50);
-        assert_eq!(room.writes(), WriteAdmission::All);
-        room.spend(51);
-        assert_eq!(room.writes(), WriteAdmission::Freeing);
+        let mut space = LogSpace::default();
+        assert_eq!(space.writes(), WriteAdmission::All);
+        space.on_measured(1100, 1000, 50);
+        assert_eq!(space.writes(), WriteAdmission::All);
+        space.spend(51);
+        assert_eq!(space.writes(), WriteAdmission::Freeing);
         assert!(
             WriteAdmission::Freeing.allow(OpCode::Delete, &[]) && !WriteAdmission::Freeing.allow(OpCode::SetData, &[])
         );
-        room.spend(750);
-        assert_eq!(room.writes(), WriteAdmission::None);
+        space.spend(750);
+        assert_eq!(space.writes(), WriteAdmission::None);
         assert!(!WriteAdmission::None.allow(OpCode::Delete, &[]));
-        room.on_measured(5000, 1000, 0);
-        assert_eq!(room.writes(), WriteAdmission::All);
+        space.on_measured(5000, 1000, 0);
+        assert_eq!(space.writes(), WriteAdmission::All);
     }
 }

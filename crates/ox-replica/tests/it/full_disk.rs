@@ -92,7 +92,7 @@ fn p63_learner_forwards_rarely_to_leader_with_low_disk() {
     ordered(&mut world, Zxid::new(1, 4), session, 0, &Body::CreateSession { timeout_ms: 10_000 });
     world.create(side, 1, "/a", 0);
     world.settle();
-    assert!(is(&requests(&mut world)[0], OpCode::Create, 1), "it may have room by now");
+    assert!(is(&requests(&mut world)[0], OpCode::Create, 1), "it may have space by now");
 }
 
 /// Without a second follower no quorum would remain; with it, the leader steps down.

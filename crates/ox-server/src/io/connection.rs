@@ -142,11 +142,11 @@ impl Connection {
 
     /// Reads once. A short read means that the socket is empty and that further bytes raise a new event. The end of the
     /// stream may have been reported together with the last bytes, and raises no further event.
-    pub(super) fn receive(&mut self, room: &mut [u8]) -> Received {
-        match net::recv(&self.stream, &mut *room, RecvFlags::empty()) {
+    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Received {
+        match net::recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
             Ok((0, _)) => Received::End,
             Ok((count, _)) => {
-                self.readable = count == room.len() || self.read_closed;
+                self.readable = count == buffer.len() || self.read_closed;
                 Received::Bytes(count)
             }
             Err(Errno::WOULDBLOCK) => {

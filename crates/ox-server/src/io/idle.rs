@@ -41,7 +41,7 @@ enum CloseReason {
     Stuck,
     /// The client reads too slowly while other connections wait for the memory.
     SlowReader,
-    /// A request did not become complete in time.
+    /// The client did not complete a request in time.
     SlowRequest,
     /// The next reply has waited so long for memory that the client should try another server.
     NoMemory,
@@ -84,7 +84,7 @@ impl IoThread {
                     self.log_close(slot, now, "no memory for the next reply; raise oxkeeper.memoryBudget")
                 }
                 Some(CloseReason::SlowRequest) => {
-                    self.log_close(slot, now, "a request did not become complete in time")
+                    self.log_close(slot, now, "the client did not complete a request in time")
                 }
             }
             self.close(slot);

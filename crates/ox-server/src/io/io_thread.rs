@@ -66,7 +66,7 @@ pub(crate) struct IoThread {
     /// When the sessions of stalled connections are touched next.
     next_touch_ms: i64,
     /// The admission when the iteration began, or at its last submission.
-    pub(super) room: Admission,
+    pub(super) admission: Admission,
     /// How much of the memory share of replies and events is used.
     pub(super) pressure: Pressure,
     /// Unsent bytes at which the server stops reading from a connection.
@@ -122,7 +122,7 @@ impl IoThread {
             stalled: Stalled::default(),
             paused: BTreeSet::new(),
             next_touch_ms: 0,
-            room: Admission::Open,
+            admission: Admission::Open,
             pressure: Pressure::Low,
             pause_bytes: 0,
             read_bytes: READ_BYTES,
@@ -324,7 +324,7 @@ impl IoThread {
     /// Checks the memory that all threads hold. Connections that waited for memory go first, the longest waiting first.
     fn check_admission(&mut self, now: Now) {
         let global_limits = &self.shared.global_limits;
-        self.room = global_limits.room(Load::default());
+        self.admission = global_limits.admission(Load::default());
         self.read_bytes = if global_limits.is_receiving_full() { SMALL_BYTES } else { READ_BYTES };
         (self.pressure, self.pause_bytes) = unsent_limits(&self.shared);
         if self.next_touch_ms <= now.mono_ms && !self.stalled.is_empty() {
@@ -350,7 +350,7 @@ impl IoThread {
         let waits = |slot: usize, shortage| {
             conns[slot].as_ref().is_some_and(|conn| conn.stalled.is_some_and(|stall| stall.shortage == shortage))
         };
-        let retried = self.stalled.take((self.room, self.pressure), now.mono_ms, waits);
+        let retried = self.stalled.take((self.admission, self.pressure), now.mono_ms, waits);
         let others = std::mem::take(&mut self.ready);
         for slot in &others {
             if let Some(conn) = self.conns[*slot].as_mut() {
@@ -387,7 +387,7 @@ impl IoThread {
                 conn.readable && !conn.ended && !conn.closing && conn.stalled.is_none() && !conn.waits_for_frame;
             // A connection with a complete frame is not read: its input stays below one frame and one read.
             let may_read = may_read && !conn.has_frame() && conn.unsent() <= self.pause_bytes;
-            if !may_read || !conn.core.may_take(self.room) {
+            if !may_read || !conn.core.may_take(self.admission) {
                 continue;
             }
             let read_bytes = if conn.reserved == 0 { self.read_bytes } else { READ_BYTES };
@@ -450,7 +450,7 @@ impl IoThread {
                 continue;
             }
             growth += conn.growth();
-            let may_go_on = conn.core.may_take(self.room) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
+            let may_go_on = conn.core.may_take(self.admission) && conn.unsent() <= UNSENT_BYTES_PAUSE && !conn.closing;
             if may_go_on && conn.stalled.is_none() && !conn.is_command && (conn.readable || conn.has_frame()) {
                 if self.pause_bytes < conn.unsent() {
                     self.paused.insert(slot);

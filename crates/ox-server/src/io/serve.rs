@@ -146,7 +146,7 @@ impl IoThread {
             let served = self.serve_frames(slot, now, state, rest, budget);
             if SUBMISSION_BYTES_MAX <= self.submission.bytes.len() {
                 self.submit();
-                self.room = self.shared.global_limits.room(Load::default());
+                self.admission = self.shared.global_limits.admission(Load::default());
             }
             match served {
                 Served::Done => return,
@@ -183,9 +183,9 @@ impl IoThread {
             if budget.is_spent() {
                 break Served::More;
             }
-            let room = self.shared.global_limits.exact_room(self.room, self.submission.load());
-            let room = if conn.is_overdue { room.for_overdue() } else { room };
-            if !conn.core.may_take(room) || self.pause_bytes < conn.unsent() {
+            let admission = self.shared.global_limits.recheck_admission(self.admission, self.submission.load());
+            let admission = if conn.is_overdue { admission.for_overdue() } else { admission };
+            if !conn.core.may_take(admission) || self.pause_bytes < conn.unsent() {
                 break Served::Done;
             }
             match take_command(conn, rest, &mut self.commands, &self.shared) {
@@ -209,7 +209,7 @@ impl IoThread {
             let (shared, settings, submission) = (&self.shared, self.settings, &mut self.submission);
             let small_replies_only = self.pressure == Pressure::Full;
             let mut context =
-                ServeContext { now, state, settings, room, small_replies_only, waited_ms, shared, submission };
+                ServeContext { now, state, settings, admission, small_replies_only, waited_ms, shared, submission };
             match take_frame(conn, payload, &mut context) {
                 FrameOutcome::Continue => (),
                 FrameOutcome::Wait(shortage) => break Served::Stalled(shortage),
@@ -244,7 +244,7 @@ struct ServeContext<'a> {
     now: Now,
     state: &'a State,
     settings: ConnSettings,
-    room: Admission,
+    admission: Admission,
     small_replies_only: bool,
     waited_ms: i64,
     shared: &'a Shared,
@@ -316,7 +316,7 @@ fn take_frame(conn: &mut Connection, payload: &[u8], context: &mut ServeContext<
             now: context.now,
             state: context.state,
             settings: context.settings,
-            admission: context.room,
+            admission: context.admission,
             small_replies_only: context.small_replies_only,
             waited_ms: context.waited_ms,
             admit: &admit,

@@ -86,7 +86,7 @@ impl Stalled {
     /// Takes the connections to retry in this iteration; `waits` returns whether a slot is still stalled.
     pub(super) fn take(
         &mut self,
-        (room, pressure): (Admission, Pressure),
+        (admission, pressure): (Admission, Pressure),
         now_ms: i64,
         waits: impl Fn(usize, Shortage) -> bool,
     ) -> Vec<Retry> {
@@ -96,9 +96,9 @@ impl Stalled {
         queues.sort_by_key(|queue| queue.moved_ms);
         for queue in queues {
             let before = taken.len();
-            let is_overdue = queue.is_overdue(room, now_ms);
+            let is_overdue = queue.is_overdue(admission, now_ms);
             let most = if is_overdue { 1 } else { RETRIES_PER_ITERATION_MAX };
-            if is_overdue || may_go_on(queue.shortage, room, pressure) {
+            if is_overdue || may_go_on(queue.shortage, admission, pressure) {
                 while taken.len() < before + most
                     && let Some(slot) = queue.waiting.pop_front()
                 {
@@ -135,19 +135,19 @@ impl Queue {
 
     /// Whether large writes have waited for too long while only small ones are admitted. Measured for the queue: where
     /// one large write after the other is admitted, those behind them wait for their turn.
-    fn is_overdue(&self, room: Admission, now_ms: i64) -> bool {
+    fn is_overdue(&self, admission: Admission, now_ms: i64) -> bool {
         self.shortage == Shortage::LargeWrites
-            && room == Admission::SmallOnly
+            && admission == Admission::SmallOnly
             && LARGE_WRITE_WAIT_MS <= now_ms - self.moved_ms
     }
 }
 
 /// Whether memory may be available for the first connection of a queue.
-fn may_go_on(shortage: Shortage, room: Admission, pressure: Pressure) -> bool {
+fn may_go_on(shortage: Shortage, admission: Admission, pressure: Pressure) -> bool {
     match shortage {
         Shortage::Frames => true, // only the attempt shows
-        Shortage::SmallWrites => room.shortage(0).is_none(),
-        Shortage::LargeWrites => room.shortage(SMALL_BYTES + 1).is_none(),
+        Shortage::SmallWrites => admission.shortage(0).is_none(),
+        Shortage::LargeWrites => admission.shortage(SMALL_BYTES + 1).is_none(),
         Shortage::Replies => pressure != Pressure::Full,
     }
 }
@@ -156,8 +156,8 @@ fn may_go_on(shortage: Shortage, room: Admission, pressure: Pressure) -> bool {
 mod tests {
     use super::*;
 
-    fn take(stalled: &mut Stalled, room: Admission, pressure: Pressure) -> Vec<usize> {
-        stalled.take((room, pressure), 0, |_, _| true).into_iter().map(|retry| retry.slot).collect()
+    fn take(stalled: &mut Stalled, admission: Admission, pressure: Pressure) -> Vec<usize> {
+        stalled.take((admission, pressure), 0, |_, _| true).into_iter().map(|retry| retry.slot).collect()
     }
 
     #[test]
@@ -167,17 +167,17 @@ mod tests {
         for (number, shortage) in all.into_iter().enumerate() {
             (0..2 * RETRIES_PER_ITERATION_MAX).for_each(|slot| stalled.add(shortage, 1000 * number + slot, 0));
         }
-        for (room, pressure, expected) in [
+        for (admission, pressure, expected) in [
             (Admission::SmallOnly, Pressure::Full, [0, 3].as_slice()),
             (Admission::Closed, Pressure::Full, &[0]),
             (Admission::Closed, Pressure::High, &[0, 2]),
             (Admission::OnePerConnection, Pressure::Full, &[0, 1, 3]),
         ] {
-            let tried = take(&mut stalled, room, pressure);
+            let tried = take(&mut stalled, admission, pressure);
             let mut numbers: Vec<_> = tried.iter().map(|slot| slot / 1000).collect();
             numbers.sort_unstable();
             numbers.dedup();
-            assert_eq!(numbers, expected, "{room:?} {pressure:?}");
+            assert_eq!(numbers, expected, "{admission:?} {pressure:?}");
             assert_eq!(tried.len(), expected.len() * RETRIES_PER_ITERATION_MAX);
             tried.iter().for_each(|slot| stalled.add_again(all[slot / 1000], *slot));
             assert!(!stalled.flows());

@@ -5,10 +5,10 @@ use super::{Kind, Metric};
 
 const STAGES: &str = "measures a stage of Apache's request pipeline that Oxkeeper does not have";
 const THROTTLE: &str = "the throttle has no separate queue";
-const TLS: &str = "TLS is not built yet";
+const TLS: &str = "TLS is not implemented yet";
 const CACHE: &str = "replies are not cached";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
-const ADMIN: &str = "the AdminServer is not built yet";
+const ADMIN: &str = "the AdminServer is not implemented yet";
 const JAVA: &str = "there is no Java virtual machine";
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {

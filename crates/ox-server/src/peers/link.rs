@@ -283,7 +283,8 @@ impl Links {
             let total: usize = held.iter().map(|(bytes, _)| bytes).sum();
             let Some((bytes, token)) = held.into_iter().max().filter(|_| self.packet_bytes_max < total) else { return };
             if let Some(suppressed) = self.unknown_close_log.allow() {
-                let line = "closed link of an unknown server: unknown servers hold too much memory together";
+                let line =
+                    "link of an unknown server closed: the links of unknown servers together use too much memory";
                 tracing::warn!(bytes, total, suppressed, "{line}");
             }
             self.fail(token, events);

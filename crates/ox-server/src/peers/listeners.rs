@@ -88,7 +88,7 @@ impl Listeners {
             if attempts_max != 0 && attempts_max <= attempts {
                 return Err(failed);
             }
-            tracing::warn!(error = %failed, attempts, "cannot bind the election port: retrying");
+            tracing::warn!(error = %failed, attempts, "cannot bind the election port; retrying");
             attempts += 1;
             std::thread::sleep(BIND_PAUSE);
         }
@@ -162,7 +162,7 @@ impl Listeners {
                 Err(error) => {
                     if !bindings.failed_before.contains(&address) {
                         let Address { host, port } = &address;
-                        tracing::error!(%error, "cannot listen on {host}:{port}: retrying");
+                        tracing::error!(%error, "cannot listen on {host}:{port}; retrying");
                         bindings.failed_before.push(address);
                     }
                     bindings.retry_at = Some(Instant::now() + BIND_PAUSE);

@@ -41,7 +41,7 @@ impl LogDiffSender {
                 let chunk = match next_chunk(&mut history) {
                     Ok(chunk) => chunk,
                     Err(error) => {
-                        tracing::error!(%error, "cannot read the on-disk log for a learner: its link is closed");
+                        tracing::error!(%error, "link of a learner closed: cannot read the on-disk log");
                         break;
                     }
                 };

@@ -256,7 +256,7 @@ impl ReplicaLoop {
         let factor = if continues { f64::INFINITY } else { factor };
         let look = move || {
             let found = shared.store.log_diff(after, below, factor).unwrap_or_else(|error| {
-                tracing::warn!(%error, "cannot read the on-disk log for a learner: sending a snapshot");
+                tracing::warn!(%error, "sending a snapshot to a learner: cannot read the on-disk log");
                 None
             });
             shared.inbox.put(|input| input.peers.push(PeerEvent::LogDiffRead(link, below, found.map(Box::new))));

@@ -185,6 +185,8 @@ impl RoleLog {
             Message::Diff(zxid) => tracing::info!("Getting a diff from the leader {zxid}"),
             Message::Snap(zxid) => tracing::info!("Getting a snapshot from leader {zxid}"),
             Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
+            Message::NewLeader { .. } => tracing::info!("Learner received NEWLEADER message"),
+            Message::UpToDate => tracing::info!("Learner received UPTODATE message"),
             Message::Proposal(txn) => {
                 metrics.learner_proposal_received_count.add(1);
                 self.latency.on_proposal_received(txn, wall_ms, metrics);

@@ -123,7 +123,7 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     }
     if conflict == Conflict::Overwrite && !dry_run {
         let what = subtree_output::subtree(&route.from, survey.nodes);
-        shell.confirm(args, &format!("Copy {what} over what is at {}?", route.to))?;
+        shell.confirm(args, &format!("Copy {what} over the nodes at {}?", route.to))?;
     }
     if !dry_run {
         prepare(&client, args, &route).await?;

@@ -88,7 +88,7 @@ impl Draft {
             Ok(status) if status.success() => {
                 fs::read(&self.file).map_err(|error| super::export::file_error(&self.file, &error))
             }
-            Ok(status) => Err(CommandError::message(format!("{program} ended with {status}: nothing changed"))),
+            Ok(status) => Err(CommandError::message(format!("{program} failed ({status}): nothing was changed"))),
             Err(error) => Err(CommandError::message(format!("{program} cannot be run: {error}\nhint: set EDITOR"))),
         }
     }

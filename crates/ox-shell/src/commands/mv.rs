@@ -54,7 +54,7 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     }
     shell.confirm(args, &format!("Move {} to {}?", subtree_output::subtree(&route.from, survey.nodes), route.to))?;
     cp::prepare(&client, args, &route).await?;
-    let text = format!("Nothing was deleted; what was copied is at {}", route.to);
+    let text = format!("Nothing was deleted; the copied nodes are at {}", route.to);
     let mut notice = PartialMoveNotice { out: shell.out.clone(), text: Some(text) };
     let mut copied: Vec<(String, i32)> = Vec::with_capacity(survey.nodes);
     let options = BulkOptions { conflict: Conflict::Fail, dry_run: false, json: false };
@@ -66,7 +66,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
         return Err(CommandError::message("Not everything could be copied"));
     }
     verify(&client, &route).await?;
-    notice.text = Some(format!("Everything is at {}; what was not deleted yet is at {}, too", route.to, route.from));
+    notice.text =
+        Some(format!("All nodes are at {}; those that were not deleted yet are also at {}", route.to, route.from));
     let moved = copied.len();
     let left = delete(shell, &client, copied).await?;
     notice.text = None;

@@ -110,7 +110,7 @@ async fn failed_move_reports_where_the_nodes_are() {
     harness.create_nodes("/a /a/b=1").await;
     harness.run("setAcl /a world:anyone:rdwa").await; // prevents creating children of a copy
     let moved = harness.run("mv /a /x").await;
-    let text = "Insufficient permission : /x/b\nNothing was deleted; what was copied is at /x\n\
+    let text = "Insufficient permission : /x/b\nNothing was deleted; the copied nodes are at /x\n\
                 Not everything could be copied\n";
     assert_eq!((moved.status, moved.err.as_str()), (1, text));
     assert_eq!(harness.run("find /a").await.lines(), ["/a", "/a/b"]);
@@ -128,7 +128,7 @@ async fn node_with_masked_acl_is_not_copied() {
     for line in ["cp /a /x", "mv /a /x", "export /a"] {
         let refused = harness.run(line).await;
         assert_eq!(refused.status, 1, "{line}");
-        assert!(refused.err.starts_with("Its access control list is shown in part only : /a\n"), "{}", refused.err);
+        assert!(refused.err.starts_with("The server shows only a part of its ACL : /a\n"), "{}", refused.err);
         assert!(!refused.out.contains("below"), "{}", refused.out);
     }
     assert!(harness.other.exists("/x").await.unwrap().is_none());

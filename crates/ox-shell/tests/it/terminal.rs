@@ -326,7 +326,7 @@ fn destructive_commands_ask_for_confirmation() {
     let mut number = 4;
     for (line, question, done) in [
         (format!("export -o {} /a", file.display()), "Overwrite ", "Exported 1 node"),
-        ("cp --conflict overwrite /a /b".to_owned(), "Copy /a over what is at /b? ", "1 overwritten"),
+        ("cp --conflict overwrite /a /b".to_owned(), "Copy /a over the nodes at /b? ", "1 overwritten"),
         (format!("import --conflict overwrite {} /b", file.display()), "Overwrite nodes at /b? ", "1 overwritten"),
         ("mv /a /c".to_owned(), "Move /a to /c? ", "Moved /a to /c: 1 node"),
         ("deleteall /c".to_owned(), "Delete /c? ", ""),

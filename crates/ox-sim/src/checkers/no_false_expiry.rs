@@ -32,8 +32,8 @@ pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) 
         let arrived = up.arrived;
         let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
         if Time(since) < arrived && arrived < Time(latest) {
-            let room = connection.core.may_take(Admission::Open);
-            let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {room})");
+            let is_admitted = connection.core.may_take(Admission::Open);
+            let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {is_admitted})");
             return Err(Finding::new(FailureKind::FalseExpiry, detail));
         }
     }

@@ -5,7 +5,7 @@ use crate::jobs::{member_options, store_options, tree_options};
 use crate::outcome::FailureKind;
 use crate::plan::Plan;
 use crate::server::{ExpectedDisk, ReferenceLog};
-use ox_store::disk::{Keep, SimDisk};
+use ox_store::disk::{KeepUnsynced, SimDisk};
 use ox_store::{OpenOutcome, Store};
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) fn check(
 ) -> Result<(), Finding> {
     let copy = disk.fork();
     copy.clear_faults();
-    let keep = if seed.is_multiple_of(2) { Keep::Nothing } else { Keep::Random(seed) };
+    let keep = if seed.is_multiple_of(2) { KeepUnsynced::Nothing } else { KeepUnsynced::Random(seed) };
     copy.power_on(keep);
     let fail = |text: String| Err(Finding::new(FailureKind::NotRestorable, format!("{text} ({keep:?})")));
     let (options, tree) = (store_options(plan, 0), tree_options(plan));

@@ -15,7 +15,7 @@ pub enum FaultProfile {
     Sessions,
     /// Servers without a leader serve reads.
     ReadOnly,
-    /// Epochs have room for few transactions only.
+    /// An epoch has few zxids.
     Epochs,
     /// The ensemble is reconfigured continually.
     #[value(name = "changes")]

@@ -67,8 +67,8 @@ impl Connection {
     }
 
     /// Takes the bytes that fit into the client's socket buffer.
-    pub(crate) fn take_output(&mut self, room: usize, now_ms: i64) -> Vec<u8> {
-        let count = room.min(self.output.len());
+    pub(crate) fn take_output(&mut self, bytes_max: usize, now_ms: i64) -> Vec<u8> {
+        let count = bytes_max.min(self.output.len());
         let sent: Vec<u8> = self.output.drain(..count).collect();
         if self.output.is_empty() {
             (self.event_bytes, self.stuck_since_ms) = (0, None);

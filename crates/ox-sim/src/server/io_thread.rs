@@ -46,7 +46,7 @@ pub(crate) struct IoThread {
     /// Connections whose next request is not admitted yet.
     stalled: Vec<usize>,
     /// The admission at the start of the iteration.
-    room: Admission,
+    admission: Admission,
     submission: Submission,
     stage: Stage,
     is_scheduled: bool,
@@ -183,8 +183,8 @@ impl IoThread {
     /// Determines the admission from the load of all threads, once per iteration. Stalled connections are served
     /// first.
     fn update_admission(&mut self, server_load: &ServerLoad, now: Now) {
-        self.room = server_load.room(Load::default());
-        if self.room == Admission::Closed {
+        self.admission = server_load.admission(Load::default());
+        if self.admission == Admission::Closed {
             let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
             let stalled = stalled.filter(|connection| connection.stalled);
             return stalled.for_each(|connection| connection.core.on_refused(now));
@@ -215,7 +215,7 @@ impl IoThread {
             let held_back = env.plan.unsent_pause_bytes < connection.output.len();
             env.coverage.slow_reader_pauses += u64::from(held_back);
             let may_read = !connection.ended && !connection.closing && !connection.stalled && !held_back;
-            if !may_read || !connection.core.may_take(self.room) {
+            if !may_read || !connection.core.may_take(self.admission) {
                 continue;
             }
             let up = &mut env.links[connection.link].up;
@@ -237,10 +237,10 @@ impl IoThread {
             let Some(connection) = self.connections[slot].as_mut() else { continue };
             connection.listed = false;
             let link = connection.link;
-            let room = env.plan.window_bytes.saturating_sub(env.links[link].down.unread());
+            let window = env.plan.window_bytes.saturating_sub(env.links[link].down.unread());
             let is_dead = env.links[link].down.is_closed();
             if !is_dead && !connection.output.is_empty() {
-                let sent = connection.take_output(room, now.mono_ms);
+                let sent = connection.take_output(window, now.mono_ms);
                 if !sent.is_empty() {
                     env.send(link, Direction::ToClient, &sent);
                     connection.last_io_ms = now.mono_ms;
@@ -251,7 +251,7 @@ impl IoThread {
                 self.close(env, slot);
                 continue;
             }
-            let may_go_on = connection.core.may_take(self.room)
+            let may_go_on = connection.core.may_take(self.admission)
                 && connection.output.len() <= env.plan.unsent_pause_bytes
                 && !connection.stalled;
             let up = &env.links[link].up;

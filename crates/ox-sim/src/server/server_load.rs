@@ -4,7 +4,7 @@ use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerLoad {
-    pub(crate) admission: AdmissionLimits,
+    pub(crate) limits: AdmissionLimits,
     /// Submitted to the replica thread, which has not taken it yet.
     queued: Load,
     /// Taken by the replica and not applied yet.
@@ -14,16 +14,16 @@ pub(crate) struct ServerLoad {
 impl ServerLoad {
     pub(crate) fn new(requests_max: usize, throttle_max: Option<usize>, budget_bytes: usize) -> Self {
         let budget = MemoryBudget::new(budget_bytes);
-        let admission = AdmissionLimits { budget, requests_max, throttle_max };
-        Self { admission, queued: Load::default(), held: Load::default() }
+        let limits = AdmissionLimits { budget, requests_max, throttle_max };
+        Self { limits, queued: Load::default(), held: Load::default() }
     }
 
     /// The admission, given `more` requests that are not counted yet.
-    pub(crate) fn room(&self, more: Load) -> Admission {
+    pub(crate) fn admission(&self, more: Load) -> Admission {
         let mut in_flight = self.queued;
         in_flight += self.held;
         in_flight += more;
-        self.admission.admission(in_flight, 0)
+        self.limits.admission(in_flight, 0)
     }
 
     pub(crate) fn queue(&mut self, load: Load) {

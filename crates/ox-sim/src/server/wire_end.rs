@@ -123,10 +123,10 @@ impl Process {
                     break;
                 }
                 Some(Outgoing::Bytes { bytes, sent, flow_bytes, is_history }) => {
-                    let room = env.wire_room(id, side, bytes.len() - *sent);
-                    env.wire_send(id, side, &bytes[*sent..*sent + room]);
-                    *sent += room;
-                    has_moved |= 0 < room && (has_waited || *is_history);
+                    let capacity = env.wire_capacity(id, side, bytes.len() - *sent);
+                    env.wire_send(id, side, &bytes[*sent..*sent + capacity]);
+                    *sent += capacity;
+                    has_moved |= 0 < capacity && (has_waited || *is_history);
                     if *sent < bytes.len() {
                         env.coverage.full_wires += 1;
                         break;

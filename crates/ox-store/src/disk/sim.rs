@@ -12,7 +12,7 @@
 
 mod volume;
 
-pub use volume::Keep;
+pub use volume::KeepUnsynced;
 
 use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode};
 use parking_lot::Mutex;
@@ -113,7 +113,7 @@ impl SimDisk {
     }
 
     /// Cuts the power, unless that has happened already, and restores what survived.
-    pub fn power_on(&self, keep: Keep) {
+    pub fn power_on(&self, keep: KeepUnsynced) {
         self.restart_process();
         let mut inner = self.0.lock();
         inner.powered = true;

@@ -355,7 +355,7 @@ impl ReplayRun<'_> {
             if !rules.allow_gaps {
                 return Err(error);
             }
-            self.found.warnings.push(format!("allowGaps: {error}"));
+            self.found.warnings.push(format!("continuing because of oxkeeper.recovery.allowGaps: {error}"));
         }
         let (offset, used_end, last_dropped) = (damaged.offset, damaged.used_end, damaged.last_after);
         self.found.torn = Some(TornLog { log: log.clone(), offset, used_end, after: self.found.last, last_dropped });
@@ -443,7 +443,7 @@ impl ReplayRun<'_> {
         let gap = StoreError::Gap { after, found: zxid, path: log.path.clone() };
         let error = pending.map_or(gap, |pending| pending.error);
         if self.chain.rules.allow_gaps {
-            self.found.warnings.push(format!("allowGaps: {error}"));
+            self.found.warnings.push(format!("continuing because of oxkeeper.recovery.allowGaps: {error}"));
             return Ok(());
         }
         Err(error)

@@ -103,7 +103,7 @@ pub enum LogVerdict {
 
 impl LogVerdict {
     /// The name of the state in the tool's output.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Clean => "clean",
             Self::Empty => "empty",

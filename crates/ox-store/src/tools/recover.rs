@@ -37,12 +37,12 @@ pub enum MarkerChoice {
 
 /// What happens to a part of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// Copied to the new log unchanged.
-    Kept,
-    /// Copied with a new checksum.
-    Fixed,
-    Dropped,
+pub enum PlanAction {
+    /// Copy to the new log unchanged.
+    Keep,
+    /// Copy with a new checksum.
+    FixChecksum,
+    Drop,
 }
 
 /// A part of the log, and what happens to it.
@@ -53,7 +53,7 @@ pub struct PlanStep {
     /// The number of intact records, with the first and last zxid.
     pub records: Option<(u64, (Zxid, Zxid))>,
     pub fault: Option<LogFault>,
-    pub fate: Fate,
+    pub action: PlanAction,
 }
 
 /// What a recovery would do.
@@ -76,8 +76,8 @@ impl RecoveryPlan {
         for piece in &check.pieces {
             match piece {
                 LogPiece::Records { bytes, count, zxids } => {
-                    let fate = if is_over { Fate::Dropped } else { Fate::Kept };
-                    steps.push(PlanStep { bytes: bytes.clone(), records: Some((*count, *zxids)), fault: None, fate });
+                    let action = if is_over { PlanAction::Drop } else { PlanAction::Keep };
+                    steps.push(PlanStep { bytes: bytes.clone(), records: Some((*count, *zxids)), fault: None, action });
                 }
                 LogPiece::Fault(fault) => {
                     is_over |= mode == RecoverMode::Cut;
@@ -88,7 +88,7 @@ impl RecoveryPlan {
         if check.is_incomplete {
             let start = steps.last().map_or(LOG_HEADER_BYTES, |step| step.bytes.end);
             let bytes = start..check.length;
-            steps.push(PlanStep { bytes, records: None, fault: None, fate: Fate::Dropped });
+            steps.push(PlanStep { bytes, records: None, fault: None, action: PlanAction::Drop });
         }
         let new_header = !matches!(check.header, LogHeader::Log { .. });
         Ok(Self { check, mode, steps, new_header })
@@ -96,19 +96,19 @@ impl RecoveryPlan {
 
     /// Whether the log needs no recovery.
     pub fn is_unnecessary(&self) -> bool {
-        !self.new_header && self.steps.iter().all(|step| step.fault.is_none() && step.fate == Fate::Kept)
+        !self.new_header && self.steps.iter().all(|step| step.fault.is_none() && step.action == PlanAction::Keep)
     }
 
-    /// The number of intact records with this fate, and the first and last zxid.
-    pub fn records(&self, fate: &Fate) -> Option<(u64, (Zxid, Zxid))> {
-        let mut runs = self.steps.iter().filter(|step| step.fate == *fate).filter_map(|step| step.records);
+    /// The number of intact records with this action, with the first and last zxid.
+    pub fn records(&self, action: &PlanAction) -> Option<(u64, (Zxid, Zxid))> {
+        let mut runs = self.steps.iter().filter(|step| step.action == *action).filter_map(|step| step.records);
         let (first, (from, to)) = runs.next()?;
         Some(runs.fold((first, (from, to)), |(count, (from, _)), (more, (_, to))| (count + more, (from, to))))
     }
 
     /// The length of the new file.
     pub fn length(&self) -> u64 {
-        let kept = self.steps.iter().filter(|step| step.fate != Fate::Dropped);
+        let kept = self.steps.iter().filter(|step| step.action != PlanAction::Drop);
         LOG_HEADER_BYTES + kept.map(|step| step.bytes.end - step.bytes.start).sum::<u64>()
     }
 
@@ -136,10 +136,10 @@ impl RecoveryPlan {
         let before = if let LogHeader::Log { dbid, .. } = self.check.header { Zxid(dbid) } else { Zxid::ZERO };
         view.push(VirtualPart::Bytes(log_header(before).to_vec()));
         for step in &self.steps {
-            match step.fate {
-                Fate::Dropped => (),
-                Fate::Kept => view.push(VirtualPart::Range(step.bytes.clone())),
-                Fate::Fixed => {
+            match step.action {
+                PlanAction::Drop => (),
+                PlanAction::Keep => view.push(VirtualPart::Range(step.bytes.clone())),
+                PlanAction::FixChecksum => {
                     let Range { start, end } = step.bytes;
                     let mut frame = vec![0; usize::try_from(end - start).unwrap_or(usize::MAX)];
                     read_full(&*view.source, &mut frame, start).context("read", path)?;
@@ -252,12 +252,12 @@ const READ_ONLY: io::ErrorKind = io::ErrorKind::ReadOnlyFilesystem;
 
 /// The parts of a fault: dropped, except for a record that only needs a new checksum.
 fn fault_steps(fault: &LogFault, mode: RecoverMode, is_over: bool) -> Vec<PlanStep> {
-    let dropped = |bytes: Range<u64>, fault| PlanStep { bytes, records: None, fault, fate: Fate::Dropped };
+    let dropped = |bytes: Range<u64>, fault| PlanStep { bytes, records: None, fault, action: PlanAction::Drop };
     match fault.kind {
         LogFaultKind::Bytes { loose: Some((end, zxid)), .. } if mode == RecoverMode::Fix && !is_over => {
             let bytes = fault.bytes.start..end;
             let records = Some((1, (zxid, zxid)));
-            let fixed = PlanStep { bytes, records, fault: Some(fault.clone()), fate: Fate::Fixed };
+            let fixed = PlanStep { bytes, records, fault: Some(fault.clone()), action: PlanAction::FixChecksum };
             let rest = end..fault.bytes.end;
             std::iter::once(fixed).chain((!rest.is_empty()).then(|| dropped(rest, None))).collect()
         }

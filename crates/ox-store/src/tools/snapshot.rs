@@ -38,7 +38,7 @@ pub struct SnapshotCheck {
 pub enum StoredDigest {
     None,
     Fits,
-    /// It differs: the writer was wrong, or the file was changed together with its checksums.
+    /// It differs: the writer had a fault, or the file was changed together with its checksums.
     Differs(i64),
     /// It was computed at a later zxid, which the logs lead to.
     Later(Zxid),

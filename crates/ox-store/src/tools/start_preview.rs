@@ -77,7 +77,9 @@ fn read(files: (&dyn Disk, &Dirs, &DirListing), epochs: Option<&FoundEpochs>) ->
     let covered = replay.damaged_but_covered.iter();
     warnings.extend(covered.map(|log| format!("{} is damaged where a snapshot covers it", log.path.display())));
     let ahead = recovered.ahead.iter();
-    warnings.extend(ahead.map(|file| format!("{} contains more than the logs", file.path.display())));
+    warnings.extend(
+        ahead.map(|file| format!("{} contains transactions that the logs do not contain", file.path.display())),
+    );
     let unrecognised = listing.unrecognised.iter();
     warnings.extend(unrecognised.map(|path| format!("{} is not used; Apache may take it for a log", path.display())));
     Ok(PreviewedHistory {

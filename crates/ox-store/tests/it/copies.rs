@@ -16,7 +16,7 @@ use std::sync::Arc;
 fn copy<'a>(listed: &SimDisk, mut pick: impl FnMut(&Path) -> &'a SimDisk) -> SimDisk {
     let copy = listed.fork();
     copy.restart_process();
-    copy.power_on(ox_store::disk::Keep::Everything);
+    copy.power_on(ox_store::disk::KeepUnsynced::Everything);
     copy.clear_faults();
     for path in listed.files() {
         copy.lose(&path);

@@ -4,7 +4,7 @@ use crate::expected::{check_state, nodes_of};
 use crate::sim_stores::{damage, file, golden, names, open, open_with, options, remove, startable_sets, worked};
 use crate::workload::model;
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, Keep, OpenMode, SimDisk};
+use ox_store::disk::{Disk, KeepUnsynced, OpenMode, SimDisk};
 use ox_store::log_reader::LogReader;
 
 /// The zxids of a log's records with their end offsets.
@@ -209,7 +209,7 @@ fn unsynced_files_are_made_durable_at_start() {
             copy.write_all_at(&source.content(&file(&name)).unwrap(), 0).unwrap();
         }
         drop(open(&disk).unwrap());
-        disk.power_on(Keep::Nothing);
+        disk.power_on(KeepUnsynced::Nothing);
         check_state(&open(&disk).unwrap().state, &expected, set);
     }
 }

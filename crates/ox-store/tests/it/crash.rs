@@ -9,7 +9,7 @@ use crate::corruption::check_log_ends;
 use crate::sim_stores::{file, golden, open_with, options};
 use crate::workload::{History, run};
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, DiskFault, Keep, OpenMode, SimDisk};
+use ox_store::disk::{Disk, DiskFault, KeepUnsynced, OpenMode, SimDisk};
 use ox_store::names::Compression;
 use ox_store::{Opened, StoreError, StoreOptions};
 use std::collections::BTreeSet;
@@ -67,16 +67,16 @@ impl Case {
         if self.options.log_dir.is_none() {
             check_log_ends(&self.disk, what);
         }
-        self.check_after(Keep::Nothing, &format!("{what}, cut right after"));
+        self.check_after(KeepUnsynced::Nothing, &format!("{what}, cut right after"));
         self.history.salt += 1;
         run(&mut opened, &[2, 9, 1], &mut self.history).unwrap();
         drop(opened);
-        for keep in [Keep::Nothing, Keep::Everything] {
+        for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
             self.check_after(keep, &format!("{what}, then {keep:?}"));
         }
     }
 
-    fn check_after(&self, keep: Keep, what: &str) {
+    fn check_after(&self, keep: KeepUnsynced, what: &str) {
         let mut case = self.fork();
         case.disk.power_on(keep);
         let opened = case.open().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -84,11 +84,11 @@ impl Case {
     }
 }
 
-fn outcomes(disk: &SimDisk, seed: u64) -> Vec<Keep> {
+fn outcomes(disk: &SimDisk, seed: u64) -> Vec<KeepUnsynced> {
     let pieces = disk.unsynced_pieces();
-    let mut keeps = vec![Keep::Nothing, Keep::Everything];
-    keeps.extend((0..pieces).flat_map(|piece| [Keep::Only(piece), Keep::AllBut(piece)]));
-    keeps.extend((0..4).map(|round| Keep::Random(seed * 4 + round)));
+    let mut keeps = vec![KeepUnsynced::Nothing, KeepUnsynced::Everything];
+    keeps.extend((0..pieces).flat_map(|piece| [KeepUnsynced::Only(piece), KeepUnsynced::AllBut(piece)]));
+    keeps.extend((0..4).map(|round| KeepUnsynced::Random(seed * 4 + round)));
     keeps
 }
 
@@ -115,7 +115,7 @@ fn power_cut_with_two_directories_and_compression() {
         start.options.compression = compression;
         for call in 1.. {
             let Some(case) = start.until(call, DiskFault::PowerCut) else { break };
-            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+            for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
                 let case = case.fork();
                 case.disk.power_on(keep);
                 case.check_start(&format!("{compression:?}, power cut at call {call}, {keep:?}"));
@@ -130,14 +130,14 @@ fn power_cut_while_taking_over_from_apache() {
         let start = Case { options: options(), disk: golden(set).0, history: History::after(set) };
         for call in 1.. {
             let Some(case) = start.until(call, DiskFault::PowerCut) else { break };
-            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+            for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
                 let mut case = case.fork();
                 case.disk.power_on(keep);
                 let what = format!("{set}, power cut at call {call}, {keep:?}");
                 let opened = case.open().unwrap_or_else(|error| panic!("{what}: {error}"));
                 case.history.settle(&opened.state, &what);
                 drop(opened);
-                case.check_after(Keep::Nothing, &what);
+                case.check_after(KeepUnsynced::Nothing, &what);
             }
         }
     }
@@ -159,7 +159,7 @@ fn power_cut_while_taking_over_an_unsynced_log() {
     start.disk.restart_process();
     let errors = |case: &Case| -> BTreeSet<String> {
         let forks = outcomes(&case.disk, 1).into_iter().map(|keep| (case.fork(), keep));
-        let outcome = |(case, keep): (Case, Keep)| {
+        let outcome = |(case, keep): (Case, KeepUnsynced)| {
             case.disk.power_on(keep);
             let opened = case.open().map_err(|error| error.to_string())?;
             case.history.clone().settle(&opened.state, &format!("{keep:?}"));
@@ -188,14 +188,14 @@ fn power_cut_at_every_call_of_the_recovery_after_a_power_cut() {
     let mut states = 0;
     for call in 1.. {
         let Some(case) = Case::new().until(call, DiskFault::PowerCut) else { break };
-        case.disk.power_on(Keep::Random(call));
+        case.disk.power_on(KeepUnsynced::Random(call));
         for second in 1.. {
             let case = case.fork();
             case.disk.set_fault(case.disk.calls() + second, DiskFault::PowerCut);
             if case.open().is_ok() {
                 break;
             }
-            case.check_after(Keep::Random(call * 1_000 + second), &format!("cut at {call}, then at {second}"));
+            case.check_after(KeepUnsynced::Random(call * 1_000 + second), &format!("cut at {call}, then at {second}"));
             states += 1;
         }
     }
@@ -212,7 +212,7 @@ fn every_call_fails_once() {
             let restarted = case.fork();
             restarted.disk.restart_process();
             restarted.check_start(&format!("{what}, restart"));
-            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+            for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
                 case.check_after(keep, &format!("{what}, {keep:?}"));
             }
         }
@@ -227,7 +227,7 @@ fn power_cut_without_fsync_leaves_an_earlier_state() {
     for call in (1..).step_by(2) {
         let Some(mut case) = start.until(call, DiskFault::PowerCut) else { break };
         case.history.acked = Zxid::ZERO;
-        for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+        for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
             case.check_after(keep, &format!("no syncs, power cut at call {call}, {keep:?}"));
         }
     }

@@ -3,7 +3,7 @@
 
 use crate::lifecycle::{Life, txns};
 use crate::sim_stores::names;
-use ox_store::disk::{Disk, Keep};
+use ox_store::disk::{Disk, KeepUnsynced};
 use ox_store::{OpenedMember, StoreError};
 use std::path::Path;
 
@@ -60,7 +60,7 @@ fn p63_epochs_are_stored_when_the_log_has_filled_the_disk() {
         }
         drop(opened);
         life.disk.set_capacity(PLENTY);
-        life.check_after(Keep::Nothing, "epochs on a full disk");
+        life.check_after(KeepUnsynced::Nothing, "epochs on a full disk");
     }
 }
 
@@ -97,11 +97,11 @@ fn p63_oversized_snapshot_is_installed_when_space_is_free_again() {
     drop(opened);
     life.disk.restart_process();
     // Nor does a start on the full disk change anything.
-    life.check_after(Keep::Everything, "the old history");
+    life.check_after(KeepUnsynced::Everything, "the old history");
     life.disk.set_capacity(PLENTY);
     let mut opened = life.open().unwrap();
     life.install(&mut opened, theirs).unwrap();
     life.take_over(&mut opened, 2).unwrap();
     drop(opened);
-    life.check_after(Keep::Nothing, "the new history");
+    life.check_after(KeepUnsynced::Nothing, "the new history");
 }

@@ -5,7 +5,7 @@ use crate::lifecycle::{
     with_logs, worked, zx,
 };
 use crate::sim_stores::{damage, file, names, options};
-use ox_store::disk::{DiskFault, Keep};
+use ox_store::disk::{DiskFault, KeepUnsynced};
 use ox_store::names::Compression;
 use ox_store::{MemberOptions, OpenOutcome, OpenedMember, Store, StoreError, StoredEpochs};
 use ox_tree::TreeOptions;
@@ -57,7 +57,7 @@ fn installation_that_cannot_be_completed_is_quarantined() {
         let disk = life.disk;
         disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         assert!(opened.log.install(&state_of(&txns(2, 1..=3, 7)).freeze()).is_err());
-        disk.power_on(Keep::Everything);
+        disk.power_on(KeepUnsynced::Everything);
         if disk.content(&file("oxk.install")).is_none_or(|bytes| bytes[39] == 0) {
             continue;
         }

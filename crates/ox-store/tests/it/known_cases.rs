@@ -5,14 +5,14 @@ use crate::expected::{check_state, nodes_of};
 use crate::sim_stores::{damage, file, golden, names, open, open_with, options, remove, worked};
 use crate::workload::{History, make, run};
 use ox_proto::Zxid;
-use ox_store::disk::{Disk, DiskFault, Keep, SimDisk};
+use ox_store::disk::{Disk, DiskFault, KeepUnsynced, SimDisk};
 use ox_store::{Appended, Opened, StoreError};
 use std::cell::Cell;
 use std::io::ErrorKind;
 use std::path::Path;
 
 /// Cuts the power, and starts successfully.
-fn reopen_after(disk: &SimDisk, keep: Keep, history: &History, what: &str) {
+fn reopen_after(disk: &SimDisk, keep: KeepUnsynced, history: &History, what: &str) {
     let disk = disk.fork();
     disk.power_on(keep);
     let opened = open(&disk).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -57,7 +57,7 @@ fn k038_record_larger_than_the_preallocation_is_logged() {
     opened.log.sync().unwrap();
     let nodes = nodes_of(&opened.state);
     drop(opened);
-    disk.power_on(Keep::Nothing);
+    disk.power_on(KeepUnsynced::Nothing);
     assert_eq!(nodes_of(&open_with(&disk, &options).unwrap().state), nodes);
 }
 
@@ -106,7 +106,7 @@ fn k042_name_of_a_new_log_is_durable() {
     for round in 0..20 {
         run(&mut opened, &[2], &mut history).unwrap();
         opened.log.roll();
-        reopen_after(&disk, Keep::Nothing, &history, &format!("after log {round}"));
+        reopen_after(&disk, KeepUnsynced::Nothing, &history, &format!("after log {round}"));
     }
 }
 
@@ -117,11 +117,11 @@ fn k043_other_files_do_not_validate_snapshots() {
     for name in names(&disk, "oxk.") {
         remove(&disk, &name);
     }
-    reopen_after(&disk, Keep::Nothing, &history, "without side files");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "without side files");
     for name in ["oxk.synced", "oxk.install", "oxk.lock", "oxk.reserve"] {
         disk.install(&file(name), b"garbage");
     }
-    reopen_after(&disk, Keep::Nothing, &history, "with garbage in side files");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "with garbage in side files");
 }
 
 /// Guard: a snapshot and its name are synced before it counts for purging.
@@ -135,10 +135,10 @@ fn k044_snapshot_is_durable_before_older_ones_are_purged() {
         opened.log.roll();
         opened.store.write_snapshot(&opened.state.freeze()).unwrap();
         let cut = disk.fork();
-        cut.power_on(Keep::Nothing);
+        cut.power_on(KeepUnsynced::Nothing);
         assert!(names(&cut, "snapshot.").contains(&format!("snapshot.{:x}", history.acked.0)), "round {round}");
         opened.store.purge(3, &|| false).unwrap();
-        reopen_after(&disk, Keep::Nothing, &history, &format!("after purge {round}"));
+        reopen_after(&disk, KeepUnsynced::Nothing, &history, &format!("after purge {round}"));
     }
     assert_eq!(names(&disk, "snapshot.").len(), 3);
 }
@@ -185,7 +185,7 @@ fn k045_damaged_snapshots_do_not_displace_intact_ones() {
     opened.store.purge(3, &|| false).unwrap();
     assert_eq!(by_zxid(&disk, "snapshot."), snapshots[2..], "three intact ones and the damaged, which are newer");
     drop(opened);
-    reopen_after(&disk, Keep::Nothing, &history, "from the good snapshots");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "from the good snapshots");
 }
 
 /// Guards: snapshots are removed before logs, durably, oldest first.
@@ -203,9 +203,9 @@ fn k046_power_cut_while_purging_leaves_no_snapshot_without_its_logs() {
         }
         for seed in 0..8 {
             let disk = disk.fork();
-            disk.power_on(Keep::Random(call * 8 + seed));
+            disk.power_on(KeepUnsynced::Random(call * 8 + seed));
             while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
-                reopen_after(&disk, Keep::Everything, &history, &format!("cut at call {call}, from {newest}"));
+                reopen_after(&disk, KeepUnsynced::Everything, &history, &format!("cut at call {call}, from {newest}"));
                 remove(&disk, &newest);
             }
         }
@@ -255,7 +255,7 @@ fn k046_purge_keeps_the_logs_of_every_kept_snapshot() {
         opened.store.purge(3, &|| false).unwrap();
         drop(opened);
         while let Some(newest) = by_zxid(&disk, "snapshot.").pop() {
-            reopen_after(&disk, Keep::Nothing, &history, &format!("seed {seed}, from {newest}"));
+            reopen_after(&disk, KeepUnsynced::Nothing, &history, &format!("seed {seed}, from {newest}"));
             remove(&disk, &newest);
         }
     }
@@ -284,7 +284,7 @@ fn k050_misnamed_snapshot_is_rejected() {
     let snapshots = names(&disk, "snapshot.");
     let old = disk.content(&file(&snapshots[0])).unwrap();
     disk.install(&file(&format!("snapshot.{:x}", history.acked.0 - 1)), &old);
-    reopen_after(&disk, Keep::Nothing, &history, "an old snapshot under a new name");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "an old snapshot under a new name");
     // A snapshot beyond everything else may be the only trace of lost transactions.
     disk.install(&file("snapshot.ffff"), &old);
     refused(&disk, "an unreadable snapshot beyond the logs");
@@ -302,7 +302,7 @@ fn k051_stop_right_after_start_leaves_a_usable_directory() {
         }
         opened.log.close().unwrap();
         drop(opened.store);
-        reopen_after(&disk, Keep::Nothing, &history, "stopped");
+        reopen_after(&disk, KeepUnsynced::Nothing, &history, "stopped");
         let opened = open(&disk).unwrap();
         opened.log.close().unwrap();
     }
@@ -316,8 +316,8 @@ fn k052_server_continues_without_space_for_a_snapshot() {
     let mut opened = open(&disk).unwrap();
     run(&mut opened, &[4, 4], &mut history).unwrap();
     let free = disk.space(Path::new("/")).unwrap().free_bytes;
-    for room in [0, 100, 1000] {
-        disk.set_capacity((1 << 40) - free + room);
+    for free_space in [0, 100, 1000] {
+        disk.set_capacity((1 << 40) - free + free_space);
         let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
         assert_eq!(error.exit_code(), 10);
         assert_eq!(names(&disk, "oxk.snapshot"), Vec::<String>::new());
@@ -326,7 +326,7 @@ fn k052_server_continues_without_space_for_a_snapshot() {
     disk.set_capacity(1 << 40);
     run(&mut opened, &[1], &mut history).unwrap();
     opened.store.write_snapshot(&opened.state.freeze()).unwrap();
-    reopen_after(&disk, Keep::Nothing, &history, "space came back");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "space came back");
 }
 
 /// Guard: a snapshot does not use the space that the log needs.
@@ -341,8 +341,8 @@ fn k052_snapshot_leaves_space_for_the_log() {
     run(&mut opened, &[9; 10], &mut history).unwrap();
     disk.install(&file("filler"), &[0; 1_000_000]);
     let free = disk.space(Path::new("/")).unwrap().free_bytes;
-    for room in [5_000, 9_000] {
-        disk.set_capacity((1 << 40) - free + room);
+    for free_space in [5_000, 9_000] {
+        disk.set_capacity((1 << 40) - free + free_space);
         let error = opened.store.write_snapshot(&opened.state.freeze()).unwrap_err();
         assert!(error.to_string().contains("for the log"), "{error}");
     }
@@ -370,7 +370,7 @@ fn k052_current_batch_fits_into_the_reserve() {
     disk.set_capacity(1 << 40);
     opened.store.renew_reserve(&opened.store.space().unwrap()).unwrap();
     assert_eq!(disk.content(&file("oxk.reserve")).unwrap().len(), 10_000);
-    reopen_after(&disk, Keep::Nothing, &history, "in the reserve");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "in the reserve");
 }
 
 /// Guard: preallocated space counts as free, and the low-water mark is lower on a small volume.
@@ -392,7 +392,7 @@ fn k153_small_volume_is_usable() {
         logged += free - opened.store.space().unwrap().free_bytes;
     }
     assert!(100_000 < logged, "refused after {logged} bytes");
-    reopen_after(&disk, Keep::Nothing, &history, "a full volume");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "a full volume");
 }
 
 /// Guard: after a failed fsync the log accepts nothing more, and a restart rewrites the unsynced bytes.
@@ -418,7 +418,7 @@ fn k053_failed_fsync_is_final_and_restart_rewrites() {
     assert_eq!(opened.state.last_zxid(), Zxid(9));
     history.settle(&opened.state, "from the page cache");
     drop(opened);
-    reopen_after(&disk, Keep::Nothing, &history, "power cut after the restart");
+    reopen_after(&disk, KeepUnsynced::Nothing, &history, "power cut after the restart");
 }
 
 /// Guard: the marker is lowered durably before a log is truncated.
@@ -439,9 +439,9 @@ fn k054_marker_is_lowered_before_a_truncation() {
         disk.set_fault(disk.calls() + call, DiskFault::PowerCut);
         let done = open_with(&disk, &rescue).is_ok();
         disk.clear_faults();
-        disk.power_on(Keep::Random(call));
+        disk.power_on(KeepUnsynced::Random(call));
         assert_eq!(open_with(&disk, &rescue).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
-        disk.power_on(Keep::Nothing);
+        disk.power_on(KeepUnsynced::Nothing);
         assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(9), "cut at call {call}");
         if done {
             break;
@@ -488,10 +488,10 @@ fn k059_append_without_sync_is_not_durable() {
     make(&mut opened.state, Zxid(3), 0, &mut frames);
     assert_eq!(opened.log.append(&frames, Zxid(3), Zxid(3), 1).unwrap(), Appended::Plain);
     let cut = disk.fork();
-    cut.power_on(Keep::Nothing);
+    cut.power_on(KeepUnsynced::Nothing);
     assert_eq!(open(&cut).unwrap().state.last_zxid(), Zxid(2));
     opened.log.sync().unwrap();
-    disk.power_on(Keep::Nothing);
+    disk.power_on(KeepUnsynced::Nothing);
     assert_eq!(open(&disk).unwrap().state.last_zxid(), Zxid(3));
 }
 

@@ -3,7 +3,7 @@
 use crate::sim_stores::{ROOT, options};
 use crate::workload::make;
 use ox_proto::Zxid;
-use ox_store::disk::{DiskFault, Keep, SimDisk};
+use ox_store::disk::{DiskFault, KeepUnsynced, SimDisk};
 use ox_store::{
     Loaded, MemberOptions, OpenOutcome, OpenedMember, Store, StoreError, StoreOptions, StoredEpochs, Truncated,
 };
@@ -275,7 +275,7 @@ impl Life {
         self.txns = self.allowed.check(&opened, &loaded, what);
         self.allowed.histories = vec![(self.txns.clone(), self.txns.len())];
         self.allowed.epochs = (opened.log.epochs(), opened.log.epochs());
-        self.check_after(Keep::Nothing, &format!("{what}, cut right after"));
+        self.check_after(KeepUnsynced::Nothing, &format!("{what}, cut right after"));
         let epoch = opened.log.epochs().accepted + 1;
         let works = |life: &mut Self, opened: &mut OpenedMember| {
             life.accept(opened, epoch)?;
@@ -284,12 +284,12 @@ impl Life {
         };
         works(&mut self, &mut opened).unwrap();
         drop(opened);
-        for keep in [Keep::Nothing, Keep::Everything] {
+        for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
             self.check_after(keep, &format!("{what}, then {keep:?}"));
         }
     }
 
-    pub(crate) fn check_after(&self, keep: Keep, what: &str) {
+    pub(crate) fn check_after(&self, keep: KeepUnsynced, what: &str) {
         let life = self.fork();
         life.disk.power_on(keep);
         let opened = life.open().unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -299,11 +299,11 @@ impl Life {
     }
 }
 
-pub(crate) fn outcomes(disk: &SimDisk, seed: u64) -> Vec<Keep> {
+pub(crate) fn outcomes(disk: &SimDisk, seed: u64) -> Vec<KeepUnsynced> {
     let pieces = disk.unsynced_pieces();
-    let mut keeps = vec![Keep::Nothing, Keep::Everything];
-    keeps.extend((0..pieces).flat_map(|piece| [Keep::Only(piece), Keep::AllBut(piece)]));
-    keeps.extend((0..4).map(|round| Keep::Random(seed * 4 + round)));
+    let mut keeps = vec![KeepUnsynced::Nothing, KeepUnsynced::Everything];
+    keeps.extend((0..pieces).flat_map(|piece| [KeepUnsynced::Only(piece), KeepUnsynced::AllBut(piece)]));
+    keeps.extend((0..4).map(|round| KeepUnsynced::Random(seed * 4 + round)));
     keeps
 }
 
@@ -325,14 +325,14 @@ pub(crate) fn cut_power_everywhere(start: &Life, work: fn(&mut Life) -> Result<(
 pub(crate) fn cut_power_twice(start: &Life, work: fn(&mut Life) -> Result<(), StoreError>) {
     for call in (1..).step_by(5) {
         let Some(life) = start.until(call, DiskFault::PowerCut, work) else { break };
-        life.disk.power_on(Keep::Random(call));
+        life.disk.power_on(KeepUnsynced::Random(call));
         for second in 1.. {
             let life = life.fork();
             life.disk.set_fault(life.disk.calls() + second, DiskFault::PowerCut);
             if life.open().is_ok() {
                 break;
             }
-            life.check_after(Keep::Random(call * 1_000 + second), &format!("cut at {call}, then at {second}"));
+            life.check_after(KeepUnsynced::Random(call * 1_000 + second), &format!("cut at {call}, then at {second}"));
         }
     }
 }
@@ -347,7 +347,7 @@ pub(crate) fn fail_everywhere(start: &Life, work: fn(&mut Life) -> Result<(), St
             let restarted = life.fork();
             restarted.disk.restart_process();
             restarted.check_start(&format!("{what}, restart"));
-            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call)] {
+            for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything, KeepUnsynced::Random(call)] {
                 life.check_after(keep, &format!("{what}, {keep:?}"));
             }
         }

@@ -7,7 +7,7 @@ use crate::lifecycle::{
 use crate::sim_stores::{damage, file, golden, names, options, remove};
 use crate::workload::make;
 use ox_proto::Zxid;
-use ox_store::disk::{DiskFault, Keep, SimDisk};
+use ox_store::disk::{DiskFault, KeepUnsynced, SimDisk};
 use ox_store::marker::Marker;
 use ox_store::{Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, Store, StoreError, StoredEpochs};
 use ox_tree::TreeOptions;
@@ -150,7 +150,7 @@ fn k057_empty_member_abstains() {
     assert_eq!(opened.log.initialize().unwrap().state.last_zxid(), Zxid::ZERO);
     assert_eq!(names(&disk, "snapshot."), ["snapshot.0"]);
     drop(opened);
-    disk.power_on(Keep::Nothing);
+    disk.power_on(KeepUnsynced::Nothing);
     assert_eq!(loaded(open(&disk).unwrap().outcome).state.last_zxid(), Zxid::ZERO);
     for dir in ["/srv/zk/initialize", "/logs/initialize"] {
         let (disk, mut options) = (SimDisk::new(), options());
@@ -211,7 +211,7 @@ fn k049_inconsistent_epoch_files_are_quarantined() {
         drop(again);
         // The recorded quarantine counts, even if the damage is no longer visible.
         ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| set(&disk, name, "4"));
-        disk.power_on(Keep::Nothing);
+        disk.power_on(KeepUnsynced::Nothing);
         quarantined(&disk, &MemberOptions::new(1), "the note");
         let after: Vec<_> = names(&disk, "").into_iter().filter(|name| !name.starts_with("oxk.")).collect();
         assert!(before.iter().all(|name| after.contains(name)), "{what}: nothing was touched");
@@ -253,7 +253,7 @@ fn member_with_damage_is_quarantined() {
     assert!(opened.store.purge(3, &|| false).unwrap().removed.is_empty());
     opened.log.end_quarantine().unwrap();
     drop(opened);
-    damaged.power_on(Keep::Nothing);
+    damaged.power_on(KeepUnsynced::Nothing);
     assert_eq!(names(&damaged, "oxk.quarantine"), [""; 0]);
     let standalone = Store::open(Arc::new(damaged.clone()), &options(), &TreeOptions::default(), 3);
     assert!(standalone.is_err_and(|error| error.is_damage()));

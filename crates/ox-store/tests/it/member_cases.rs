@@ -6,7 +6,7 @@ use crate::workload::{SESSION, make};
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_proto::txn::{Record, Txn, TxnHeader};
 use ox_proto::{OpCode, Zxid};
-use ox_store::disk::{Keep, SimDisk};
+use ox_store::disk::{KeepUnsynced, SimDisk};
 use ox_store::marker::Marker;
 use ox_store::{MemberOptions, OpenOutcome, OpenedMember, StoreError};
 use ox_tree::State;
@@ -27,7 +27,7 @@ fn k024_start_writes_no_snapshot_of_uncommitted_transactions() {
     let late = opened.store.write_snapshot(&state_of(&[txns(1, 1..=9, 0), txns(3, 1..=6, 0)].concat()).freeze());
     assert!(matches!(late, Err(StoreError::SnapshotAhead { .. })));
     drop(opened);
-    life.check_after(Keep::Nothing, "truncated");
+    life.check_after(KeepUnsynced::Nothing, "truncated");
 }
 
 /// A snapshot that is newer than every record suffices.
@@ -39,7 +39,7 @@ fn k032_snapshot_without_later_records_suffices() {
     life.take_over(&mut opened, 4).unwrap();
     assert_eq!(names(&life.disk, "log."), [""; 0]);
     drop(opened);
-    life.check_after(Keep::Nothing, "only a snapshot");
+    life.check_after(KeepUnsynced::Nothing, "only a snapshot");
 }
 
 /// A leader's second snapshot replaces its first.
@@ -53,7 +53,7 @@ fn k033_second_snapshot_replaces_the_first() {
     life.take_over(&mut opened, 4).unwrap();
     life.append(&mut opened, &[txns(4, 10..=12, 0)]).unwrap();
     drop(opened);
-    for keep in [Keep::Nothing, Keep::Everything] {
+    for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
         life.check_after(keep, "the last one counts");
     }
 }
@@ -80,7 +80,7 @@ fn k034_installation_excludes_purges_and_snapshots() {
     life.take_over(&mut opened, 4).unwrap();
     life.append(&mut opened, &[txns(4, 4..=6, 0)]).unwrap();
     drop(opened);
-    for keep in [Keep::Nothing, Keep::Everything] {
+    for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
         life.check_after(keep, "replaced");
     }
 }
@@ -100,7 +100,7 @@ fn k055_reused_log_name_is_not_purged() {
         _ = opened.store.purge(3, &|| false);
     }
     drop(opened);
-    for keep in [Keep::Nothing, Keep::Everything] {
+    for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
         life.check_after(keep, "cut and continued");
     }
 }
@@ -237,7 +237,7 @@ fn marker_may_name_a_removed_log() {
     make(&mut state_of(&life.txns), zx(3, 7), 0, &mut frames);
     _ = opened.log.append(&frames, zx(3, 7), zx(3, 7), 1).unwrap();
     drop(opened);
-    life.disk.power_on(Keep::Nothing);
+    life.disk.power_on(KeepUnsynced::Nothing);
     for start in ["first", "second"] {
         assert_eq!(loaded(life.open().unwrap().outcome).state.last_zxid(), zx(3, 6), "{start}");
         life.disk.restart_process();

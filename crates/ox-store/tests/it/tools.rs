@@ -9,7 +9,7 @@ use ox_store::dump::log::{LogFormat, dump_log};
 use ox_store::tools::compare::{DiffCounts, Difference, TreeSide, differences};
 use ox_store::tools::locate;
 use ox_store::tools::log::{LogFaultKind, LogPiece, LogVerdict, check_log};
-use ox_store::tools::recover::{Fate, MarkerChoice, RecoverMode, RecoveryPlan};
+use ox_store::tools::recover::{MarkerChoice, PlanAction, RecoverMode, RecoveryPlan};
 use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
 use ox_store::tools::start_preview::{StartPreview, preview_start};
 use ox_store::tools::summary::summarize;
@@ -200,7 +200,7 @@ fn recovered_log_starts_after_any_damage_of_the_newest_log() {
     for at in 0..used {
         let disk = disk.fork();
         damage(&disk, "log.e", |bytes| bytes[at] ^= 1 << (at % 8));
-        let kept = RecoveryPlan::new(&disk, &file("log.e"), RecoverMode::Cut).unwrap().records(&Fate::Kept);
+        let kept = RecoveryPlan::new(&disk, &file("log.e"), RecoverMode::Cut).unwrap().records(&PlanAction::Keep);
         let kept = kept.map_or(Zxid(0xd), |(_, (_, last))| last);
         assert_eq!(recovered(&disk, "log.e", RecoverMode::Cut, &format!("byte {at}")).unwrap(), kept, "byte {at}");
     }
@@ -236,7 +236,7 @@ fn record_with_wrong_checksum_can_be_fixed() {
     let disk = SimDisk::new();
     disk.install(&file("log.1"), &bad);
     let plan = RecoveryPlan::new(&disk, &file("log.1"), RecoverMode::Fix).unwrap();
-    assert_eq!(plan.records(&Fate::Fixed), Some((1, (Zxid(2), Zxid(2)))));
+    assert_eq!(plan.records(&PlanAction::FixChecksum), Some((1, (Zxid(2), Zxid(2)))));
     let written = plan.write(&disk, &file("log.1.fixed")).unwrap();
     assert_eq!((written.verdict(), written.records()), (LogVerdict::Clean, 25));
     let mut text = Vec::new();
@@ -244,7 +244,7 @@ fn record_with_wrong_checksum_can_be_fixed() {
     assert_eq!((summary.records, summary.damaged), (25, 0));
     assert!(String::from_utf8_lossy(&text).contains("create /app,Hello,"));
     let skipped = RecoveryPlan::new(&disk, &file("log.1"), RecoverMode::Skip).unwrap();
-    assert_eq!(skipped.records(&Fate::Kept), Some((24, (Zxid(1), Zxid(0x19)))));
+    assert_eq!(skipped.records(&PlanAction::Keep), Some((24, (Zxid(1), Zxid(0x19)))));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::lifecycle::{Life, cut_power_everywhere, cut_power_twice, fail_everywhere, txns, with_logs, zx};
 use crate::sim_stores::{file, names, remove};
 use ox_proto::Zxid;
-use ox_store::disk::{Keep, SimDisk};
+use ox_store::disk::{KeepUnsynced, SimDisk};
 use ox_store::{OpenedMember, Truncated};
 
 /// Nothing that must stay is lost, and nothing that was removed reappears (K11, K20, K21).
@@ -31,7 +31,7 @@ fn k017_k018_truncation_is_exact() {
             life.allowed.epochs.1.current = 5;
             life.append(&mut opened, &[salted(zx(5, 1)), salted(zx(5, 2))]).unwrap();
             drop(opened);
-            for keep in [Keep::Nothing, Keep::Everything] {
+            for keep in [KeepUnsynced::Nothing, KeepUnsynced::Everything] {
                 life.check_after(keep, &format!("{to} with {snapshots:?}, {keep:?}"));
             }
         }

@@ -125,8 +125,8 @@ fn p63_disks_low_at_random_keep_one_history() {
             cluster.set_low(*a, *a <= (voters - 1) / 2);
             cluster.start(*a);
         }
-        let has_room = |cluster: &ZabCluster| cluster.leader().is_some_and(|leader| (voters - 1) / 2 < leader);
-        assert!(run_until(&mut cluster, 150_000, has_room), "seed {seed}: {:?}", cluster.leader());
+        let leader_has_space = |cluster: &ZabCluster| cluster.leader().is_some_and(|leader| (voters - 1) / 2 < leader);
+        assert!(run_until(&mut cluster, 150_000, leader_has_space), "seed {seed}: {:?}", cluster.leader());
         check_progress(&mut cluster, seed);
         cluster.writes = false;
         cluster.run(8_000);

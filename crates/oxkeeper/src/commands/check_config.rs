@@ -21,8 +21,9 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Takes what oxkeeper server takes, and SERVER_JVMFLAGS and JVMFLAGS. Ends with 0 if the server would start, 1 if not.
-Ports that are in use and damaged data are not looked at: see oxkeeper log check.")]
+Reads its arguments, SERVER_JVMFLAGS and JVMFLAGS as oxkeeper server does.
+Does not check whether ports are free or data is intact (oxkeeper log check does the latter).
+Exit code: 0 if the server would start, 1 if not.")]
 pub(crate) struct Args {
     /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
     #[arg(value_name = "zoo.cfg")]
@@ -86,7 +87,10 @@ fn tell(explained: &Explained, refusal: Option<&str>, quiet: bool, out: &mut dyn
         Some(why) => {
             writeln!(out, "The server would not start: {why}")?;
             if let Some(path) = missing_my_id(explained) {
-                writeln!(out, "hint: write the number of this server into it, the N of its server.N: echo N > {path}")?;
+                writeln!(
+                    out,
+                    "hint: write the number of this server, the N of its server.N line, into that file: echo N > {path}"
+                )?;
             }
         }
     }
@@ -103,7 +107,7 @@ fn missing_my_id(explained: &Explained) -> Option<&str> {
 /// Prints a line, with the meaning of its key unless an earlier line had the same key.
 fn tell_item(item: &ExplainedSetting, with_meaning: bool, out: &mut dyn Write) -> Result<()> {
     let line = item.place.line().map(|line| line.to_string()).unwrap_or_default();
-    writeln!(out, "  {:<10} {line:>4}  {}", item.effect.word(), given(item))?;
+    writeln!(out, "  {:<10} {line:>4}  {}", item.effect.as_str(), given(item))?;
     let mut texts = Vec::new();
     if let Some(key) = item.key.filter(|_| with_meaning) {
         let default = match (key.default, key.unit) {
@@ -206,7 +210,7 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
     let (min, max) = (config.min_session_timeout_ms, config.max_session_timeout_ms);
     facts.push(("sessions", format!("time out after {min} to {max} ms")));
     facts.push((
-        "words",
+        "4lw",
         match &config.four_letter_whitelist {
             FourLetterWhitelist::All => "all four-letter commands are enabled".to_owned(),
             FourLetterWhitelist::Only(words) => {
@@ -237,23 +241,25 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     let path = dir.join(VERSION_DIR);
     let shown = dir.display();
     let Some(nearest) = path.ancestors().map(or_here).find(|ancestor| ancestor.exists()) else {
-        return Err(format!("{shown} cannot be found"));
+        return Err(format!("{shown} does not exist"));
     };
     if !nearest.is_dir() {
-        return Err(format!("{shown} cannot be used: {} is no directory", nearest.display()));
+        return Err(format!("{shown} cannot be used: {} is not a directory", nearest.display()));
     }
     if nearest != path && !create {
         return Err(format!("{} does not exist, and zookeeper.datadir.autocreate is false", path.display()));
     }
     if let Err(error) = access(nearest, Access::WRITE_OK | Access::EXEC_OK) {
-        return Err(format!("{shown} cannot be used: no writing to {}: {error}", nearest.display()));
+        return Err(format!("{shown} cannot be used: cannot write to {}: {error}", nearest.display()));
     }
     if nearest != path {
         return Ok(format!("{shown} (new: it will be created)"));
     }
     let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
     Ok(match ox_store::names::list(&ox_store::disk::RealDisk, &dirs) {
-        Ok(listing) => format!("{shown} (holds {} snapshots and {} logs)", listing.snapshots.len(), listing.logs.len()),
+        Ok(listing) => {
+            format!("{shown} (contains {} snapshots and {} logs)", listing.snapshots.len(), listing.logs.len())
+        }
         Err(error) => return Err(error.to_string()),
     })
 }
@@ -275,7 +281,7 @@ fn in_json(explained: &Explained, refusal: Option<&str>) -> Value {
             "line": item.place.line(),
             "name": item.name,
             "value": item.text,
-            "effect": item.effect.word().to_lowercase(),
+            "effect": item.effect.as_str().to_lowercase(),
             "why": consequence(&item.effect),
             "meaning": item.key.map(|key| key.doc.trim()),
             "default": item.key.map(|key| key.default),

@@ -8,17 +8,17 @@ use std::process::ExitCode;
     override_usage = "oxkeeper cli [-server host:port[,host:port][/chroot]] [-timeout ms] [-r] [-waitforconnection] [--json] [--yes] [command...]",
     after_help = "\
 Options of zkCli.sh:
-  -server <host:port,...[/chroot]>  Servers, localhost:2181 unless told
-  -timeout <ms>                     Session timeout, 30000 unless told
-  -r                                A server that lost the others will do for reading
-  -waitforconnection                Wait for the connection before anything else
-  -client-configuration <file>      Accepted; TLS and SASL are not there yet
+  -server <host:port,...[/chroot]>  Servers; default localhost:2181
+  -timeout <ms>                     Session timeout; default 30000
+  -r                                Accept a read-only server
+  -waitforconnection                Wait for the connection before running a command
+  -client-configuration <file>      Must exist; TLS and SASL are not supported yet
 
-And ours:
-  --json                            Listings as JSON
-  --yes                             Do not ask before much is deleted
+Options of Oxkeeper:
+  --json                            Print listings as JSON
+  --yes                             Skip confirmations
 
-Without a command, commands are read from the terminal or from standard input; `help` lists them."
+Without a command, the shell reads commands from the terminal or from standard input; `help` lists them."
 )]
 pub(crate) struct Args {
     /// Options, and a command with its arguments

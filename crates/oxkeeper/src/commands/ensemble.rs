@@ -20,8 +20,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The servers listen on 127.0.0.1. Configurations, data and logs lie in DIR/<number>; a second start uses them again.
-A server that is killed starts again after five seconds. Ctrl-C ends all servers; so does the end of this program.")]
+The servers listen on 127.0.0.1. Configurations, data and logs are in DIR/<number>; the next start uses them again.
+A server that is killed is restarted after five seconds. Ctrl-C stops all servers; they also stop if this program is killed.")]
 pub(crate) struct Args {
     /// Number of voting servers
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
@@ -55,15 +55,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
             if status.signal().is_none() {
                 servers.end()?;
-                bail!("server {} has failed ({status}); all servers are stopped\n{}", at + 1, last_words(&homes[at]));
+                bail!("server {} failed ({status}), and all servers were stopped\n{}", at + 1, last_words(&homes[at]));
             }
-            writeln!(std::io::stdout(), "server {} was ended by {status}; it restarts in a while", at + 1)?;
+            writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
         }
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
-                writeln!(std::io::stdout(), "server {} has been restarted", at + 1)?;
+                writeln!(std::io::stdout(), "server {} was restarted", at + 1)?;
             }
         }
         std::thread::sleep(PAUSE);
@@ -87,7 +87,7 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
     let more = args.dir.join((count + 1).to_string()).exists();
     ensure!(
         (known == 0 || known == homes.len()) && !more,
-        "{} holds an ensemble of another size\nhint: another --dir, or the same --servers and --observers",
+        "{} contains an ensemble of another size\nhint: use another --dir, or the same --servers and --observers",
         args.dir.display()
     );
     if known == 0 {
@@ -101,7 +101,7 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
     let listeners: Vec<TcpListener> = (0..homes.len() * 3)
         .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
         .collect::<Result<_, _>>()
-        .context("find free ports")?;
+        .context("cannot find free ports")?;
     let ports: Vec<u16> = listeners.iter().map(|at| at.local_addr().map(|at| at.port())).collect::<Result<_, _>>()?;
     let mut members = String::new();
     for (id, ports) in (1..).zip(ports.chunks(3)) {
@@ -123,9 +123,9 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
 
 fn start(home: &Path) -> Result<Child> {
     let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
-    let mut command = Command::new(std::env::current_exe().context("find this program")?);
+    let mut command = Command::new(std::env::current_exe().context("cannot find the oxkeeper executable")?);
     command.args(["server", "zoo.cfg"]).current_dir(home).env(super::server::ENDS_WITH_PARENT, "1");
-    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("start a server")
+    command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("cannot start a server")
 }
 
 /// Prints the connection string for clients.
@@ -134,7 +134,8 @@ fn tell(homes: &[PathBuf]) -> Result<()> {
     let mut out = std::io::stdout().lock();
     for (home, id) in homes.iter().zip(1..) {
         let text = fs::read_to_string(home.join("zoo.cfg"))?;
-        let port = text.lines().find_map(|line| line.strip_prefix("clientPort=")).context("zoo.cfg names no port")?;
+        let port =
+            text.lines().find_map(|line| line.strip_prefix("clientPort=")).context("zoo.cfg has no clientPort")?;
         addresses.push(format!("127.0.0.1:{port}"));
         writeln!(out, "server {id}: 127.0.0.1:{port}, files in {}", home.display())?;
     }
@@ -163,7 +164,7 @@ impl Servers {
         }
         let until = Instant::now() + END_PATIENCE;
         while self.0.iter_mut().any(|server| matches!(server.try_wait(), Ok(None))) {
-            ensure!(Instant::now() < until, "a server does not stop");
+            ensure!(Instant::now() < until, "a server did not stop in time and was killed");
             std::thread::sleep(PAUSE);
         }
         Ok(())

@@ -14,7 +14,7 @@ pub(crate) enum LogCommand {
     Dump(dump::Args),
     /// Verify every record, and whether a server would start
     Check(check::Args),
-    /// Show what can be saved of a damaged log, and save it into a new file
+    /// Show which records of a damaged log can be saved, and write them to a new file
     Recover(recover::Args),
 }
 

@@ -26,7 +26,7 @@ pub(crate) fn conclude(body: impl FnOnce(&mut dyn Write) -> Result<u8>) -> ExitC
             return GOOD.into();
         }
         (_, Err(error)) if is_enough(&error) => return GOOD.into(),
-        (Ok(code), flushed) => flushed.context("print").map(|()| code),
+        (Ok(code), flushed) => flushed.context("cannot print").map(|()| code),
         (Err(error), _) => Err(error),
     };
     match ended {

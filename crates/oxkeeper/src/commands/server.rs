@@ -16,8 +16,8 @@ pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without a file: standalone on 127.0.0.1:2181, data in ./oxkeeper-data.
-System properties are also taken from SERVER_JVMFLAGS and JVMFLAGS.")]
+Without arguments: a standalone server on 127.0.0.1:2181, with its data in ./oxkeeper-data.
+System properties are also read from SERVER_JVMFLAGS and JVMFLAGS.")]
 pub(crate) struct Args {
     /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
     #[arg(value_name = "zoo.cfg")]
@@ -117,7 +117,7 @@ fn end_with_parent() {
     if std::env::var_os(ENDS_WITH_PARENT).is_some()
         && let Err(error) = set_parent_process_death_signal(Some(Signal::TERM))
     {
-        tracing::warn!(%error, "cannot arrange to end with the parent process");
+        tracing::warn!(%error, "cannot arrange to stop when the parent process exits");
     }
 }
 

@@ -84,11 +84,11 @@ fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     // More than its reserve.
     (0..20).for_each(|number| write(&mut client, number));
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this member has stopped");
+    process.wait_for("disk is full: this member has stopped");
     assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
     write(&mut client, 20);
     std::fs::remove_file(filler).unwrap();
-    process.wait_for("starting again");
+    process.wait_for("restarting after a full disk");
     wait_until_serving(&ensemble, full);
     check_all(&ensemble, 21);
     assert!(!ensemble.processes[full].as_mut().unwrap().has_ended());
@@ -104,7 +104,7 @@ fn p63_member_that_waits_for_space_can_be_stopped() {
     let mut client = ensemble.client();
     (0..20).for_each(|number| write(&mut client, number));
     let mut process = ensemble.processes[full].take().unwrap();
-    process.wait_for("the disk is full: this member has stopped");
+    process.wait_for("disk is full: this member has stopped");
     process.signal("TERM");
     let ended = process.end();
     assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
@@ -125,11 +125,11 @@ fn p63_snapshot_that_does_not_fit_is_installed_when_there_is_space() {
     let before = std::fs::read_dir(&files).unwrap().count();
     ensemble.launch(full);
     let process = ensemble.processes[full].as_mut().unwrap();
-    process.wait_for("the disk is full: this member has stopped");
+    process.wait_for("disk is full: this member has stopped");
     let after = std::fs::read_dir(&files).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");
     std::fs::remove_file(filler).unwrap();
-    process.wait_for("starting again");
+    process.wait_for("restarting after a full disk");
     wait_until_serving(&ensemble, full);
     check_all(&ensemble, 12);
 }

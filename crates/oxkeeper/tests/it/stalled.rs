@@ -19,7 +19,7 @@ fn stalled_leader_links_are_replaced_before_sync_limit() {
     links.stall();
     for follower in (0..3).filter(|at| *at != leader) {
         let process = ensemble.processes[follower].as_mut().unwrap();
-        process.wait_for("closed the stalled connection to the leader");
+        process.wait_for("link to the leader closed: it stalled");
         process.wait_for("Peer state changed");
     }
     ensemble.client().create("/served", 0);
@@ -39,7 +39,7 @@ fn learners_of_a_frozen_leader_keep_their_links() {
     ensemble.client_of((leader + 1) % 3).create("/served", 0);
     for follower in (0..3).filter(|at| *at != leader) {
         let said = ensemble.processes[follower].as_mut().unwrap().log_so_far().join("\n");
-        assert!(!said.contains("closed the stalled connection"), "{said}");
+        assert!(!said.contains("link to the leader closed"), "{said}");
         assert_eq!(said.matches("Peer state changed").count(), 1, "{said}");
     }
 }

@@ -138,7 +138,7 @@ fn every_line_is_explained() {
             "  unused        7  initLimit=10\n",
             "  ok            8  tickTime=3000\n",
             "(default 3000 ms)",
-            "  not built    10  metricsProvider.httpPort=7000\n",
+            "  not yet      10  metricsProvider.httpPort=7000\n",
             "-Dzookeeper.snapCount=10\n",
             "For a Java virtual machine only.",
             "-Dzookeeper.tickTme=1\n",
@@ -160,7 +160,10 @@ fn all_wrong_lines_are_reported() {
     assert_eq!(told.out.matches("  WRONG ").count(), 3, "{}", told.out);
     has(
         &told,
-        &["TLS is not built yet", "The server would not start: zoo.cfg:2: clientPort: For input string: \"none\""],
+        &[
+            "TLS is not implemented yet",
+            "The server would not start: zoo.cfg:2: clientPort: For input string: \"none\"",
+        ],
     );
 }
 
@@ -216,7 +219,7 @@ fn unusable_directories_are_reported() {
     std::fs::write(root.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
     let told = run_command(root.path(), &["check-config", "zoo.cfg"]);
     assert_eq!(told.code, Some(1));
-    has(&told, &["The server would not start: ./data cannot be used: ./data is no directory"]);
+    has(&told, &["The server would not start: ./data cannot be used: ./data is not a directory"]);
     std::fs::remove_file(root.path().join("data")).unwrap();
     let told = run_command(root.path(), &["check-config", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"]);
     assert_eq!(told.code, Some(1));

@@ -74,7 +74,7 @@ fn json_output_is_complete() {
     let told = run_command(directory.path(), &["log", "recover", "--json", "version-2/log.e"]);
     let plan = &parsed(&told.out)[0];
     let fates: Vec<&str> =
-        plan["steps"].as_array().unwrap().iter().map(|step| step["fate"].as_str().unwrap()).collect();
+        plan["steps"].as_array().unwrap().iter().map(|step| step["action"].as_str().unwrap()).collect();
     assert_eq!((told.code, &fates[..]), (Some(1), &["keep", "drop", "drop"][..]));
 }
 
@@ -88,7 +88,7 @@ fn unreadable_file_does_not_stop_the_check() {
     std::fs::create_dir(directory.path().join("empty")).unwrap();
     let told = run_command(directory.path(), &["log", "check", "empty"]);
     assert_eq!(told.code, Some(2));
-    assert!(told.err.contains("hint: name dataLogDir"), "{}", told.err);
+    assert!(told.err.contains("hint: give dataLogDir"), "{}", told.err);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn logs_and_snapshots_may_be_in_separate_directories() {
     }
     let told = run_command(path, &["log", "check", "logs"]);
     assert_eq!(told.code, Some(0), "{}", told.err);
-    assert!(told.out.contains("hint: --snapshots <dataDir>"), "{}", told.out);
+    assert!(told.out.contains("add --snapshots <dataDir>"), "{}", told.out);
     let told = run_command(path, &["log", "check", "logs", "--snapshots", "."]);
     assert_eq!(told.code, Some(0), "{}", told.err);
     assert!(told.out.contains("up to 0x19"), "{}", told.out);
@@ -180,7 +180,7 @@ fn recovery_before_the_synced_position_advises_to_remove_it() {
     let told = run_command(path, &["log", "recover", "-r", "-y", "data/version-2/log.1"]);
     assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
     assert!(
-        told.out.contains("and without oxk.synced, which records a dropped position: a server would start"),
+        told.out.contains("and oxk.synced deleted, because it records a dropped position: a server would start"),
         "{}",
         told.out
     );

@@ -64,16 +64,16 @@ impl IoThread {
             if budget.requests == 0 || budget.bytes == 0 {
                 break Served::More;
             }
-            let room = serving.server_load.room(self.submission.load());
+            let admission = serving.server_load.admission(self.submission.load());
             env.coverage.one_per_connection +=
-                u64::from(room == Admission::OnePerConnection && !connection.core.may_take(room));
-            if !connection.core.may_take(room) || env.plan.unsent_pause_bytes < connection.output.len() {
+                u64::from(admission == Admission::OnePerConnection && !connection.core.may_take(admission));
+            if !connection.core.may_take(admission) || env.plan.unsent_pause_bytes < connection.output.len() {
                 break Served::Done;
             }
             match split_frame(rest, FRAME_BYTES_MAX_DEFAULT) {
                 Ok(Some((payload, behind))) => {
                     let before = connection.output.len();
-                    match serve_frame(env, connection, serving, room, waited_ms, &mut self.submission, payload) {
+                    match serve_frame(env, connection, serving, admission, waited_ms, &mut self.submission, payload) {
                         FrameOutcome::Continue => (),
                         FrameOutcome::Wait(_) => break Served::Stalled,
                         FrameOutcome::Close => {
@@ -100,7 +100,7 @@ fn serve_frame(
     env: &mut Env,
     connection: &mut Connection,
     serving: &Serving<'_>,
-    room: Admission,
+    admission: Admission,
     waited_ms: i64,
     submission: &mut Submission,
     payload: &[u8],
@@ -114,7 +114,7 @@ fn serve_frame(
         now: serving.now,
         state: serving.state,
         settings: serving.settings,
-        admission: room,
+        admission,
         small_replies_only: false,
         waited_ms,
         admit: &admit,

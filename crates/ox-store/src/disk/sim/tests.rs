@@ -15,7 +15,7 @@ fn open(disk: &SimDisk) -> Box<dyn DiskFile> {
 }
 
 /// The surviving contents of the file, each sector by its first letter.
-fn after(disk: &SimDisk, keep: Keep) -> Option<String> {
+fn after(disk: &SimDisk, keep: KeepUnsynced) -> Option<String> {
     let disk = disk.fork();
     disk.power_on(keep);
     let letters = |content: Vec<u8>| content.chunks(SECTOR).map(|sector| char::from(sector[0].max(b'.'))).collect();
@@ -27,24 +27,24 @@ fn sectors_survive_individually() {
     let disk = disk();
     open(&disk).write_all_at(&[b'B'; 2 * SECTOR], 512).unwrap();
     assert_eq!(disk.unsynced_pieces(), 2);
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "AAA");
-    assert_eq!(after(&disk, Keep::Everything).unwrap(), "ABB");
-    assert_eq!(after(&disk, Keep::Only(0)).unwrap(), "ABA");
-    assert_eq!(after(&disk, Keep::AllBut(0)).unwrap(), "AAB");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "AAA");
+    assert_eq!(after(&disk, KeepUnsynced::Everything).unwrap(), "ABB");
+    assert_eq!(after(&disk, KeepUnsynced::Only(0)).unwrap(), "ABA");
+    assert_eq!(after(&disk, KeepUnsynced::AllBut(0)).unwrap(), "AAB");
     open(&disk).sync_data().unwrap();
-    assert_eq!((disk.unsynced_pieces(), after(&disk, Keep::Nothing).unwrap()), (0, "ABB".into()));
+    assert_eq!((disk.unsynced_pieces(), after(&disk, KeepUnsynced::Nothing).unwrap()), (0, "ABB".into()));
 }
 
 #[test]
 fn length_survives_independently_of_contents() {
     let disk = disk();
     open(&disk).write_all_at(&[b'B'; SECTOR], 3 * 512).unwrap();
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "AAA");
-    assert_eq!(after(&disk, Keep::Only(0)).unwrap(), "AAA", "content without length");
-    assert_eq!(after(&disk, Keep::Only(1)).unwrap(), "AAA.", "length without content");
-    assert_eq!(after(&disk, Keep::Everything).unwrap(), "AAAB");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "AAA");
+    assert_eq!(after(&disk, KeepUnsynced::Only(0)).unwrap(), "AAA", "content without length");
+    assert_eq!(after(&disk, KeepUnsynced::Only(1)).unwrap(), "AAA.", "length without content");
+    assert_eq!(after(&disk, KeepUnsynced::Everything).unwrap(), "AAAB");
     open(&disk).set_len(512).unwrap();
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "AAA");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "AAA");
 }
 
 #[test]
@@ -54,15 +54,15 @@ fn names_survive_after_a_directory_sync() {
     disk.open(Path::new("/d/t"), OpenMode::CreateNew).unwrap().write_all_at(b"C", 0).unwrap();
     disk.open(Path::new("/d/t"), OpenMode::Write).unwrap().sync_all().unwrap();
     disk.rename(Path::new("/d/t"), Path::new(PATH)).unwrap();
-    assert_eq!(after(&disk, Keep::Everything).unwrap(), "C");
-    assert_eq!(after(&disk, Keep::Nothing), None);
+    assert_eq!(after(&disk, KeepUnsynced::Everything).unwrap(), "C");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing), None);
     disk.sync_dir(Path::new("/d")).unwrap();
-    assert_eq!(after(&disk, Keep::Nothing), None, "the directory's own name is lost");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing), None, "the directory's own name is lost");
     disk.sync_dir(Path::new("/")).unwrap();
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "C");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "C");
     disk.remove(Path::new(PATH)).unwrap();
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "C");
-    assert_eq!(after(&disk, Keep::Everything), None);
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "C");
+    assert_eq!(after(&disk, KeepUnsynced::Everything), None);
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn sync_after_a_lost_sync_succeeds_without_writing() {
     file.sync_data().unwrap();
     let mut letter = [0];
     file.read_at(&mut letter, 0).unwrap();
-    assert_eq!((&letter, after(&disk, Keep::Everything).unwrap()), (b"B", "AAA".into()));
+    assert_eq!((&letter, after(&disk, KeepUnsynced::Everything).unwrap()), (b"B", "AAA".into()));
     file.write_all_at(&letter, 0).unwrap();
     file.sync_data().unwrap();
-    assert_eq!(after(&disk, Keep::Nothing).unwrap(), "BAA", "written again, it is written");
+    assert_eq!(after(&disk, KeepUnsynced::Nothing).unwrap(), "BAA", "written again, it is written");
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn faults_occur_at_their_call_and_power_stays_off() {
     assert_eq!(file.len().unwrap(), 3 * 512);
     assert_eq!(file.write_all_at(&[b'B'; 2 * SECTOR], 0).unwrap_err().kind(), ErrorKind::StorageFull);
     assert!(file.sync_all().is_err() && file.len().is_err() && !disk.is_powered());
-    assert_eq!(after(&disk, Keep::Everything).unwrap(), "BAA", "half of the failed write took effect");
-    disk.power_on(Keep::Nothing);
+    assert_eq!(after(&disk, KeepUnsynced::Everything).unwrap(), "BAA", "half of the failed write took effect");
+    disk.power_on(KeepUnsynced::Nothing);
     assert!(file.len().is_err(), "a handle of the previous run");
     assert!(disk.is_powered());
 }

@@ -19,7 +19,7 @@ pub(super) const ROOT: u64 = 0;
 
 /// Which unsynced pieces survive a power cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum KeepUnsynced {
     Nothing,
     Everything,
     /// One piece, counted from 0.
@@ -150,18 +150,18 @@ impl Volume {
         pieces
     }
 
-    pub(super) fn lose(&mut self, keep: Keep) {
-        let mut random = Random::new(if let Keep::Random(seed) = keep { seed } else { 0 });
+    pub(super) fn lose(&mut self, keep: KeepUnsynced) {
+        let mut random = Random::new(if let KeepUnsynced::Random(seed) = keep { seed } else { 0 });
         let mut kept: BTreeMap<u64, Vec<Change>> = BTreeMap::new();
         let mut sectors: BTreeMap<u64, Vec<(usize, [u8; SECTOR])>> = BTreeMap::new();
         let mut lengths: BTreeSet<u64> = BTreeSet::new();
         for (index, piece) in self.pieces().into_iter().enumerate() {
             let keeps = match keep {
-                Keep::Nothing => false,
-                Keep::Everything => true,
-                Keep::Only(one) => index == one,
-                Keep::AllBut(one) => index != one,
-                Keep::Random(_) => random.below(2) == 0,
+                KeepUnsynced::Nothing => false,
+                KeepUnsynced::Everything => true,
+                KeepUnsynced::Only(one) => index == one,
+                KeepUnsynced::AllBut(one) => index != one,
+                KeepUnsynced::Random(_) => random.below(2) == 0,
             };
             if !keeps {
                 continue;
@@ -170,8 +170,11 @@ impl Volume {
                 Piece::Sector(id, sector) => {
                     let versions = &self.files[&id].versions[&sector];
                     let newest = versions.len() - 1;
-                    let pick =
-                        if let Keep::Random(_) = keep { random.below(versions.len() as u64) } else { newest as u64 };
+                    let pick = if let KeepUnsynced::Random(_) = keep {
+                        random.below(versions.len() as u64)
+                    } else {
+                        newest as u64
+                    };
                     let pick = usize::try_from(pick).unwrap_or(newest);
                     sectors.entry(id).or_default().push((sector, versions[pick]));
                 }

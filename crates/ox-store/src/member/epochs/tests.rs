@@ -1,5 +1,5 @@
 use super::*;
-use crate::disk::{DiskFault, Keep, SimDisk};
+use crate::disk::{DiskFault, KeepUnsynced, SimDisk};
 
 const DIR: &str = "/data";
 
@@ -95,7 +95,12 @@ fn k048_interrupted_store_leaves_the_old_or_the_new_epoch() {
             let done = epochs.set_accepted(3).and_then(|()| epochs.set_current(3));
             let known = epochs.epochs();
             disk.clear_faults();
-            for keep in [Keep::Nothing, Keep::Everything, Keep::Random(call), Keep::Random(call + 1_000)] {
+            for keep in [
+                KeepUnsynced::Nothing,
+                KeepUnsynced::Everything,
+                KeepUnsynced::Random(call),
+                KeepUnsynced::Random(call + 1_000),
+            ] {
                 let disk = disk.fork();
                 disk.power_on(keep);
                 let after =

@@ -16,10 +16,10 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Ends with 0 if all is well, 1 if something is damaged (a torn end, too), 2 if something cannot be read.
-A directory is also judged as a whole, as a server with default settings would when it starts; nothing is changed.")]
+For a directory, also prints whether a server with default settings would start with it. Changes nothing.
+Exit code: 0 if everything is intact, 1 if something is damaged or torn, 2 if something cannot be read.")]
 pub(crate) struct Args {
-    /// Logs, or directories with some (dataLogDir, or the version-2 in it)
+    /// Logs, or directories with logs (dataLogDir, or version-2 in it)
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// Where the snapshots are (dataDir), if not in the same directory
@@ -101,7 +101,7 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     if let (Some(named), Some((first, _))) = (check.named, check.zxids())
         && named != first
     {
-        writeln!(out, "  named {named}, but it begins with {first}")?;
+        writeln!(out, "  the file name says {named}, but the first record is {first}")?;
     }
     for fault in check.faults() {
         let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
@@ -125,7 +125,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     let listing = list(&disk, &dirs)?;
     if listing.logs.is_empty() && listing.snapshots.is_empty() {
         bail!(
-            "no logs in {}\nhint: name dataLogDir (dataDir if it is not set), or the version-2 in it",
+            "no logs in {}\nhint: give dataLogDir (dataDir if it is not set), or version-2 in it",
             dirs.logs.display()
         );
     }
@@ -143,7 +143,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     if listing.snapshots.is_empty() && args.snapshots.is_none() {
         if !args.json {
             writeln!(out, "{}: no snapshots here, so it is unknown whether a server would start", dirs.logs.display())?;
-            writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
+            writeln!(out, "  hint: if they are in another directory, add --snapshots <dataDir>")?;
         }
         return Ok(worst);
     }
@@ -175,7 +175,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
         }
         Err(error) => {
             let would = if outlook.is_member {
-                "would not use it, and wait for a leader's snapshot"
+                "would not use it, and would wait for a leader's snapshot"
             } else {
                 "would not start with it"
             };
@@ -209,7 +209,7 @@ fn tell_history(history: &PreviewedHistory, out: &mut dyn Write) -> Result<()> {
     if let (compared, mismatches @ 1..) = history.digests {
         writeln!(
             out,
-            "  {mismatches} of {compared} digests do not match: the writer was wrong, or the files were changed"
+            "  {mismatches} of {compared} digests do not match: their writer had a fault, or the files were changed"
         )?;
     }
     for warning in &history.warnings {
@@ -222,7 +222,7 @@ fn in_json(check: &LogCheck) -> Value {
     let zxids = check.zxids();
     json!({
         "file": check.path.display().to_string(),
-        "verdict": check.verdict().word(),
+        "verdict": check.verdict().as_str(),
         "records": check.records(),
         "first": zxids.map(|(first, _)| first.to_string()),
         "last": zxids.map(|(_, last)| last.to_string()),
@@ -232,7 +232,7 @@ fn in_json(check: &LogCheck) -> Value {
         "synced": check.synced,
         "header": describe::header(check),
         "faults": check.faults().map(fault_json).collect::<Vec<_>>(),
-        "gaveUp": check.is_incomplete,
+        "incomplete": check.is_incomplete,
     })
 }
 

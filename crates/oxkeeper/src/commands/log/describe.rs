@@ -20,11 +20,13 @@ pub(super) fn range((first, last): (Zxid, Zxid)) -> String {
 pub(super) fn header(check: &LogCheck) -> Option<String> {
     match check.header {
         LogHeader::Log { version: 2, .. } => None,
-        LogHeader::Log { version, .. } => Some(format!("the header says version {version}; it is read as 2")),
+        LogHeader::Log { version, .. } => {
+            Some(format!("the file header has version {version} instead of 2; the log is read as version 2"))
+        }
         LogHeader::Missing if check.is_empty => None,
         LogHeader::Missing => Some("the file header is missing, and records follow: no server starts with it".into()),
         LogHeader::BadMagic(magic) => Some(format!(
-            "the file header begins with {magic:#010x} instead of ZKLG: this is no log, or its header is damaged"
+            "the file header begins with {magic:#010x} instead of ZKLG: this is not a log, or its header is damaged"
         )),
     }
 }
@@ -49,9 +51,9 @@ pub(super) fn what(fault: &LogFault) -> String {
 /// The transactions that are missing because of a fault.
 pub(super) fn missing(fault: &LogFault) -> Option<String> {
     let after = fault.after?;
-    let Some(before) = fault.before else { return Some(format!("behind {after}")) };
+    let Some(before) = fault.before else { return Some(format!("after {after}")) };
     if before.follows(after) {
-        return Some(format!("between {after} and {before}, so that no transaction is missing"));
+        return Some(format!("between {after} and {before}: no transaction is missing"));
     }
     if after.epoch() != before.epoch() {
         return Some(format!("between {after} and {before}: the end of an epoch may be missing"));
@@ -63,9 +65,9 @@ pub(super) fn missing(fault: &LogFault) -> Option<String> {
 /// How a server reacts to a fault.
 pub(super) fn consequence(fault: &LogFault) -> String {
     match &fault.kind {
-        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A start truncates it if this is the newest log.".into(),
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A server truncates it at start if this is the newest log.".into(),
         LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, .. } => {
-            "A standalone server truncates it if this is the newest log; an ensemble member waits for a leader.".into()
+            "A standalone server truncates it at start if this is the newest log; an ensemble member waits for a leader.".into()
         }
         LogFaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {
             "No server starts with it unless a snapshot covers it. (Apache takes it for the end of the log and silently loses the rest.)"
@@ -82,7 +84,7 @@ pub(super) fn verdict(verdict: LogVerdict) -> &'static str {
         LogVerdict::Clean => "clean",
         LogVerdict::Empty => "clean and empty: it contains no record",
         LogVerdict::Torn => "torn at its end",
-        LogVerdict::InDoubt => "torn at its end, most likely",
+        LogVerdict::InDoubt => "most likely torn at its end",
         LogVerdict::Damaged => "damaged",
     }
 }

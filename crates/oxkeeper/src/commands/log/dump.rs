@@ -27,7 +27,7 @@ pub(super) fn run(Args { file, json }: &Args) -> ExitCode {
         out.flush()?;
         let (damaged, end) = (summary.damaged, summary.end);
         complain(&anyhow!(
-            "{0} is damaged: {damaged} bad checksums, in order up to byte {end}\nhint: oxkeeper log check {0} shows details",
+            "{0} is damaged: {damaged} wrong checksums, readable up to byte {end}\nhint: oxkeeper log check {0} shows details",
             file.display()
         ));
         Ok(BAD)

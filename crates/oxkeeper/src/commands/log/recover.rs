@@ -10,7 +10,7 @@ use ox_store::marker::MARKER_NAME;
 use ox_store::names::{VERSION_DIR, list};
 use ox_store::tools::locate;
 use ox_store::tools::log::{LogFault, LogFaultKind};
-use ox_store::tools::recover::{Fate, MarkerChoice, PlanStep, RecoverMode, RecoveryPlan};
+use ox_store::tools::recover::{MarkerChoice, PlanAction, PlanStep, RecoverMode, RecoveryPlan};
 use serde_json::{Value, json};
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -18,9 +18,10 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without -r or --write nothing is written: it shows what would be kept and dropped, and what a server would say then.
-The log itself is never changed. Ends with 0 if there is nothing to recover or the new file was written, 1 if there is
-something to recover, 2 if it cannot be done.")]
+Without -r or --write, writes nothing: it prints which records it would keep and drop, and whether a server would then start.
+It never changes the log itself.
+Exit code: 0 if there is nothing to recover or the new file was written, 1 if there is something to recover, 2 if the
+recovery failed.")]
 pub(crate) struct Args {
     /// A file such as version-2/log.1
     file: PathBuf,
@@ -33,10 +34,10 @@ pub(crate) struct Args {
     /// Write to this file
     #[arg(long, value_name = "OUT", conflicts_with = "fixed")]
     write: Option<PathBuf>,
-    /// Do not ask before writing; needed without a terminal
+    /// Write without asking; required without a terminal
     #[arg(short, long)]
     yes: bool,
-    /// Write nothing; the default
+    /// Write nothing (the default)
     #[arg(long, conflicts_with_all = ["fixed", "write"])]
     dry_run: bool,
     /// Where the snapshots are (dataDir), if not in the same directory
@@ -129,11 +130,11 @@ fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
     if let Some(text) = describe::header(check) {
         writeln!(out, "  new   header: {text}")?;
     }
-    for PlanStep { bytes, records, fault, fate } in &plan.steps {
-        let word = match fate {
-            Fate::Kept => "keep",
-            Fate::Fixed => "fix",
-            Fate::Dropped => "drop",
+    for PlanStep { bytes, records, fault, action } in &plan.steps {
+        let word = match action {
+            PlanAction::Keep => "keep",
+            PlanAction::FixChecksum => "fix",
+            PlanAction::Drop => "drop",
         };
         let mut text = format!("  {word:<4}  {}", describe::place(bytes));
         if let Some((number, zxids)) = records {
@@ -145,22 +146,22 @@ fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
         }
         writeln!(out, "{text}")?;
     }
-    let told = |fate| {
-        plan.records(fate).map(|(number, zxids)| format!("{}, {}", count(number, "record"), describe::range(zxids)))
+    let told = |action| {
+        plan.records(action).map(|(number, zxids)| format!("{}, {}", count(number, "record"), describe::range(zxids)))
     };
-    write!(out, "Kept: {}.", told(&Fate::Kept).unwrap_or("no record".to_owned()))?;
-    if let Some(fixed) = told(&Fate::Fixed) {
+    write!(out, "Kept: {}.", told(&PlanAction::Keep).unwrap_or("no record".to_owned()))?;
+    if let Some(fixed) = told(&PlanAction::FixChecksum) {
         write!(out, " Kept with a new checksum, right or wrong: {fixed}.")?;
     }
-    let is_lost = |step: &&PlanStep| step.fate == Fate::Dropped && step.records.is_none();
+    let is_lost = |step: &&PlanStep| step.action == PlanAction::Drop && step.records.is_none();
     let lost: u64 = plan.steps.iter().filter(is_lost).map(|step| step.bytes.end - step.bytes.start).sum();
-    match (told(&Fate::Dropped), lost) {
+    match (told(&PlanAction::Drop), lost) {
         (None, 0) => writeln!(out, " Nothing is dropped.")?,
         (None, lost) => writeln!(out, " Dropped: {lost} damaged bytes.")?,
         (Some(records), 0) => writeln!(out, " Dropped: {records}.")?,
         (Some(records), lost) => writeln!(out, " Dropped: {records}, and {lost} damaged bytes.")?,
     }
-    if plan.mode == RecoverMode::Cut && plan.records(&Fate::Dropped).is_some() {
+    if plan.mode == RecoverMode::Cut && plan.records(&PlanAction::Drop).is_some() {
         writeln!(out, "  --mode skip would keep the good records after the damage too: a history with gaps")?;
         let is_loose = |fault: &LogFault| matches!(fault.kind, LogFaultKind::Bytes { loose: Some(_), .. });
         if check.faults().any(is_loose) {
@@ -180,7 +181,7 @@ fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write
     let dirs = locate::dirs(disk, args.snapshots.as_deref().unwrap_or(dir), Some(dir))?;
     if list(disk, &dirs)?.snapshots.is_empty() {
         writeln!(out, "Without the snapshots it is unknown whether a server would start with it.")?;
-        writeln!(out, "  hint: --snapshots <dataDir> if they are elsewhere")?;
+        writeln!(out, "  hint: if they are in another directory, add --snapshots <dataDir>")?;
         return Ok(MarkerChoice::Kept);
     }
     let mut note = MarkerChoice::Kept;
@@ -195,14 +196,14 @@ fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write
     let what = match note {
         MarkerChoice::Kept => "With it in place".to_owned(),
         MarkerChoice::Deleted => {
-            format!("With it in place, and without {MARKER_NAME}, which records a dropped position")
+            format!("With it in place, and {MARKER_NAME} deleted, because it records a dropped position")
         }
     };
     tell_outlook(&what, &outlook, out)?;
     if outlook.is_member {
         writeln!(
             out,
-            "  hint: while a quorum of its ensemble works, a member needs no recovery: the leader sends a snapshot"
+            "  hint: while the ensemble has a quorum, a member needs no recovery: the leader sends it a snapshot"
         )?;
     }
     Ok(note)
@@ -211,12 +212,15 @@ fn foresee(disk: &Watched, args: &Args, plan: &RecoveryPlan, out: &mut dyn Write
 /// Asks for confirmation on a terminal.
 fn is_wanted(target: &Path) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("no terminal to ask whether to write {}\nhint: --yes writes it without asking", target.display());
+        bail!(
+            "cannot ask whether to write {}: there is no terminal\nhint: --yes writes it without asking",
+            target.display()
+        );
     }
     write!(io::stderr(), "Write {}? [y/N] ", target.display())?;
     io::stderr().flush()?;
     let mut answer = String::new();
-    io::stdin().lock().read_line(&mut answer).context("read the answer")?;
+    io::stdin().lock().read_line(&mut answer).context("cannot read the reply")?;
     Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
@@ -230,7 +234,7 @@ fn write(
     let written = match plan.write(disk, target) {
         Err(ox_store::StoreError::Io { source, .. }) if source.kind() == io::ErrorKind::AlreadyExists => {
             bail!(
-                "Recovery file {} already exists\nhint: move it away, or name another one with --write",
+                "Recovery file {} already exists\nhint: move it away, or give another name with --write",
                 target.display()
             )
         }
@@ -249,20 +253,20 @@ fn write(
         writeln!(out, "  rm {}", args.file.with_file_name(MARKER_NAME).display())?;
     }
     if args.file.parent().is_some_and(|dir| dir.ends_with(VERSION_DIR)) && target.to_string().ends_with(".fixed") {
-        writeln!(out, "Do not leave both there: Apache would take the second one for a log, too.")?;
+        writeln!(out, "Do not leave both files there: Apache would read the second one as a log, too.")?;
     }
     Ok(GOOD)
 }
 
 fn in_json(plan: &RecoveryPlan) -> Value {
-    let steps = plan.steps.iter().map(|PlanStep { bytes, records, fault, fate }| {
-        let fate = match fate {
-            Fate::Kept => "keep",
-            Fate::Fixed => "fix",
-            Fate::Dropped => "drop",
+    let steps = plan.steps.iter().map(|PlanStep { bytes, records, fault, action }| {
+        let action = match action {
+            PlanAction::Keep => "keep",
+            PlanAction::FixChecksum => "fix",
+            PlanAction::Drop => "drop",
         };
         json!({
-            "fate": fate, "from": bytes.start, "to": bytes.end,
+            "action": action, "from": bytes.start, "to": bytes.end,
             "records": records.map_or(0, |(count, _)| count),
             "first": records.map(|(_, (first, _))| first.to_string()),
             "last": records.map(|(_, (_, last))| last.to_string()),
@@ -271,7 +275,7 @@ fn in_json(plan: &RecoveryPlan) -> Value {
     });
     json!({
         "file": plan.check.path.display().to_string(),
-        "verdict": plan.check.verdict().word(),
+        "verdict": plan.check.verdict().as_str(),
         "newHeader": plan.new_header,
         "length": plan.length(),
         "steps": steps.collect::<Vec<_>>(),

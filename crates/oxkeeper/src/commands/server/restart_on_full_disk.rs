@@ -93,7 +93,9 @@ impl Wait {
             Ended::Full(why) => {
                 self.locked = 0;
                 tracing::error!("{why}");
-                tracing::error!("the disk is full: this member has stopped and restarts when there is space");
+                tracing::error!(
+                    "disk is full: this member has stopped and restarts when space is free; free some space in dataDir and dataLogDir"
+                );
             }
         }
         // There is space, but the server needed more, or other programs use it at times.
@@ -105,7 +107,7 @@ impl Wait {
             is_stopped = stop.sleep(SPACE_CHECK_INTERVAL);
         }
         if !is_stopped {
-            tracing::info!("starting again");
+            tracing::info!("restarting after a full disk");
         }
         (self.is_restart, self.since) = (true, Instant::now());
         Ok(!is_stopped)

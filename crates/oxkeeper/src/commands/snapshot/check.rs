@@ -15,9 +15,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Ends with 0 if all snapshots are good, 1 if one is damaged, 2 if one cannot be read.")]
+#[command(after_help = "Exit code: 0 if all snapshots are intact, 1 if one is damaged, 2 if one cannot be read.")]
 pub(crate) struct Args {
-    /// Snapshots, or directories with some (dataDir, or the version-2 in it)
+    /// Snapshots, or directories with snapshots (dataDir, or version-2 in it)
     #[arg(required = true, value_name = "FILE|DIR")]
     paths: Vec<PathBuf>,
     /// Print one JSON object per snapshot
@@ -51,7 +51,7 @@ fn files(path: &Path) -> Result<Vec<SnapshotFile>> {
     let named = disk.list(&dir)?;
     let mut files: Vec<SnapshotFile> = named.iter().filter_map(|name| locate::snapshot_file(&dir.join(name))).collect();
     if files.is_empty() {
-        bail!("no snapshots in {}\nhint: name dataDir, or the version-2 in it", dir.display());
+        bail!("no snapshots in {}\nhint: give dataDir, or version-2 in it", dir.display());
     }
     files.sort_by_key(|file| file.last);
     Ok(files)
@@ -80,7 +80,10 @@ fn check(file: &SnapshotFile, json: bool, out: &mut dyn Write) -> Result<u8> {
             } else {
                 writeln!(out, "  {error}")?;
             }
-            writeln!(out, "  A start skips it and uses the next older one, if the logs reach back to it.")?;
+            writeln!(
+                out,
+                "  A server skips it at start and uses the next older one, if the logs reach back to that one."
+            )?;
         }
         Err(error) => return Err(error.into()),
     }
@@ -106,11 +109,13 @@ fn tell(file: &SnapshotFile, found: &SnapshotCheck, out: &mut dyn Write) -> Resu
     match found.stored_digest {
         StoredDigest::Fits => writeln!(out, "  digest {} matches", found.digest)?,
         StoredDigest::None => writeln!(out, "  no digest to compare with {}", found.digest)?,
-        StoredDigest::Later(zxid) => writeln!(out, "  digest of {zxid}: compared after replaying the logs up to it")?,
+        StoredDigest::Later(zxid) => {
+            writeln!(out, "  digest of {zxid}: a server compares it when it has replayed the logs up to there")?
+        }
         StoredDigest::Differs(stored) => writeln!(
             out,
-            "  digest {} does not match the stored {stored}: the writer was wrong, or the file was changed\n  \
-             A start uses it and counts a mismatch.",
+            "  digest {} does not match the stored {stored}: its writer had a fault, or the file was changed\n  \
+             A server uses it at start and counts a digest mismatch.",
             found.digest
         )?,
     }
@@ -121,7 +126,7 @@ fn tell(file: &SnapshotFile, found: &SnapshotCheck, out: &mut dyn Write) -> Resu
     if found.dead_owners != 0 {
         writeln!(
             out,
-            "  ephemerals of {} that are not in it; a start removes them",
+            "  ephemeral nodes of {} that the snapshot does not contain; a server removes them at start",
             count(found.dead_owners as u64, "session")
         )?;
     }

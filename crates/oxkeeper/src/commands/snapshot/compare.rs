@@ -19,11 +19,11 @@ use std::time::Instant;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Prints every node that differs: - only left, + only right, ~ changed. Ends with 0 if there is none, 1 if there is, 2 if
-the result is unknown. A directory, or the zoo.cfg that names dataDir and dataLogDir, stands for its newest state: the newest
-snapshot and the logs after it.
-With -b or -n: what Apache's zkSnapshotComparer prints, subtrees whose size differs by more than so many bytes or nodes;
-ends with 0.")]
+Prints every node that differs: - only left, + only right, ~ changed. For a directory, or a zoo.cfg with dataDir and
+dataLogDir, it compares the newest state: the newest snapshot and the logs after it.
+Exit code: 0 if there is no difference, 1 if there is one, 2 if the result is unknown.
+With -b or -n it prints the same as Apache's zkSnapshotComparer, subtrees whose size differs by more than this number of
+bytes or nodes; the exit code is then 0.")]
 pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "LEFT", required_unless_present = "left")]
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     /// Apache's format: every step of the comparison
     #[arg(short, long)]
     debug: bool,
-    /// Compare data and ACLs only: no versions, times, zxids and sessions
+    /// Compare data and ACLs only, not versions, times, zxids and sessions
     #[arg(long)]
     content: bool,
     /// dataLogDir of LEFT, if the logs are not in the same directory
@@ -181,7 +181,7 @@ fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Wri
 }
 
 fn change_json(change: &NodeDifference<'_>) -> Value {
-    let mut value = json!({ "path": name(change.path), "createdAnew": change.was_recreated });
+    let mut value = json!({ "path": name(change.path), "recreated": change.was_recreated });
     if let Some((left, right)) = change.data {
         value["dataBytes"] = json!([left.map(<[u8]>::len), right.map(<[u8]>::len)]);
     }

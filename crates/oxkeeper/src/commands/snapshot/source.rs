@@ -13,8 +13,11 @@ use std::path::Path;
 /// A snapshot identified by its file name.
 pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     let Some(file) = locate::snapshot_file(path) else {
-        path.metadata().with_context(|| format!("open {}", path.display()))?;
-        bail!("{} is not named like a snapshot\nhint: snapshot.<zxid in hex>[.gz|.snappy]", path.display())
+        path.metadata().with_context(|| format!("cannot open {}", path.display()))?;
+        bail!(
+            "{} is not named like a snapshot\nhint: snapshots are named snapshot.<zxid in hex>[.gz|.snappy]",
+            path.display()
+        )
     };
     Ok(file)
 }
@@ -24,26 +27,29 @@ pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
 pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<FrozenView> {
     if let Some(file) = locate::snapshot_file(path).filter(|_| !locate::is_dir(disk, path)) {
         if logs.is_some() {
-            bail!("{} is one snapshot, to which no logs are applied\nhint: name its directory", path.display());
+            bail!(
+                "{} is a single snapshot: no logs are applied to it\nhint: give its directory instead",
+                path.display()
+            );
         }
         return Ok(snapshot::load_tree(disk, &file)?);
     }
     let dirs = directories(disk, path, logs)?;
     let outlook = start_preview::preview_start(disk, &dirs)?;
     if outlook.listing.logs.is_empty() && outlook.listing.snapshots.is_empty() {
-        bail!("no snapshots and logs in {}\nhint: name dataDir, or the version-2 in it", path.display());
+        bail!("no snapshots and logs in {}\nhint: give dataDir, or version-2 in it", path.display());
     }
     let history = match outlook.history {
         // A member would refuse a copy, but its content can be shown.
         Err(StoreError::Copied { .. }) => start_preview::read_as_standalone(disk, &dirs),
         history => history,
     };
-    let history = history.with_context(|| format!("read {}", path.display()))?;
+    let history = history.with_context(|| format!("cannot read {}", path.display()))?;
     let Dirs { snapshots, logs: log_dir } = &dirs;
     crate::say(format_args!("read snapshots in {}, logs in {}", snapshots.display(), log_dir.display()));
     if outlook.listing.logs.is_empty() {
         crate::say(format_args!(
-            "warning: there are no logs in {}\nhint: if the server has a dataLogDir, name that too, or its zoo.cfg",
+            "warning: there are no logs in {}\nhint: if the server has a dataLogDir, give that too, or its zoo.cfg",
             log_dir.display()
         ));
     }
@@ -56,9 +62,10 @@ fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs
     if locate::is_dir(disk, path) {
         return Ok(locate::dirs(disk, path, logs)?);
     }
-    path.metadata().with_context(|| format!("open {}", path.display()))?;
+    path.metadata().with_context(|| format!("cannot open {}", path.display()))?;
     let config = Config::load(&StartArgs::File(path.to_owned()), &system_properties(&[]), &OUTSIDE, &mut Vec::new());
-    let config = config
-        .with_context(|| format!("{} is neither named like a snapshot nor a configuration file", path.display()))?;
+    let config = config.with_context(|| {
+        format!("{} is neither named like a snapshot nor a valid configuration file", path.display())
+    })?;
     Ok(locate::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
 }

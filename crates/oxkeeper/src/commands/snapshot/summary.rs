@@ -12,8 +12,9 @@ use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Every node that has children, with all that is below it. A directory, or the zoo.cfg that names \
-                        dataDir and dataLogDir, stands for its newest state: the newest snapshot and the logs after it."
+    after_help = "Prints every node that has children, with the number of its descendants and the bytes of data in its \
+                        subtree. For a directory, or a zoo.cfg with dataDir and dataLogDir, it reads the newest state: \
+                        the newest snapshot and the logs after it."
 )]
 pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
@@ -22,7 +23,7 @@ pub(crate) struct Args {
     /// The node to begin with
     #[arg(long, default_value = "/")]
     path: String,
-    /// How many levels to print; 0 is all. Deeper levels are always counted
+    /// How many levels to print; 0 means all. Deeper levels are counted in any case
     #[arg(long, default_value_t = 0)]
     depth: usize,
     /// dataLogDir, if the logs are not in the same directory
@@ -39,7 +40,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
         let frozen = tree(&disk, &args.source, args.logs.as_deref())?;
         disk.clear();
         if !args.path.starts_with('/') {
-            bail!("{} is no path\nhint: paths begin with /", args.path);
+            bail!("{} is not a path\nhint: paths begin with /", args.path);
         }
         let depth = Some(args.depth).filter(|depth| *depth != 0);
         let Some(subtrees) = summarize(&frozen, &args.path, depth) else {
