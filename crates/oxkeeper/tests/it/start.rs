@@ -60,7 +60,7 @@ fn misspelt_log_level_is_refused() {
     }
     let mut command = Command::new("env");
     command.args(["OXKEEPER_LOG=bogus", env!("CARGO_BIN_EXE_oxkeeper"), "server", "zoo.cfg"]).current_dir(path);
-    check(&Process::run(command).end(), 2, "`bogus` is no level");
+    check(&Process::run(command).end(), 2, "`bogus` is not a log level");
     for filter in ["", "INFO", "warn,ox_server=debug", "ox_server=info,oxkeeper=info"] {
         check(&refused(&["server", "--log", filter, "missing.cfg"], path), 2, "missing.cfg");
     }
