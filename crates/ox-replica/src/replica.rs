@@ -1,17 +1,18 @@
 //! The replica orders all writes: prepare, propose, apply, reply.
 //!
-//! [`Replica::step`] handles input under a read lock of the state. [`Replica::apply`] applies committed transactions
-//! under the write lock. Between the two, a write is a [`Proposal`], and later requests of its connection wait for it.
-//! A learner forwards writes to its leader instead (`ensemble_member.rs`).
+//! [`Replica::step`] handles requests of clients under a read lock of the state; it prepares writes and assigns zxids.
+//! [`Replica::apply`] applies committed transactions under the write lock. Between the two, a write is a [`Proposal`],
+//! and later requests of its connection wait for it. A learner forwards writes to its leader instead
+//! (`ensemble_member.rs`). [`Replica::on_time`] expires sessions, and deletes containers and TTL nodes.
 
 mod conn_states;
 mod container_manager;
 mod ensemble_member;
 mod forwarded_requests;
-mod handshakes;
 mod held_submissions;
 mod local_sessions;
 mod observer_relay;
+mod parked_handshakes;
 mod pending_requests;
 mod proposals;
 mod read_only;
@@ -37,7 +38,6 @@ use conn_states::{ConnState, Conns, waited_ms};
 use container_manager::ContainerManager;
 use ensemble_member::{NO_IDS, Todo};
 use forwarded_requests::IdentityCache;
-use handshakes::Handshakes;
 use held_submissions::HeldSubmissions;
 pub use local_sessions::LocalSessions;
 use local_sessions::{ConnectParams, Local, LocalWrite};
@@ -54,6 +54,7 @@ use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, LinkId, Quorum, QuorumPeer, Reason, ServerId};
+use parked_handshakes::Handshakes;
 use pending_requests::{Origin, PendingWrite, PendingWrites, Reply, Waiting};
 use proposals::{Proposal, Proposals, Proposer};
 use read_only::ReadOnly;

@@ -2,6 +2,9 @@
 //!
 //! A connection records every sign of life in the [`LastSeen`] of its session, without moving the session to another
 //! bucket. Only when a bucket is due are its sessions checked, and those that were touched since move to a later one.
+//!
+//! A leader or standalone server expires the others (`on_time` in `replica.rs`). A learner tracks the sessions of its
+//! own clients, expires none, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`).
 
 use ox_proto::{ErrorCode, SessionId};
 use ox_tree::ConnId;

@@ -19,7 +19,7 @@ mod sessions;
 mod status;
 mod watches;
 
-use crate::connections::ConnStats;
+use crate::connection_table::ConnStats;
 use crate::java_text;
 use crate::limits::{COMMAND_CHUNK_BYTES, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;

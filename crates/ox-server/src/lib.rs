@@ -11,11 +11,11 @@
 //! is a value: the server stops serving and reports it, and the caller ends the process. [`Server::ephemeral`] starts a
 //! server for tests.
 
-mod admission;
 mod clock;
-mod connections;
+mod connection_table;
 mod fd_limit;
 mod four_letter;
+mod global_limits;
 mod inbox;
 mod io;
 mod java_text;

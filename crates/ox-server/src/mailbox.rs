@@ -1,4 +1,5 @@
-//! The queue of an I/O thread, which is woken only when it sleeps.
+//! The queue of an I/O thread: outboxes of the replica, accepted connections, replies to four-letter commands. The
+//! thread is woken only when it sleeps.
 
 use mio::Waker;
 use mio::net::TcpStream;

@@ -1,9 +1,9 @@
 //! The metrics: one table with names, kinds and meanings, and the structs that hold the values.
 //!
 //! Names and meanings are ZooKeeper's, because dashboards and alerts depend on them. `mntr` prints the table in its
-//! order, `docs/reference/metrics.md` is written from it. Threads count in plain fields and add here once per batch; nothing
-//! here allocates or waits, except that traffic by the first name of the path sits behind a mutex of its own, and so do the
-//! figures by server, which are looked up once per connection or seldom.
+//! order, `docs/reference/metrics.md` is written from it. Threads count in plain fields and add here once per batch.
+//! Nothing here allocates or waits, with two exceptions that have a mutex each: traffic by namespace (the first path
+//! element), and metrics by server, which a thread looks up once per connection or less often.
 //!
 //! A metric is a line in the table below, and a call where the event happens.
 

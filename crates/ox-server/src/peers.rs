@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   replica thread ── PeerCommand ──► queue ─► [ peers thread ] ─► sockets
-//!         ▲                                        │
-//!         └──────────────── PeerEvent ── inbox ◄───────┘   short-lived threads: name lookups, on-disk logs
+//!         ▲                                           │
+//!         └────────── inbox ◄────── PeerEvent ────────┘
 //! ```
 //! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only
 //! the newest counts ([`election`]); links carry packets, and sometimes a whole snapshot ([`link`]). Received packets
-//! that the replica has not processed are bounded per link.
+//! that the replica has not processed are bounded per link. Work that may take long has short-lived threads: resolving
+//! names, binding ports, reading the on-disk log for a learner, and loading a received snapshot.
 
 mod address_match;
 mod addresses;

@@ -6,9 +6,9 @@
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration.
 
-use crate::admission::GlobalLimits;
 use crate::clock::Clock;
-use crate::connections::ConnectionTable;
+use crate::connection_table::ConnectionTable;
+use crate::global_limits::GlobalLimits;
 use crate::inbox::Inbox;
 use crate::mailbox::{Mailbox, memory_of};
 use crate::metrics::Metrics;

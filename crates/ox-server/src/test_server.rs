@@ -1,6 +1,6 @@
 //! A server for tests: real sockets and files, a free port, and a directory that is removed at the end.
 
-use crate::connections::ConnStats;
+use crate::connection_table::ConnStats;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
 use ox_config::{Config, FourLetterWhitelist};

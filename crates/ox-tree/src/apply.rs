@@ -1,4 +1,4 @@
-//! Applying transactions: the only code that changes the state.
+//! Applying transactions: the only code that changes the state. It also fires watches: their events go to the outboxes.
 //!
 //! Applying never fails. A record repeats a write that succeeded when it was logged, perhaps over a tree that already
 //! contains later changes (a fuzzy snapshot); the rules in this module make the result the same as without them. A

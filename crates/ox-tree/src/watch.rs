@@ -1,4 +1,4 @@
-//! The watch table (Apache's `WatchManager`).
+//! The watch table (Apache's `WatchManager`). `read.rs` and `read/watches.rs` register watches, `apply.rs` fires them.
 //!
 //! Watches belong to paths, not to nodes: a watched node may not exist, or may be deleted and created again. The key is
 //! the path as the client sent it. Each path has two lists of watchers, for data and child watches; a watcher is a

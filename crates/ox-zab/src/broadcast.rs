@@ -1,4 +1,5 @@
-//! The broadcast phase at the leader: assign zxids, count the ACKs of a quorum, commit in order.
+//! The broadcast phase at the leader: proposals without gaps, ACKs of a quorum, commits in order. The replica assigns
+//! the zxids (`stamp` in `ox-replica/src/replica.rs`).
 
 use crate::quorum::Quorum;
 use ox_proto::ServerId;

@@ -1,4 +1,7 @@
 //! What the state machines require of their driver. Effects are executed in order.
+//!
+//! In a server, `ox-replica/src/replica/ensemble_member.rs` executes the effects on log, state and clients, and passes
+//! those on sockets and disk to `ox-server/src/replica_loop/ensemble.rs`.
 
 use crate::epoch::Epoch;
 use crate::message::{EncodedTxn, Message};

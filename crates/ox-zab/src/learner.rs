@@ -9,7 +9,8 @@
 //! ```
 //! Every packet is checked against those before it (R3), and an ACK is sent only when the disk has reported what it
 //! covers (R1). While the next step depends on the disk ([`Learner::takes_packets`] returns false), packets wait in the
-//! link.
+//! link. A snapshot is received and loaded by the driver (`ox-server/src/peers.rs`), which reports it by
+//! [`Learner::on_snapshot_received`].
 
 use crate::config_pair::{config_of_txn, parse};
 use crate::context::Context;

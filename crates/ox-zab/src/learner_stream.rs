@@ -12,6 +12,8 @@
 //! A long backlog never closes a link. A link is closed if its learner makes no progress for too long, leaves too many
 //! replies unread, or lacks committed transactions that are no longer in memory. Before NEWLEADER, those are read from
 //! the on-disk log instead.
+//!
+//! [`RequestStream`] is the opposite direction: from a learner to its leader, with a window for forwarded requests.
 
 use crate::effect::{Effect, Effects, LinkId, LogDiffRange};
 use crate::message::{EncodedTxn, Message};

@@ -1,5 +1,8 @@
-//! Learner synchronisation: choosing DIFF, TRUNC or SNAP. A [`LearnerStream`] sends what follows. Used by leaders for
-//! their learners, and by observer masters for their observers.
+//! Learner synchronisation: choosing DIFF, TRUNC or SNAP, and sending the first packet.
+//!
+//! [`RecentLog::catch_up`] decides by the transactions in memory. If the learner's log ends before these, the on-disk
+//! log is searched ([`Effect::ReadLog`]); if that does not suffice either, the learner is sent a snapshot. A
+//! [`LearnerStream`] sends what follows. Leaders use this for their learners, and observer masters for their observers.
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};

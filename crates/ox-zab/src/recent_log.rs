@@ -1,4 +1,5 @@
-//! The newest transactions in memory (`ZKDatabase.committedLog`), and the choice of DIFF, TRUNC or SNAP for a learner.
+//! The newest transactions in memory (`ZKDatabase.committedLog`), and how a learner can be synchronised from these
+//! alone. `learner_sync.rs` makes the final choice.
 
 use crate::epoch::Epoch;
 use crate::message::EncodedTxn;

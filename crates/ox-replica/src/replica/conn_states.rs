@@ -1,6 +1,6 @@
-//! The replica's state of client connections.
+//! The replica's state of client connections. The I/O thread's part of a connection is `ox-replica/src/conn.rs`.
 
-use super::handshakes::Handshake;
+use super::parked_handshakes::Handshake;
 use super::pending_requests::PendingWrites;
 use crate::clock::Now;
 use bytes::Bytes;

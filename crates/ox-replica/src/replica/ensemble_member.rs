@@ -1,4 +1,13 @@
-//! The replica as a member of an ensemble: role changes, and what each role does for its clients.
+//! The replica as a member of an ensemble: input for the [`QuorumPeer`], its effects on log, state and clients, and the
+//! changes of the role.
+//!
+//! ```text
+//! packets, disk, time ──> QuorumPeer ──Effect──> perform ──> log, commits, roles, clients
+//!                                                  └──────> take_effects: sockets, disk jobs, files (for the driver)
+//! ```
+//! A learner forwards writes and syncs to its leader from here, and reports touched sessions in its replies to pings.
+//! What the leader does with packets of learners needs the state, so it waits for [`Replica::settle`]: requests are
+//! handled in `forwarded_requests.rs`, revalidations here. An observer master passes both on (`observer_relay.rs`).
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "only a few of the messages concern clients")]
 

@@ -1,4 +1,4 @@
-//! Requests that learners forward to the leader.
+//! The leader's handling of requests that learners forward, and of the touched sessions that they report.
 
 use super::proposals::{Proposal, Proposer};
 use super::reconfig::ReconfigCheck;

@@ -1,4 +1,5 @@
-//! Memory of submissions with waiting requests, and the limit of their replies.
+//! Memory of requests in flight: a submission is held until the last of its requests is replied to. Also the limit on
+//! the bytes of replies that one step creates.
 
 use super::Replica;
 use super::pending_requests::Reply;

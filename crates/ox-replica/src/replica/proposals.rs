@@ -1,4 +1,4 @@
-//! Transactions that are logged and not applied.
+//! Transactions that are proposed and not applied, with the log batches that contain their records.
 
 use crate::limits::ENTRY_BYTES;
 use crate::log_batch::{LogBatch, OpenBatch};

@@ -1,4 +1,5 @@
-//! Creating, resuming and closing global sessions.
+//! Creating, resuming and closing global sessions. Handshakes (`on_handshake`) and expiry (`on_time`) call this from
+//! `replica.rs`.
 
 use super::Replica;
 use super::pending_requests::{Origin, Reply, Waiting};

@@ -1,7 +1,7 @@
 //! The commands `cons`, `stat` and `crst`.
 
 use super::{Listing, ListingStatus, status};
-use crate::connections::ConnStats;
+use crate::connection_table::ConnStats;
 use crate::java_text;
 use crate::limits::LISTING_BATCH_MAX;
 use crate::server_mode::ServerMode;

@@ -1,6 +1,6 @@
 //! The listener of the client port.
 
-use crate::connections::Refused;
+use crate::connection_table::Refused;
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};

@@ -6,8 +6,8 @@
 use super::buffer_pool::BufferPool;
 use super::in_flight::InFlight;
 use super::stalled::Stall;
-use crate::admission::Growth;
-use crate::connections::ConnStats;
+use crate::connection_table::ConnStats;
+use crate::global_limits::Growth;
 use crate::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use mio::event::Event;
 use mio::net::TcpStream;

@@ -1,4 +1,5 @@
-//! Delivery of replies and events from the replica into the connections' buffers.
+//! Delivery of replies and events from the replica into the connections' buffers. A client receives no event about a
+//! node that it may not read.
 
 use super::io_thread::IoThread;
 use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};

@@ -145,7 +145,7 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connections::ConnectionTable;
+    use crate::connection_table::ConnectionTable;
     use crate::io::buffer_pool::BufferPool;
     use ox_proto::SessionId;
     use ox_replica::Conn;

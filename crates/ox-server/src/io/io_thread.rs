@@ -7,10 +7,10 @@ use super::iteration_stats::IterationStats;
 use super::linger::Lingering;
 use super::serve::unsent_limits;
 use super::stalled::{Retry, Stall, Stalled};
-use crate::admission::Growth;
-use crate::connections::Refused;
+use crate::connection_table::Refused;
 use crate::fd_limit::connections_max;
 use crate::four_letter::CommandQueue;
+use crate::global_limits::Growth;
 use crate::java_text;
 use crate::limits::{
     ACCEPT_PAUSE_MS, ACCEPTS_PER_ITERATION_MAX, ARENA_BYTES, LOG_LINES_BURST, READ_BYTES, STALLED_TOUCH_MS,

@@ -5,7 +5,7 @@
 
 use super::connection::Connection;
 use super::in_flight::Run;
-use crate::connections::LastReply;
+use crate::connection_table::LastReply;
 use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};

@@ -4,7 +4,7 @@
 //! client may lose the last reply, which explains why it is closed. So these sockets are shut down for writing first,
 //! and closed when the client has closed its side or the time is over.
 
-use crate::connections::ConnectionTable;
+use crate::connection_table::ConnectionTable;
 use crate::limits::{LINGER_BYTES_MAX, LINGER_MS, LINGERING_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};

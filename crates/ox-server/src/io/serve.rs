@@ -1,4 +1,5 @@
-//! Serving frames, from the arena or from a connection's input buffer.
+//! Serving frames, from the arena or from a connection's input buffer. The connection's core
+//! (`ox-replica/src/conn.rs`) replies to reads, and adds writes to the submission.
 
 use super::connection::Connection;
 use super::io_thread::IoThread;

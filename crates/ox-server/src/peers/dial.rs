@@ -1,6 +1,6 @@
 //! Connecting to servers. While a connect is unanswered, further ones follow it: after a packet loss the kernel repeats
-//! a SYN only after 1, 2, 4 s, and a network that is back should be noticed sooner. Where a server has several
-//! addresses, all are tried at the same time. The first connection that opens is used. A server that is in no
+//! a SYN only after pauses of 1, 2 and 4 s, and a network that is back should be noticed sooner. Where a server has
+//! several addresses, all are tried at the same time. The first connection that opens is used. A server that is in no
 //! configuration gets one connect to each of a few addresses: any host may claim to be one, and name the addresses of
 //! other hosts.
 

@@ -1,4 +1,5 @@
-//! The replica thread of a member: input from other servers and the disk, and effects for both.
+//! The replica thread of a member: input from other servers and the disk, and effects for both. It replaces the state
+//! when a snapshot of the leader is installed, or when the log was truncated and the state recovered from the rest.
 
 use super::ReplicaLoop;
 use super::log_diff_reads::LogDiffReads;

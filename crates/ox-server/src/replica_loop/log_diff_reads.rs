@@ -1,4 +1,5 @@
-//! Searches of the on-disk log for learners. A result is kept until it is sent, or until the link is closed.
+//! Searches of the on-disk log for learners, by link. A result is kept until it is sent, or until the link is closed.
+//! `ensemble.rs` runs the searches; `peers/log_diff_sender.rs` sends the results.
 
 use ox_zab::LinkId;
 use std::collections::BTreeMap;

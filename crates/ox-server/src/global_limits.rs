@@ -1,4 +1,4 @@
-//! Limits over all clients together, and the counters behind them.
+//! The limits on all clients together, and the counters behind them.
 //!
 //! Each connection has its own limits; these bound the sum, by the shares of one memory budget
 //! (`ox-replica/src/admission.rs`). I/O threads count large changes immediately and the rest once per iteration, so a
