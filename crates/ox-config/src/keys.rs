@@ -95,7 +95,7 @@ pub static SECTIONS: &[Section] = sections! {
         "dataDir", File, Text("path"), "", "", M, Built;
         /// Directory of transaction logs (in its subdirectory `version-2`). Default: `dataDir`.
         "dataLogDir", File, Text("path"), "", "", M, Built;
-        /// Client port without TLS. 0 picks a free port; if unset, the port is not opened.
+        /// Plain-text client port. 0 picks a free port; if unset, the port is not opened.
         "clientPort", File, Int, "", "", M, Built;
         /// Address to bind `clientPort` to. Default: all interfaces.
         "clientPortAddress", File, Text("host or address"), "", "", M, Built;
@@ -127,9 +127,9 @@ pub static SECTIONS: &[Section] = sections! {
         "jvm.pause.monitor", File, TrueFalse, "false", "", P, Hint;
         /// Sleep interval of the pause monitor.
         "jvm.pause.sleep.time.ms", File, Long, "500", "ms", P, Hint;
-        /// Pause duration that is logged at info level.
+        /// Duration from which a pause is logged at info level.
         "jvm.pause.info-threshold.ms", File, Long, "1000", "ms", P, Hint;
-        /// Pause duration that is logged as a warning.
+        /// Duration from which a pause is logged as a warning.
         "jvm.pause.warn-threshold.ms", File, Long, "10000", "ms", P, Hint;
     }
     "Ensemble" {
@@ -142,7 +142,7 @@ pub static SECTIONS: &[Section] = sections! {
         "weight*", File, Text("number"), "1", "", M, Ensemble;
         /// Time for a learner to connect and synchronise. Required in an ensemble.
         "initLimit", File, Int, "", "ticks", M, Ensemble;
-        /// Time after which a silent or lagging learner is dropped. Required in an ensemble.
+        /// Time after which a silent or lagging learner is disconnected. Required in an ensemble.
         "syncLimit", File, Int, "", "ticks", M, Ensemble;
         /// Time for a learner to connect to the leader after an election; 0 means `initLimit`.
         "connectToLearnerMasterLimit", File, Int, "0", "ticks", M, Ensemble;
@@ -247,7 +247,7 @@ pub static SECTIONS: &[Section] = sections! {
         "preAllocSize", Passed, SoftLong, "65536", "KiB", M, Built;
         /// Whether the log is fsynced before a write is acknowledged; only `no` disables it.
         "forceSync", Passed, Word("no"), "yes", "", M, Built;
-        /// Duration of an fsync that is logged as a warning.
+        /// Duration from which an fsync is logged as a warning.
         "fsync.warningthresholdms", PassedOrBare, LenientLong, "1000", "ms", M, Built;
         /// Time to collect writes before an fsync.
         "flushDelay", Passed, LenientLong, "0", "ms", M, Built;

@@ -157,7 +157,7 @@ metrics! {
         packets_sent: i64;
         /// Open client connections, including the one that runs `mntr`.
         num_alive_connections: i64;
-        /// Requests in the replica queue or in flight, without a reply yet.
+        /// Requests without a reply yet: in the queue of the replica thread, or in flight.
         outstanding_requests: i64;
         /// Bytes of requests being received or in flight, and of unsent replies and events; not in Apache.
         client_memory_bytes: i64;
@@ -213,7 +213,7 @@ metrics! {
     counters {
         /// Handshakes received from clients.
         connection_request_count;
-        /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the throttle.
+        /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the connection throttle.
         connection_rejected;
         /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
         sessions_rejected;
@@ -257,7 +257,7 @@ metrics! {
         request_throttle_wait_count;
         /// Requests that failed with -127 because they waited longer than `throttled_op_wait_time`.
         throttled_ops;
-        /// Requests that waited longer than their session timeout.
+        /// Requests that waited longer than their session timeout (`request_stale_latency_check`).
         stale_requests;
         /// Stale requests that were dropped together with their connections.
         stale_requests_dropped;
