@@ -15,7 +15,7 @@ pub fn config_page() -> String {
         section.keys.iter().for_each(|key| page += &row(key));
     }
     page += "\n## Names without effect\n\nSome documentation uses these names, but no server reads them.\n\n";
-    page += "| name | use |\n|---|---|\n";
+    page += "| name | use instead |\n|---|---|\n";
     for (dead, real) in DEAD_NAMES {
         writeln!(page, "| `{dead}` | `{real}` |").expect("writing to a String cannot fail");
     }
@@ -28,7 +28,11 @@ const HEAD: &str = "\
 <!-- Generated from crates/ox-config/src/keys.rs; UPDATE_DOCS=1 cargo test -p ox-config writes it. -->
 
 This page lists every setting of a server, for operators. A server reads `zoo.cfg` (Java properties: `key=value` lines)
-and system properties (`-Dname=value` on its command line and in `SERVER_JVMFLAGS` and `JVMFLAGS`).
+and system properties: `-Dname=value` in the environment variables `SERVER_JVMFLAGS` and `JVMFLAGS` and on the command
+line. If a property is set more than once, the command line takes precedence, then `JVMFLAGS`.
+
+A key in brackets is a system property only; a line in `zoo.cfg` has no effect. A key that ends with `*` stands for all
+keys with that prefix.
 
 The column *property* names the system property of a key:
 
@@ -36,9 +40,10 @@ The column *property* names the system property of a key:
 |---|---|
 | z. | `zookeeper.` followed by the key; a line in `zoo.cfg` takes precedence over it |
 | - | the key is read from `zoo.cfg` only |
-| a name | this property; if the key is in brackets, it is not read from `zoo.cfg` |
+| a name | the property of that name; a line in `zoo.cfg` takes precedence, unless the cell says otherwise |
+| z., else a name | as for z.; if neither is set, the property of that name |
 
-The column *value* names the accepted values:
+The column *value* names the accepted values, and after a comma the unit:
 
 | value | means |
 |---|---|
@@ -47,20 +52,21 @@ The column *value* names the accepted values:
 | number* | decimal, hexadecimal (`0x..`) or octal (`0..`); anything else counts as unset, with a warning |
 | true, false | one of these, in upper or lower case; the server refuses to start with anything else |
 | true | `true` in upper or lower case; anything else counts as `false` |
-| exactly .. | only this word changes the default |
+| exactly .. | exactly this word; anything else means the opposite |
+| secret | text that is never logged or printed |
 
 The column *status* says what Oxkeeper does with the setting:
 
 | status | means |
 |---|---|
 | yes | takes effect on every server |
-| ensemble | takes effect on members of an ensemble |
-| hint | accepted without effect; Oxkeeper has nothing to configure there |
+| ensemble | takes effect on members of an ensemble; a standalone server ignores it |
+| hint | accepted without effect; Oxkeeper has no such part, or chooses the value itself |
 | later | accepted with a warning; the feature does not exist yet |
 | stops | enables protection that does not exist yet; the server refuses to start |
-| java | accepted with a note; concerns the Java virtual machine |
-| client | accepted; read by clients |
-| test | accepted; used by Apache's tests |
+| java | accepted with a note in the log, without effect; concerns the Java virtual machine |
+| client | accepted without effect; only clients read it |
+| test | accepted; for tests only |
 ";
 
 fn row(key: &Key) -> String {

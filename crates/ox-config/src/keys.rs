@@ -103,7 +103,7 @@ pub static SECTIONS: &[Section] = sections! {
         "secureClientPort", File, Int, "", "", M, Refused(TLS);
         /// Address to bind `secureClientPort` to. Default: all interfaces.
         "secureClientPortAddress", File, Text("host or address"), "", "", M, Refused(TLS);
-        /// Port on which followers also serve observers, equal on all servers; 0 disables it.
+        /// Port on which followers serve observers too; the same on all servers. 0 disables it.
         "observerMasterPort", File, Int, "0", "", M, Ensemble;
         /// Listen backlog of the client port; -1 uses the platform's default.
         "clientPortListenBacklog", File, Int, "-1", "", M, Built;
@@ -119,17 +119,17 @@ pub static SECTIONS: &[Section] = sections! {
         "localSessionsEnabled", File, TrueFalse, "false", "", M, Ensemble;
         /// Upgrade a local session to a global one when it creates an ephemeral node.
         "localSessionsUpgradingEnabled", File, TrueFalse, "false", "", M, Ensemble;
-        /// Snapshots that purging keeps, with the logs they need; values below 3 are raised to 3.
+        /// Number of snapshots that a purge keeps, with the logs that they need; values below 3 are raised to 3.
         "autopurge.snapRetainCount", File, Int, "3", "snapshots", M, Built;
-        /// Time between purges, the first at start; 0 disables purging.
+        /// Time between purges; the first one runs at start. 0 disables purging.
         "autopurge.purgeInterval", File, Int, "0", "h", M, Built;
         /// Monitor pauses of the process.
         "jvm.pause.monitor", File, TrueFalse, "false", "", P, Hint;
         /// Sleep interval of the pause monitor.
         "jvm.pause.sleep.time.ms", File, Long, "500", "ms", P, Hint;
-        /// Pause duration that is logged at info level.
+        /// Duration from which a pause is logged at info level.
         "jvm.pause.info-threshold.ms", File, Long, "1000", "ms", P, Hint;
-        /// Pause duration that is logged as a warning.
+        /// Duration from which a pause is logged as a warning.
         "jvm.pause.warn-threshold.ms", File, Long, "10000", "ms", P, Hint;
     }
     "Ensemble" {
@@ -142,7 +142,7 @@ pub static SECTIONS: &[Section] = sections! {
         "weight*", File, Text("number"), "1", "", M, Ensemble;
         /// Time for a learner to connect and synchronise. Required in an ensemble.
         "initLimit", File, Int, "", "ticks", M, Ensemble;
-        /// Time after which a silent or lagging learner is dropped. Required in an ensemble.
+        /// Time after which a silent or lagging learner is disconnected. Required in an ensemble.
         "syncLimit", File, Int, "", "ticks", M, Ensemble;
         /// Time for a learner to connect to the leader after an election; 0 means `initLimit`.
         "connectToLearnerMasterLimit", File, Int, "0", "ticks", M, Ensemble;
@@ -152,13 +152,13 @@ pub static SECTIONS: &[Section] = sections! {
         "peerType", File, Text("participant or observer"), "participant", "", M, Ensemble;
         /// Bind quorum and election ports on all interfaces.
         "quorumListenOnAllIPs", File, TrueFalse, "false", "", M, Ensemble;
-        /// Whether observers write logs and snapshots. Oxkeeper's always do.
+        /// Whether observers write logs and snapshots. Observers of Oxkeeper always do.
         "syncEnabled", FileUnder("zookeeper.observer.syncEnabled"), TrueFalse, "true", "", M, Hint;
         /// Whether a single participant runs standalone.
         "standaloneEnabled", File, TrueFalse, "true", "", M, Built;
         /// Whether clients may run reconfig.
         "reconfigEnabled", File, TrueFalse, "false", "", M, Built;
-        /// Dynamic configuration file with the members, which must then not be in `zoo.cfg`.
+        /// Path of the dynamic configuration file, which contains the members; `zoo.cfg` must then not contain them.
         "dynamicConfigFile", File, Text("path"), "", "", M, Ensemble;
         /// Oracle file: if it begins with `1`, one of two voters may continue without the other.
         "oraclePath", File, Text("path"), "", "", M, NotBuilt(ORACLE);
@@ -188,7 +188,7 @@ pub static SECTIONS: &[Section] = sections! {
         "fastleader.maxNotificationInterval", Passed, LenientInt, "60000", "ms", M, Ensemble;
         /// Time after which a new leader steps down if a voter that elected it is LOOKING again; -1 disables it.
         "leader.maxTimeToWaitForEpoch", Passed, LenientInt, "-1", "ms", M, Ensemble;
-        /// Measure the acknowledgement latency of every n-th proposal; 0 disables it.
+        /// Measure the acknowledgement latency of every n-th proposal (metric `ack_latency`); 0 disables it.
         "leader.ackLoggingFrequency", Passed, LenientInt, "1000", "", P, Ensemble;
         /// Maximum concurrent snapshot synchronisations of observers; others are disconnected and retry.
         "leader.maxConcurrentSnapSyncs", Passed, LenientInt, "10", "", M, Ensemble;
@@ -202,7 +202,7 @@ pub static SECTIONS: &[Section] = sections! {
         "learner.asyncSending", PassedOrBare, Bool, "false", "", P, Hint;
         /// Delay between attempts to connect to the leader.
         "leaderConnectDelayDuringRetryMs", Passed, LenientInt, "100", "ms", M, Ensemble;
-        /// Maximum random delay before an observer reconnects; with `observerMasterPort`, applies only after all
+        /// Maximum random delay before an observer connects; with `observerMasterPort` it applies only after all
         /// followers were tried.
         "observer.reconnectDelayMs", Passed, LenientLong, "0", "ms", M, Ensemble;
         /// Maximum random delay before an observer that lost its leader searches for another.
@@ -219,8 +219,8 @@ pub static SECTIONS: &[Section] = sections! {
         "follower.skipLearnerRequestToNextProcessor", Passed, Bool, "false", "", P, Hint;
         /// Keep learner requests out of the commit processor.
         "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Hint;
-        /// Use the canonical host names of the `server.N` lines.
-        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, Ensemble;
+        /// Use the canonical names of the hosts in the `server.N` lines, for Kerberos.
+        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, NotBuilt(SASL);
         /// Log a learner's last packets when it disconnects.
         "messageTracker.Enabled", Passed, Bool, "false", "", P, Hint;
         /// Number of packets that the message tracker keeps.
@@ -229,24 +229,25 @@ pub static SECTIONS: &[Section] = sections! {
         "follower.nodelay", Property, Word("true"), "true", "", M, Ensemble;
         /// TCP_NODELAY on the leader's quorum sockets.
         "leader.nodelay", Property, Word("true"), "true", "", M, Ensemble;
-        /// Initial zxid counter of a leader, for tests. Oxkeeper starts at 1 anyway and lowers the limit of the counter
-        /// instead: the log has no gap, and the next epoch begins after the same number of transactions.
+        /// Initial zxid counter of a leader, for tests. In Oxkeeper the counter always starts at 1; instead, the
+        /// epoch ends after the same number of transactions. So the log has no gap.
         "testingonly.initialZxid", Passed, SoftLong, "", "zxid", T, Ensemble;
-        /// Let tests skip zxids.
+        /// Let tests skip zxids; no effect.
         "test.allowDiscontinuousProposals", Passed, Bool, "false", "", T, Hint;
     }
     "Storage, snapshots, log" {
-        /// Take a snapshot after a random number of transactions in (n/2, n]; values below 2 are raised to 2.
+        /// Take a snapshot after a random number of transactions, more than half of this value and at most this
+        /// value; values below 2 are raised to 2.
         "snapCount", Passed, LenientInt, "100000", "txns", M, Built;
-        /// Take a snapshot after this much log, randomised in the same way; 0 or less disables it.
+        /// Take a snapshot after this much log, randomised in the same way as `snapCount`; 0 or less disables it.
         "snapSizeLimitInKb", Passed, LenientLong, "4194304", "KiB", M, Built;
-        /// Start a new log file after this much; 0 or less disables it.
+        /// Start a new log file when the present one reaches this size; 0 or less disables it.
         "txnLogSizeLimitInKb", Passed, LenientLong, "-1", "KiB", M, Built;
         /// Step by which log files are preallocated.
         "preAllocSize", Passed, SoftLong, "65536", "KiB", M, Built;
         /// Whether the log is fsynced before a write is acknowledged; only `no` disables it.
         "forceSync", Passed, Word("no"), "yes", "", M, Built;
-        /// Duration of an fsync that is logged as a warning.
+        /// Duration from which an fsync is logged as a warning.
         "fsync.warningthresholdms", PassedOrBare, LenientLong, "1000", "ms", M, Built;
         /// Time to collect writes before an fsync.
         "flushDelay", Passed, LenientLong, "0", "ms", M, Built;
@@ -256,12 +257,12 @@ pub static SECTIONS: &[Section] = sections! {
         "maxBatchSize", Passed, LenientInt, "1000", "txns", M, Built;
         /// Compression of snapshots: `gz`, `snappy`, or none.
         "snapshot.compression.method", Passed, Text("gz or snappy"), "", "", M, Built;
-        /// Start from logs without a snapshot, once, after an upgrade from 3.4.
+        /// Accept logs without a snapshot. Set it for one start, after an upgrade from 3.4.
         "snapshot.trust.empty", Passed, Bool, "false", "", M, Built;
         /// Create missing data directories.
         "datadir.autocreate", Passed, Bool, "true", "", M, Built;
-        /// Let members with empty databases bootstrap if a quorum is empty; if disabled, each of them votes only with
-        /// the file `initialize`.
+        /// Let members without data bootstrap a new ensemble if a quorum is without data; with `false`, each of them
+        /// votes only if its `dataDir` contains the file `initialize`.
         "db.autocreate", Passed, Bool, "true", "", M, Ensemble;
         /// Maintain a digest of the tree in transactions and snapshots.
         "digest.enabled", Passed, Bool, "true", "", M, Built;
@@ -273,7 +274,7 @@ pub static SECTIONS: &[Section] = sections! {
         "extendedTypesEnabled", Passed, Bool, "false", "", M, Built;
         /// Decode TTLs as version 3.5.3 encoded them.
         "emulate353TTLNodes", Passed, Bool, "false", "", M, Built;
-        /// Interval at which empty containers and expired TTL nodes are searched.
+        /// Interval at which the server looks for empty containers and expired TTL nodes.
         "znode.container.checkIntervalMs", Property, LenientInt, "60000", "ms", M, Built;
         /// Maximum container deletions per minute.
         "znode.container.maxPerMinute", Property, LenientInt, "10000", "", M, Built;
@@ -281,18 +282,19 @@ pub static SECTIONS: &[Section] = sections! {
         "znode.container.maxNeverUsedIntervalMs", Property, LenientLong, "0", "ms", M, Built;
     }
     "Requests, limits, throttling, caches" {
-        /// Requests in flight beyond which each connection may have only one; 1000, the value that Apache sets itself,
-        /// means 100000.
+        /// Number of requests in flight beyond which each connection may have only one. The value 1000, Apache's
+        /// default, means 100000.
         "globalOutstandingLimit", Passed, LenientInt, "1000", "", M, Built;
         /// Maximum connections per port; 0 means no limit.
         "maxCnxns", Passed, LenientInt, "0", "", M, Built;
         /// Maximum size of a packet, string or buffer.
         "jute.maxbuffer", Property, LenientInt, "1048575", "bytes", M, Built;
-        /// Additional size allowed when reading logs and snapshots, at least 1024. Default: `jute.maxbuffer`.
+        /// Size by which the transaction of a request may exceed `jute.maxbuffer`, at least 1024; a request that
+        /// needs more is refused. Default: `jute.maxbuffer`.
         "jute.maxbuffer.extrasize", Passed, LenientInt, "", "bytes", M, Built;
         /// Maximum total size of large requests in flight.
         "largeRequestMaxBytes", Passed, LenientInt, "104857600", "bytes", M, Built;
-        /// Size from which a request is large; -1 disables it.
+        /// Size from which a request counts as large; -1 means that none does.
         "largeRequestThreshold", Passed, LenientInt, "-1", "bytes", M, Built;
         /// Requests in flight beyond which new ones are throttled; 0 disables it.
         "request_throttle_max_requests", Passed, LenientInt, "0", "", M, Built;
@@ -306,9 +308,9 @@ pub static SECTIONS: &[Section] = sections! {
         "request_stale_connection_check", Passed, Bool, "true", "", M, Hint;
         /// Time for throttled requests to complete at shutdown; Oxkeeper drops them.
         "request_throttler.shutdownTimeout", Passed, LenientInt, "10000", "ms", P, Hint;
-        /// Waiting time after which a request is marked as throttled; 0 disables it.
+        /// Waiting time after which a throttled request fails with -127 (ThrottledOp); 0 disables it.
         "throttled_op_wait_time", Passed, LenientInt, "0", "ms", M, Built;
-        /// Tokens of the bucket for new sessions; 0 disables it.
+        /// Size of the token bucket for new connections; 0 disables the connection throttle.
         "connection_throttle_tokens", Passed, LenientInt, "0", "tokens", M, Built;
         /// Time between refills of the bucket.
         "connection_throttle_fill_time", Passed, LenientInt, "1", "ms", M, Built;
@@ -320,17 +322,18 @@ pub static SECTIONS: &[Section] = sections! {
         "connection_throttle_drop_increase", Passed, Double, "0.02", "", M, Built;
         /// Decrement of the drop probability.
         "connection_throttle_drop_decrease", Passed, Double, "0.002", "", M, Built;
-        /// Share of tokens in use below which the drop probability decreases.
+        /// Share of the bucket that may be in use for the drop probability to decrease.
         "connection_throttle_decrease_ratio", Passed, Double, "0", "", M, Built;
-        /// Weigh session types; bucket and refills are multiplied by the weight of a global session.
+        /// Let the three kinds of sessions take different numbers of tokens. Bucket and refills are then multiplied
+        /// by the weight of a global session.
         "connection_throttle_weight_enabled", Passed, Bool, "false", "", M, Built;
         /// Tokens that a new global session takes.
         "connection_throttle_global_session_weight", Passed, LenientInt, "3", "tokens", M, Built;
         /// Tokens that a renewed session takes.
         "connection_throttle_renew_session_weight", Passed, LenientInt, "2", "tokens", M, Built;
-        /// Tokens that a local session takes; the minimum for the other two.
+        /// Tokens that a new local session takes; the other two weights are at least this.
         "connection_throttle_local_session_weight", Passed, LenientInt, "1", "tokens", M, Built;
-        /// Size of the cache of data replies; Oxkeeper needs none.
+        /// Size of the cache of data replies; Oxkeeper has none.
         "maxResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
         /// Size of the cache of child lists; Oxkeeper's is always 400.
         "maxGetChildrenResponseCacheSize", Passed, LenientInt, "400", "entries", P, Hint;
@@ -340,8 +343,9 @@ pub static SECTIONS: &[Section] = sections! {
         "skipACL", Passed, Word("yes"), "no", "", M, Built;
         /// Also check ACLs on the server that receives a request.
         "enableEagerACLCheck", Passed, Bool, "false", "", M, NotBuilt(EAGER_ACL);
-        /// Serve read-only clients while partitioned from the quorum, which a standalone server never is; exactly
-        /// `true` adds `isro` to the four-letter commands. New sessions also need `localSessionsEnabled`.
+        /// Serve read-only clients while the member has no leader. No effect on a standalone server, except that
+        /// exactly `true` enables the four-letter command `isro` on every server. Clients can create sessions then
+        /// only with `localSessionsEnabled`.
         "readonlymode.enabled", Property, Bool, "false", "", M, Built;
         /// Initial size of response buffers, at least 32.
         "intBufferStartingSizeBytes", Passed, LenientInt, "1024", "bytes", P, Hint;
@@ -394,7 +398,7 @@ pub static SECTIONS: &[Section] = sections! {
         "pathStats.delay", Passed, LenientLong, "5", "s", P, Hint;
         /// Paths per report of path statistics.
         "pathStats.topPathMax", Passed, LenientInt, "20", "", P, Hint;
-        /// Class that accepts connections; Oxkeeper has a single implementation for both of Apache's.
+        /// Class that accepts connections. Oxkeeper accepts both classes of Apache, and uses its own implementation.
         "serverCnxnFactory", Passed, Text("class"),
             "org.apache.zookeeper.server.NIOServerCnxnFactory", "", P, Hint;
         /// Flow control of Netty connections.
@@ -403,11 +407,12 @@ pub static SECTIONS: &[Section] = sections! {
         "netty.server.outstandingHandshake.limit", Passed, LenientInt, "-1", "", M, NotBuilt(TLS);
         /// Drop TLS connections while the server is not serving.
         "netty.server.earlyDropSecureConnectionHandshakes", Passed, Bool, "false", "", M, NotBuilt(TLS);
-        /// Port of the test controller.
+        /// Port of Apache's test controller; no effect.
         "controllerPort", Passed, Text("port"), "", "", T, Hint;
     }
     "Administration, monitoring" {
-        /// Four-letter commands to execute, separated by commas; `*` means all. `srvr` is always allowed.
+        /// Four-letter commands that the server executes, separated by commas; `*` means all. `srvr`
+        /// is always enabled.
         "4lw.commands.whitelist", Passed, Text("words"), "", "", M, Built;
         /// Enable the HTTP admin server; only `false` disables it.
         "admin.enableServer", Passed, Word("false"), "true", "", M, NotBuilt(ADMIN);
@@ -447,9 +452,9 @@ pub static SECTIONS: &[Section] = sections! {
     "Authentication" {
         /// Enable the `digest` authentication scheme.
         "DigestAuthenticationProvider.enabled", Passed, Bool, "true", "", M, Built;
-        /// `super:` and the digest of the super user's password. If unset, there is no super user.
+        /// Name and password digest of the super user, as `super:<digest>`. If unset, there is no super user.
         "DigestAuthenticationProvider.superDigest", Passed, Secret, "", "", M, Built;
-        /// Hash of the `digest` scheme.
+        /// Hash of the `digest` scheme; with any other than SHA1 the server refuses to start.
         "DigestAuthenticationProvider.digestAlg", Passed, Text("hash"), "SHA1", "", M, Built;
         /// Take the address of HTTP clients from `X-Forwarded-For`.
         "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
@@ -457,7 +462,8 @@ pub static SECTIONS: &[Section] = sections! {
         "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, NotBuilt(TLS);
         /// Password of the SASL user `super`.
         "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, NotBuilt(SASL);
-        /// An additional authentication scheme, by class name.
+        /// An additional authentication scheme, by the class name of Apache's provider. Oxkeeper has digest, ip and
+        /// key; with any other class the server refuses to start.
         "authProvider.*", Passed, Text("class"), "", "", M, Built;
         /// Ensemble names that a client may expect.
         "ensembleAuthName", Passed, Text("names"), "", "", M, Refused(ENSEMBLE_AUTH);
@@ -498,11 +504,11 @@ pub static SECTIONS: &[Section] = sections! {
         /// Refuse leaders that do not authenticate by SASL.
         "quorum.auth.learnerRequireSasl", File, TrueFalse, "false", "", M, Refused(SASL);
         /// Section of the JAAS file for incoming quorum connections.
-        "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, Ensemble;
+        "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, NotBuilt(SASL);
         /// Section of the JAAS file for outgoing quorum connections.
-        "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, Ensemble;
+        "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, NotBuilt(SASL);
         /// Kerberos principal of the servers.
-        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, Ensemble;
+        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, NotBuilt(SASL);
     }
     "TLS" {
         /// Scheme that maps a certificate to an id.
@@ -526,35 +532,36 @@ pub static SECTIONS: &[Section] = sections! {
         /// Refuse TLS renegotiation; Oxkeeper always does.
         "jdk.tls.rejectClientInitiatedRenegotiation", Property, Bool, "true", "", J, Hint;
     }
-    "Oxkeeper's own" {
-        /// How to treat a torn last record whose checksum fails: truncate the log, or refuse to start.
+    "Settings of Oxkeeper only" {
+        /// What to do with a torn last record whose checksum is wrong: truncate the log, or refuse to start.
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
-        /// Replay logs with gaps between zxids, for rescue work.
+        /// Start with logs that have gaps between zxids, to rescue data.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
-        /// What a member with a damaged log does: exit, join quarantined, or accept data that is only in doubt (for
-        /// example a copy made while the server was running), even if it was quarantined before. Default: join
-        /// quarantined. A standalone server always exits.
+        /// What a member with damaged files does: wait in quarantine for a snapshot from a leader, or exit. `accept`
+        /// lets a member vote with data that is only in doubt (for example a copy made while the server was running),
+        /// even if it was quarantined before. Default: `quarantine`. A standalone server always exits.
         "oxkeeper.recovery.onDamage", Own, OneOf(&["quarantine", "exit", "accept"]), "", "", O, Ensemble;
-        /// Maximum sessions per client address, connected or not; 0 means no limit. Further sessions are refused by
-        /// closing the connection, as with `maxClientCnxns`. The default is three times the number of ports of an
-        /// address.
+        /// Maximum sessions per client address, with or without a connection; 0 means no limit. The server closes
+        /// connections that request more, as with `maxClientCnxns`. The default is three times the number of ports of
+        /// an address.
         "oxkeeper.maxSessionsPerAddress", Own, Int, "200000", "", O, Built;
         /// Maximum watches per client address; 0 means no limit. A read or addWatch that exceeds it fails with -127
-        /// (ThrottledOp); a client that cannot restore all its watches when it reconnects is disconnected.
+        /// (ThrottledOp). The server closes the connection of a client that cannot restore all its watches when it
+        /// reconnects.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
-        /// Time after the loss of the leader during which a member holds new connections until the next leader is
-        /// found, each for at most a quarter of the requested session timeout; 0 closes them, as Apache does.
+        /// Time after the loss of the leader during which handshakes of new connections wait for the next leader,
+        /// each for at most a quarter of the requested session timeout; 0 closes these connections, as Apache does.
         "oxkeeper.parkLimitMs", Own, Int, "2000", "ms", O, Ensemble;
-        /// Memory for client traffic: requests being received, requests in flight, and replies and events that clients
-        /// have not read. Close to the limit the server slows down reading of large requests, delays large replies, and
-        /// closes stalled connections that hold much memory. At least 8 MiB. Default: an eighth of the memory of the
-        /// container or machine, between 64 MiB and 1 GiB.
+        /// Memory for client traffic: requests being received, requests in flight, and replies and events that
+        /// clients have not read. Close to the limit the server delays large requests and large replies, and closes
+        /// slow connections that hold much memory. At least 8 MiB. Default: an eighth of the memory of the container
+        /// or machine, between 64 MiB and 1 GiB.
         "oxkeeper.memoryBudget", Own, Long, "", "bytes", O, Built;
-        /// Time after which a stalled thread (for example because of a hanging disk) is reported in the log and in
-        /// `thread_stalls`; values below 3000 are raised to 3000, 0 disables it.
+        /// Time after which a thread without progress (for example because the disk hangs) is reported in the log and
+        /// counted in `thread_stalls`; values below 3000 are raised to 3000, 0 disables it.
         "oxkeeper.watchdog.warnAfter", Own, Int, "10000", "ms", O, Built;
-        /// Time after which a stalled thread ends the server with exit code 1, so that a supervisor can restart it;
-        /// values below 3000 are raised to 3000, 0 disables it.
+        /// Time after which a thread without progress makes the server exit with code 1, so that a supervisor can
+        /// restart it; values below 3000 are raised to 3000, 0 disables it.
         "oxkeeper.watchdog.exitAfter", Own, Int, "0", "ms", O, Built;
     }
     "Logging and the Java virtual machine" {

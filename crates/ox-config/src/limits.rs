@@ -23,7 +23,7 @@ pub struct Limits {
     pub global_outstanding: u32,
     /// Maximum size of a packet, string or buffer.
     pub jute_max_buffer_bytes: u32,
-    /// Additional size allowed when reading logs and snapshots, at least 1024.
+    /// Size by which the transaction of a request may exceed `jute.maxbuffer`, at least 1024.
     pub jute_extra_bytes: u32,
     /// Maximum total size of large requests in flight.
     pub large_request_max_bytes: u32,
@@ -68,7 +68,7 @@ pub struct ConnectionThrottle {
     pub drop_increase: f64,
     /// Decrement of the drop probability.
     pub drop_decrease: f64,
-    /// Share of tokens in use below which the drop probability decreases.
+    /// Share of the bucket that may be in use for the drop probability to decrease.
     pub decrease_ratio: f64,
     /// Tokens per session type; `None` takes one token for each. With weights, the bucket and its refills must be
     /// multiplied by the weight of a global session.

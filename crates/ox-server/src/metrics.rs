@@ -157,7 +157,7 @@ metrics! {
         packets_sent: i64;
         /// Open client connections, including the one that runs `mntr`.
         num_alive_connections: i64;
-        /// Requests in the replica queue or in flight, without a reply yet.
+        /// Requests without a reply yet: in the queue of the replica thread, or in flight.
         outstanding_requests: i64;
         /// Bytes of requests being received or in flight, and of unsent replies and events; not in Apache.
         client_memory_bytes: i64;
@@ -191,19 +191,19 @@ metrics! {
         max_client_response_size: i64;
         /// Bytes of the smallest reply or event, -1 before the first.
         min_client_response_size: i64;
-        /// TLS handshakes in progress; always 0 until TLS is built.
+        /// TLS handshakes in progress; always 0 until TLS is implemented.
         outstanding_tls_handshake: i64;
-        /// Certificates refused; always 0 until TLS is built.
+        /// Certificates refused; always 0 until TLS is implemented.
         auth_failed_count: i64;
-        /// Connections without a certificate from other hosts; always 0 until TLS is built.
+        /// Connections without a certificate from other hosts; always 0 until TLS is implemented.
         non_mtls_remote_conn_count: i64;
-        /// Connections without a certificate from this host; always 0 until TLS is built.
+        /// Connections without a certificate from this host; always 0 until TLS is implemented.
         non_mtls_local_conn_count: i64;
     }
     gauge_sets {
-        /// Limit of nodes by the quotas below a top-level node.
+        /// Sum of the node limits of all quotas below a top-level node.
         quota_count_limit_per_namespace;
-        /// Limit of bytes by the quotas below a top-level node.
+        /// Sum of the byte limits of all quotas below a top-level node.
         quota_bytes_limit_per_namespace;
         /// Nodes counted by the quotas below a top-level node.
         quota_count_usage_per_namespace;
@@ -213,7 +213,7 @@ metrics! {
     counters {
         /// Handshakes received from clients.
         connection_request_count;
-        /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the throttle.
+        /// Connections refused by `maxClientCnxns`, `maxCnxns`, `oxkeeper.maxSessionsPerAddress` or the connection throttle.
         connection_rejected;
         /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
         sessions_rejected;
@@ -245,9 +245,9 @@ metrics! {
         outstanding_changes_queued;
         /// Transactions removed from the pending changes because they were applied.
         outstanding_changes_removed;
-        /// Transactions proposed; counted on a standalone server too, where Apache shows 0.
+        /// Transactions that this server proposed or received as proposals; Apache counts them on a leader only.
         proposal_count;
-        /// Transactions committed; counted on a standalone server too, where Apache shows 0.
+        /// Transactions committed and applied; Apache counts them on a leader only.
         commit_count;
         /// Transactions whose digest differs from that of the tree; any value but 0 means damage.
         digest_mismatches_count;
@@ -257,7 +257,7 @@ metrics! {
         request_throttle_wait_count;
         /// Requests that failed with -127 because they waited longer than `throttled_op_wait_time`.
         throttled_ops;
-        /// Requests that waited longer than their session timeout.
+        /// Requests that waited longer than their session timeout (`request_stale_latency_check`).
         stale_requests;
         /// Stale requests that were dropped together with their connections.
         stale_requests_dropped;
@@ -329,7 +329,7 @@ metrics! {
         sync_processor_batch_size;
         /// Duration of writing and fsyncing one batch, ms.
         sync_process_time;
-        /// Duration of applying a run of committed transactions, during which reads wait, ms.
+        /// Duration of applying consecutive committed transactions, during which reads wait, ms.
         write_batch_time_in_commit_processor;
     }
     percentiles {
@@ -363,13 +363,13 @@ metrics! {
         write_per_namespace;
     }
     server_summaries {
-        /// Packets in the send queue of a learner, sampled when one is sent.
+        /// Packets in the send queue to a learner, sampled when one is sent.
         learner_handler_qp_size;
     }
     server_percentiles {
-        /// Waiting time of a packet in the send queue of a learner, ms; one packet in a thousand is measured.
+        /// Waiting time of a packet in the send queue to a learner, ms; one packet in a thousand is measured.
         learner_handler_qp_time_ms;
-        /// From a proposal's timestamp to the acknowledgement by a voter, on the leader, ms; one proposal in a thousand is measured.
+        /// From a proposal's timestamp to its acknowledgement by a voter, on the leader, ms; measured for every n-th proposal (`leader.ackLoggingFrequency`).
         ack_latency;
     }
 }

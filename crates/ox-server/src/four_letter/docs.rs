@@ -17,9 +17,12 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-server/src/four_letter.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-This page lists the status commands of the client port. A client sends the four letters as the first bytes of a
-connection, for example `echo srvr | nc localhost 2181`. The server replies with text and closes the connection. It
-refuses commands that are not in `4lw.commands.whitelist`, except `srvr`, which is always allowed.
+This page lists the status commands of the client port, for operators. A client sends the four letters as the first
+bytes of a connection, for example `echo srvr | nc localhost 2181`. The server replies with text and closes the
+connection.
+
+By default only `srvr` is enabled. `4lw.commands.whitelist=mntr,ruok` in `zoo.cfg` enables others, `*` all of them;
+`-Dreadonlymode.enabled=true` enables `isro`. To any other command the server replies that it is not in the whitelist.
 
 | command | what it does |
 |---|---|

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 pub fn metrics_page() -> String {
     let mut page = HEAD.to_owned();
     for (kind, title) in SECTIONS {
-        write!(page, "\n## {title}\n\n| name | |\n|---|---|\n").expect("a string takes every write");
+        write!(page, "\n## {title}\n\n| name | meaning |\n|---|---|\n").expect("a string takes every write");
         for metric in TABLE.iter().filter(|metric| metric.kind == *kind) {
             writeln!(page, "| `{}` | {} |", metric.name, metric.help.trim()).expect("a string takes every write");
         }
@@ -30,9 +30,9 @@ pub fn metrics_page() -> String {
 const MEMBERS: &str = "
 ## Members of an ensemble
 
-Only members print these, after `server_state`.
+Only members of an ensemble print these.
 
-| name | on | |
+| name | on | meaning |
 |---|---|---|
 | `peer_state` | all | `leading`, `following` or `observing`, followed by ` - broadcast`. |
 | `observer_master_id` | observers | Id of the server that the observer is connected to. |
@@ -61,8 +61,9 @@ const HEAD: &str = "\
 
 <!-- Generated from crates/ox-server/src/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
-This page lists the metrics that the four-letter command `mntr` prints. Each name has the prefix `zk_` there. Names and
-meanings are ZooKeeper's.
+This page lists the metrics that the four-letter command `mntr` prints, for operators. Names are ZooKeeper's, except
+where the table says \"not in Apache\". The [glossary](../../GLOSSARY.md#threads-and-data-flow) explains the replica thread
+and the log thread.
 
 | kind | printed as |
 |---|---|
@@ -74,14 +75,14 @@ meanings are ZooKeeper's.
 | summary by server | `zk_avg_<id>_<name>`, and so on; printed once that server has connected |
 
 `srst` resets counters and summaries, and the gauges of packets, latencies and response sizes. Percentiles cover the
-time since then; above 64 their error is at most 3 %. Control characters in the name of a top-level node are printed as
-`?`, all other characters as they are.
+time since the start or the last `srst`; those above 64 are exact to 3 %. Control characters in the name of a top-level
+node are printed as `?`.
 ";
 
 const UNUSED_HEAD: &str = "
 ## Always 0 in Oxkeeper
 
-These metrics exist for dashboards that expect them.
+`mntr` prints these metrics for dashboards that expect them.
 
 | name | kind | why |
 |---|---|---|

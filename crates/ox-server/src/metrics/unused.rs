@@ -3,10 +3,12 @@
 
 use super::{Kind, Metric};
 
-const STAGES: &str = "measures a stage of Apache's request pipeline that Oxkeeper does not have";
+const STAGES: &str = "Oxkeeper has no such stage or queue";
 const THROTTLE: &str = "the throttle has no separate queue";
+const ENSEMBLE_AUTH: &str = "ensemble authentication is not implemented yet";
 const TLS: &str = "TLS is not implemented yet";
-const CACHE: &str = "replies are not cached";
+const CACHE: &str = "Oxkeeper does not cache data replies";
+const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
 const ADMIN: &str = "the AdminServer is not implemented yet";
 const JAVA: &str = "there is no Java virtual machine";
@@ -29,17 +31,17 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
     counter("stale_replies", THROTTLE),
-    counter("ensemble_auth_success", TLS),
-    counter("ensemble_auth_fail", TLS),
-    counter("ensemble_auth_skip", TLS),
+    counter("ensemble_auth_success", ENSEMBLE_AUTH),
+    counter("ensemble_auth_fail", ENSEMBLE_AUTH),
+    counter("ensemble_auth_skip", ENSEMBLE_AUTH),
     counter("unsuccessful_handshake", TLS),
     counter("tls_handshake_exceeded", TLS),
     counter("cnxn_closed_without_zk_server_running", TLS),
-    counter("insecure_admin_count", TLS),
+    counter("insecure_admin_count", ADMIN),
     counter("response_packet_cache_hits", CACHE),
     counter("response_packet_cache_misses", CACHE),
-    counter("response_packet_get_children_cache_hits", CACHE),
-    counter("response_packet_get_children_cache_misses", CACHE),
+    counter("response_packet_get_children_cache_hits", CHILDREN),
+    counter("response_packet_get_children_cache_misses", CHILDREN),
     counter("add_dead_watcher_stall_time", WATCHES),
     counter("dead_watchers_queued", WATCHES),
     counter("dead_watchers_cleared", WATCHES),
