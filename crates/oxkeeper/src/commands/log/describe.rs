@@ -49,7 +49,7 @@ pub(super) fn what(fault: &LogFault) -> String {
 /// The transactions that are missing because of a fault.
 pub(super) fn missing(fault: &LogFault) -> Option<String> {
     let after = fault.after?;
-    let Some(before) = fault.before else { return Some(format!("behind {after}")) };
+    let Some(before) = fault.before else { return Some(format!("after {after}")) };
     if before.follows(after) {
         return Some(format!("between {after} and {before}, so that no transaction is missing"));
     }
