@@ -62,7 +62,7 @@ impl PerfReport {
     pub fn markdown(&self) -> String {
         let [ours, baseline] = &self.servers;
         let mut out = format!(
-            "{ours} and {baseline} alternate on one machine with {} cores, which server and load generator share.\n\
+            "{ours} and {baseline} run alternately on one machine. Server and load generator share its {} cores.\n\
              The values are medians, with the lowest and the highest value in brackets.\n",
             self.cores
         );
@@ -147,7 +147,7 @@ mod tests {
         report.rows.push(row("Start", "empty", &[0.5], &[0.7], Goal::OneIn(20.0)));
         report.failures.push("Memory: server died\nhint: x".into());
         let expected = "\
-Ours and Theirs alternate on one machine with 2 cores, which server and load generator share.
+Ours and Theirs run alternately on one machine. Server and load generator share its 2 cores.
 The values are medians, with the lowest and the highest value in brackets.
 
 ### Requests

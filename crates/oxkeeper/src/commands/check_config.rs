@@ -210,7 +210,7 @@ fn facts(config: &Config) -> Vec<(&'static str, String)> {
     let (min, max) = (config.min_session_timeout_ms, config.max_session_timeout_ms);
     facts.push(("sessions", format!("time out after {min} to {max} ms")));
     facts.push((
-        "4lw",
+        "commands",
         match &config.four_letter_whitelist {
             FourLetterWhitelist::All => "all four-letter commands are enabled".to_owned(),
             FourLetterWhitelist::Only(words) => {
