@@ -6,10 +6,10 @@ use super::source::tree;
 use crate::commands::output::{BAD, GOOD, conclude};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
-use ox_proto::Acl;
-use ox_store::tools::compare::{
+use ox_inspect::compare::{
     DiffCounts, Difference, NodeDifference, StatDifference, TreeSide, differences, other_sessions,
 };
+use ox_proto::Acl;
 use ox_tree::FrozenView;
 use serde_json::{Value, json};
 use std::io::Write;

@@ -5,14 +5,14 @@
 
 use super::date::long_date;
 use super::json::{Object, quoted};
-use crate::disk::Disk;
-use crate::error::{IoContext, StoreError};
-use crate::names::SnapshotFile;
-use crate::snapshot::SnapshotContents;
-use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_store::disk::Disk;
+use ox_store::names::SnapshotFile;
+use ox_store::snapshot::SnapshotContents;
+use ox_store::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
+use ox_store::{IoContext, StoreError};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};

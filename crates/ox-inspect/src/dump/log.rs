@@ -5,12 +5,12 @@
 
 use super::date::short_date;
 use super::json::{Object, quoted};
-use crate::disk::{Disk, DiskFile, OpenMode, read_full};
-use crate::error::{Damage, IoContext, StoreError};
-use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
 use ox_proto::log_frame::{END_BYTE, HEAD_BYTES, OVERHEAD_BYTES};
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{OpCode, RawAcls, Reader, Zxid};
+use ox_store::disk::{Disk, DiskFile, OpenMode, read_full};
+use ox_store::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use ox_store::{Damage, IoContext, StoreError};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
