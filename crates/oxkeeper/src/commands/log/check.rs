@@ -1,7 +1,7 @@
 //! `oxkeeper log check`: whether logs are complete, and whether a server would start with a directory.
 
 use super::describe;
-use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
+use crate::commands::output::{BAD, GOOD, code_or_unknown, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_inspect::dump::utc;
@@ -41,10 +41,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             } else {
                 file(path, args.json, &mut total, out)
             };
-            worst = worst.max(checked.unwrap_or_else(|error| {
-                complain(&error);
-                UNKNOWN
-            }));
+            worst = worst.max(code_or_unknown(checked));
         }
         if !args.json && 1 < total.files {
             writeln!(
@@ -131,10 +128,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     }
     let (mut worst, mut bad) = (GOOD, Vec::new());
     for LogFile { path, .. } in &listing.logs {
-        let code = file(path, args.json, total, out).unwrap_or_else(|error| {
-            complain(&error);
-            UNKNOWN
-        });
+        let code = code_or_unknown(file(path, args.json, total, out));
         worst = worst.max(code);
         if code == BAD {
             bad.push(path);

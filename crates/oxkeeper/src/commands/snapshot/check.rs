@@ -1,7 +1,7 @@
 //! `oxkeeper snapshot check`: whether snapshots can be used, and what they contain.
 
 use super::source::snapshot_file;
-use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
+use crate::commands::output::{BAD, GOOD, UNKNOWN, code_or_unknown, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_inspect::locate;
@@ -33,10 +33,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             let checked = files(path).and_then(|files| {
                 files.iter().try_fold(GOOD, |worst, file| Ok(worst.max(check(file, args.json, out)?)))
             });
-            worst = worst.max(checked.unwrap_or_else(|error| {
-                complain(&error);
-                UNKNOWN
-            }));
+            worst = worst.max(code_or_unknown(checked));
         }
         Ok(worst)
     })
