@@ -93,19 +93,7 @@ impl Job {
                 timing: self.timing,
             }
             .run(stop, progress),
-            Workload::Mix(mix) => RequestLoad {
-                servers: servers.to_vec(),
-                mix: mix.clone(),
-                layout: self.layout.clone(),
-                multi_size: self.multi_size,
-                connections: self.connections,
-                depth: self.depth,
-                threads: self.threads,
-                rate: self.rate,
-                timing: self.timing,
-                round,
-            }
-            .run(stop, progress),
+            Workload::Mix(mix) => RequestLoad { job: self, mix, servers, round }.run(stop, progress),
         };
         progress.clear();
         results

@@ -2,7 +2,7 @@
 
 use crate::connection::LoadConnection;
 use crate::counters::Counters;
-use crate::job::MeasuredServer;
+use crate::job::{Job, MeasuredServer};
 use crate::operation::Mix;
 use crate::process::{self, ProcessUsage};
 use crate::progress::ProgressLine;
@@ -10,7 +10,6 @@ use crate::request_templates::{RequestGenerator, RequestTemplates};
 use crate::results::{RunResults, Window};
 use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
-use crate::tree_layout::TreeLayout;
 use crate::worker::{LoadWorker, Pace, Phase, RunState};
 use anyhow::Result;
 use std::sync::atomic::Ordering;
@@ -31,39 +30,31 @@ pub struct RunTiming {
 }
 
 /// A load on existing keys.
-#[derive(Clone, Debug)]
-pub struct RequestLoad {
+#[derive(Clone, Copy, Debug)]
+pub struct RequestLoad<'a> {
+    pub job: &'a Job,
+    pub mix: &'a Mix,
     /// The server, or members of an ensemble over which connections are spread.
-    pub servers: Vec<MeasuredServer>,
-    pub mix: Mix,
-    pub layout: TreeLayout,
-    /// Elements of a multi.
-    pub multi_size: usize,
-    pub connections: usize,
-    /// Requests in flight per connection.
-    pub depth: usize,
-    pub threads: usize,
-    /// Requests per second over all connections; `None` means as many as possible.
-    pub rate: Option<f64>,
-    pub timing: RunTiming,
+    pub servers: &'a [MeasuredServer],
     /// Makes the names of created nodes differ from those of other rounds.
     pub round: u32,
 }
 
-impl RequestLoad {
+impl RequestLoad<'_> {
     pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
+        let Job { connections, depth, threads, rate, .. } = *self.job;
         let targets: Vec<BenchTarget> = self.servers.iter().map(|server| server.target).collect();
-        let sessions = Session::open_many(&targets, self.connections, |open| {
-            progress.show(|| format!("connected {open} of {}", self.connections));
+        let sessions = Session::open_many(&targets, connections, |open| {
+            progress.show(|| format!("connected {open} of {connections}"));
         })?;
         let keep_alive = sessions.iter().map(Session::timeout).min().unwrap_or_default() / 3;
-        let pace = Pace { depth: self.depth, rate: self.rate.map(|rate| rate / self.threads as f64), keep_alive };
-        let mut shares: Vec<Vec<LoadConnection>> = (0..self.threads).map(|_| Vec::new()).collect();
+        let pace = Pace { depth, rate: rate.map(|rate| rate / threads as f64), keep_alive };
+        let mut shares: Vec<Vec<LoadConnection>> = (0..threads).map(|_| Vec::new()).collect();
         for (index, session) in sessions.into_iter().enumerate() {
             let generator = self.generator(index as u64);
-            shares[index % self.threads].push(LoadConnection::new(session, generator)?);
+            shares[index % threads].push(LoadConnection::new(session, generator)?);
         }
-        let templates = RequestTemplates::new(&self.mix, &self.layout, self.multi_size);
+        let templates = RequestTemplates::new(self.mix, &self.job.layout, self.job.multi_size);
         let state = RunState::default();
         thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -96,10 +87,10 @@ impl RequestLoad {
     ) -> Result<Window> {
         let ended = || threads.iter().any(ScopedJoinHandle::is_finished) || stop.is_set();
         let received = || state.received.load(Ordering::Relaxed);
-        progress.wait("warm up", self.timing.warm_up, &ended, received);
+        progress.wait("warm up", self.job.timing.warm_up, &ended, received);
         let before = WindowStart::take(self.servers.iter().filter_map(|server| server.pid).collect())?;
         state.enter(Phase::Measure);
-        progress.wait("measure", self.timing.duration, &ended, received);
+        progress.wait("measure", self.job.timing.duration, &ended, received);
         before.window()
     }
 }

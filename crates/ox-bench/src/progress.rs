@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write, stderr};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Update interval of the line.
+/// Interval of the line of a run.
 const EVERY: Duration = Duration::from_secs(1);
 /// Interval at which an early end is checked.
 const SLICE: Duration = Duration::from_millis(50);
@@ -15,13 +15,23 @@ const SLICE: Duration = Duration::from_millis(50);
 pub struct ProgressLine {
     visible: bool,
     prefix: String,
+    /// Work that takes less time shows no line.
+    patience: Duration,
+    every: Duration,
     next: Cell<Instant>,
+    is_drawn: Cell<bool>,
 }
 
 impl ProgressLine {
     /// Progress of a run; `prefix` identifies it if there are several.
     pub fn new(prefix: &str) -> Self {
-        Self { visible: stderr().is_terminal(), prefix: prefix.into(), next: Cell::new(Instant::now() + EVERY) }
+        Self { prefix: prefix.into(), ..Self::with_intervals(EVERY, EVERY) }
+    }
+
+    /// The first line appears after `patience`, and is replaced after `every`.
+    pub fn with_intervals(patience: Duration, every: Duration) -> Self {
+        let (prefix, next, is_drawn) = (String::new(), Cell::new(Instant::now() + patience), Cell::new(false));
+        Self { visible: stderr().is_terminal(), prefix, patience, every, next, is_drawn }
     }
 
     /// Progress that is never shown.
@@ -29,19 +39,22 @@ impl ProgressLine {
         Self { visible: false, ..Self::new("") }
     }
 
-    /// Shows a line, at most once a second.
+    /// Shows a line, unless the previous one is too recent.
     pub fn show(&self, line: impl FnOnce() -> String) {
         let now = Instant::now();
         if self.visible && self.next.get() <= now {
-            self.next.set(now + EVERY);
+            self.next.set(now + self.every);
+            self.is_drawn.set(true);
             let _ = write!(stderr(), "\r\x1b[K{}{}", self.prefix, line());
         }
     }
 
+    /// Removes the line before other output.
     pub fn clear(&self) {
-        if self.visible {
+        if self.is_drawn.take() {
             let _ = write!(stderr(), "\r\x1b[K");
         }
+        self.next.set(Instant::now() + self.patience);
     }
 
     /// Waits for `duration` or until `ended`, showing the rate of `count`.

@@ -5,6 +5,7 @@
 
 use crate::jute::{DecodeError, Jute, Reader, put_count, put_text};
 use std::borrow::Cow;
+use std::fmt;
 
 /// Permission bits of an ACL entry.
 pub mod perms {
@@ -18,6 +19,19 @@ pub mod perms {
     /// Set the node's ACL.
     pub const ADMIN: i32 = 16;
     pub const ALL: i32 = 31;
+
+    /// The letters of the bits, in the order in which ZooKeeper's tools print them.
+    const LETTERS: [(char, i32); 5] = [('c', CREATE), ('d', DELETE), ('r', READ), ('w', WRITE), ('a', ADMIN)];
+
+    /// Permission bits as letters, for example `cdrwa`.
+    pub fn letters(bits: i32) -> String {
+        LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
+    }
+
+    /// The bit of a letter.
+    pub fn from_letter(letter: char) -> Option<i32> {
+        LETTERS.iter().find(|(known, _)| *known == letter).map(|(_, bit)| *bit)
+    }
 }
 
 /// One entry of a stored list. Unknown permission bits are kept and match nothing.
@@ -37,6 +51,13 @@ impl Acl {
         self.perms.put(out);
         put_text(out, &self.scheme);
         put_text(out, &self.id);
+    }
+}
+
+/// As `scheme:id:perms`, for example `world:anyone:cdrwa`.
+impl fmt::Display for Acl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}", self.scheme, self.id, perms::letters(self.perms))
     }
 }
 

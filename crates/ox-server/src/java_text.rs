@@ -1,5 +1,6 @@
 //! Numbers, dates and addresses as Java prints them, because tools parse that form.
 
+use jiff::Timestamp;
 use std::net::SocketAddr;
 
 /// A double as Java prints it: `0.0`, `1.3943`, `1.79472515318E9`, `1.0E-4`, `NaN`.
@@ -34,28 +35,10 @@ pub(crate) fn average(sum: i64, count: u64) -> f64 {
 
 /// A time in UTC: `Sun Nov 15 06:32:48 UTC 2026`.
 pub(crate) fn date(wall_ms: i64) -> String {
-    const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"]; // 1970 began on a Thursday
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-    let seconds = wall_ms.div_euclid(1000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let weekday = DAYS[usize::try_from(days.rem_euclid(7)).expect("0 to 6")];
-    let (year, month, day) = civil(days);
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{weekday} {} {day:02} {hour:02}:{minute:02}:{second:02} UTC {year}", MONTHS[month])
-}
-
-/// Year, month from 0 and day of the month, for a day counted from 1970. Years start in March here, so that the leap
-/// day is the last day of a year.
-fn civil(days: i64) -> (i64, usize, i64) {
-    let days = days + 719_468; // since 0000-03-01
-    let era = days.div_euclid(146_097); // 400 years
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
-    let month = (5 * day + 2) / 153; // from March
-    let day = day - (153 * month + 2) / 5 + 1;
-    let year = era * 400 + year + month / 10;
-    (year, usize::try_from((month + 2) % 12).expect("0 to 11"), day)
+    match Timestamp::from_millisecond(wall_ms) {
+        Ok(time) => time.strftime("%a %b %d %H:%M:%S UTC %Y").to_string(),
+        Err(_) => format!("{wall_ms} ms"), // outside of the years -9999 to 9999
+    }
 }
 
 /// An address without a host name: `/127.0.0.1:2181`, `/[0:0:0:0:0:0:0:1]:2181`.

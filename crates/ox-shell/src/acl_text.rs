@@ -3,10 +3,6 @@
 use crate::shell::Shell;
 use ox_client::acl::{Acl, perms};
 
-/// Compat: the letters in the order in which `getAcl` prints them.
-const LETTERS: [(char, i32); 5] =
-    [('c', perms::CREATE), ('d', perms::DELETE), ('r', perms::READ), ('w', perms::WRITE), ('a', perms::ADMIN)];
-
 /// Parses an ACL. Compat: invalid entries are reported and skipped; an id may contain colons, but no comma.
 pub fn parse(shell: &Shell, text: &str) -> Vec<Acl> {
     let mut list = Vec::new();
@@ -23,15 +19,10 @@ pub fn parse(shell: &Shell, text: &str) -> Vec<Acl> {
 fn bits(shell: &Shell, letters: &str) -> i32 {
     let mut bits = 0;
     for letter in letters.chars() {
-        match LETTERS.iter().find(|(known, _)| *known == letter) {
-            Some((_, bit)) => bits |= bit,
+        match perms::from_letter(letter) {
+            Some(bit) => bits |= bit,
             None => shell.info(&format!("Unknown perm type: {letter}")),
         }
     }
     bits
-}
-
-/// Permission bits as letters, for example `cdrwa`.
-pub fn letters(bits: i32) -> String {
-    LETTERS.iter().filter(|(_, bit)| bits & bit != 0).map(|(letter, _)| *letter).collect()
 }

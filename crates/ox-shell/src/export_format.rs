@@ -9,7 +9,6 @@
 //! {"path":"/app/key","base64":"/w==","acl":["digest:bob:hash=:cdrwa"],"version":0,"mtime":1794724566124}
 //! ```
 
-use crate::acl_text;
 use crate::bulk_create::{NewNode, Payload};
 use crate::walk::VisitedNode;
 use base64::Engine;
@@ -62,7 +61,7 @@ impl NodeRecord {
         let VisitedNode { path, node, acl, .. } = visited;
         let (version, mtime) = (Some(node.stat.version), Some(node.stat.mtime));
         let mut record = Self { path, ephemeral, version, mtime, ..Self::default() };
-        record.acl = Some(acl.iter().map(text_of).collect());
+        record.acl = Some(acl.iter().map(Acl::to_string).collect());
         if !node.is_null {
             match String::from_utf8(node.data) {
                 Ok(text) => record.data = Some(text),
@@ -94,25 +93,11 @@ impl NodeRecord {
     }
 }
 
-fn text_of(acl: &Acl) -> String {
-    format!("{}:{}:{}", acl.scheme, acl.id, acl_text::letters(acl.perms))
-}
-
 /// Parses an ACL entry strictly: an import must never weaken the protection of a node.
 fn entry(text: &str) -> Option<Acl> {
     let (scheme, rest) = text.split_once(':')?;
     let (id, letters) = rest.rsplit_once(':')?;
-    let bits = letters.chars().try_fold(0, |bits, letter| {
-        let bit = match letter {
-            'c' => perms::CREATE,
-            'd' => perms::DELETE,
-            'r' => perms::READ,
-            'w' => perms::WRITE,
-            'a' => perms::ADMIN,
-            _ => return None,
-        };
-        Some(bits | bit)
-    })?;
+    let bits = letters.chars().try_fold(0, |bits, letter| Some(bits | perms::from_letter(letter)?))?;
     Some(Acl::new(bits, scheme, id))
 }
 

@@ -16,7 +16,10 @@ mod sim;
 pub use real::RealDisk;
 pub use sim::{DiskFault, KeepUnsynced, SimDisk};
 
+use crate::error::{IoContext, StoreError};
+use crate::limits::READ_CHUNK_BYTES;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// How a file is opened.
@@ -106,7 +109,7 @@ pub trait DiskFile: Send + Sync {
 }
 
 /// Fills `buffer` from `offset` on; fewer bytes only at the end of the file.
-pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+pub fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
         match file.read_at(&mut buffer[filled..], offset + filled as u64) {
@@ -117,4 +120,26 @@ pub(crate) fn read_full(file: &dyn DiskFile, buffer: &mut [u8], offset: u64) -> 
         }
     }
     Ok(filled)
+}
+
+/// Passes the bytes of a range to `write`, with their offsets.
+pub fn copy_bytes(
+    file: &dyn DiskFile,
+    path: &Path,
+    range: Range<u64>,
+    mut write: impl FnMut(&[u8], u64) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
+    let mut chunk = vec![0; READ_CHUNK_BYTES.min(length)];
+    let mut at = range.start;
+    while at < range.end {
+        let count = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
+        let count = read_full(file, &mut chunk[..count], at).context("read", path)?;
+        if count == 0 {
+            break;
+        }
+        write(&chunk[..count], at)?;
+        at += count as u64;
+    }
+    Ok(())
 }

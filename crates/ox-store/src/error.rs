@@ -394,7 +394,7 @@ fn is_unreadable(error: &io::Error) -> bool {
 }
 
 /// Adds operation and path to an I/O error.
-pub(crate) trait IoContext<T> {
+pub trait IoContext<T> {
     fn context(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
 }
 

@@ -33,7 +33,7 @@ const SECTOR_BYTES: u64 = 512;
 
 /// The state of a log after its last intact frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum TailState {
+pub enum TailState {
     /// Only zeros follow, or nothing.
     Clean,
     Damaged(DamagedTail),
@@ -41,11 +41,11 @@ pub(crate) enum TailState {
 
 /// What is known about a damaged part of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct DamagedTail {
+pub struct DamagedTail {
     /// The first offset without an intact frame.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Offset and zxid of the next intact frame.
-    pub(crate) next: Option<(u64, Zxid)>,
+    pub next: Option<(u64, Zxid)>,
     /// The number of intact frames that follow, counted up to one more than the largest batch.
     pub(crate) intact_after: usize,
     /// The zxid of the last counted frame.
@@ -53,11 +53,11 @@ pub(crate) struct DamagedTail {
     /// A sector is missing, or the end of the frame was never written.
     pub(crate) looks_torn: bool,
     /// Apache treats this offset as the end of the file.
-    pub(crate) ends_for_apache: bool,
+    pub ends_for_apache: bool,
     /// A frame with a valid checksum whose record cannot be decoded. It was written completely, so it is not torn.
     pub(crate) undecodable: Option<DecodeError>,
     /// The end of the last byte that is not zero.
-    pub(crate) used_end: u64,
+    pub used_end: u64,
 }
 
 /// How recovery treats the damaged end of the last log.
@@ -72,7 +72,7 @@ pub enum TailVerdict {
 }
 
 /// Examines a log from `offset` on; `last_good` is the last intact record before.
-pub(crate) fn examine(
+pub fn examine(
     file: &dyn DiskFile,
     path: &Path,
     offset: u64,
@@ -216,7 +216,7 @@ impl Search<'_> {
 
 impl DamagedTail {
     /// The description of the damage in error messages.
-    pub(crate) fn damage(&self, synced: Option<u64>) -> Damage {
+    pub fn damage(&self, synced: Option<u64>) -> Damage {
         match (&self.undecodable, synced) {
             (Some(error), _) => Damage::BadRecord(*error),
             (None, Some(synced)) if self.offset < synced => Damage::SyncedBytes { synced },
@@ -225,7 +225,7 @@ impl DamagedTail {
     }
 
     /// The treatment as the end of the last log. `synced` is the position in a marker that names this file.
-    pub(crate) fn verdict(&self, synced: Option<u64>, batch_max: usize) -> TailVerdict {
+    pub fn verdict(&self, synced: Option<u64>, batch_max: usize) -> TailVerdict {
         let was_synced = synced.is_some_and(|position| self.offset < position);
         if !self.looks_torn || was_synced || self.undecodable.is_some() {
             return TailVerdict::Corrupt;

@@ -113,7 +113,7 @@ impl Marker {
     }
 
     /// Reads the marker of a log directory; `None` if it is missing or not intact.
-    pub(crate) fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundMarker>, StoreError> {
+    pub fn load(disk: &dyn Disk, dir: &Path) -> Result<Option<FoundMarker>, StoreError> {
         let path = dir.join(MARKER_NAME);
         let file = match disk.open(&path, OpenMode::Read) {
             Ok(file) => file,
@@ -132,10 +132,10 @@ impl Marker {
 
 /// A marker, and whether its file is a copy.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundMarker {
-    pub(crate) marker: Marker,
+pub struct FoundMarker {
+    pub marker: Marker,
     /// The file is not the one that the marker was written to.
-    pub(crate) is_copied: bool,
+    pub is_copied: bool,
 }
 
 impl FoundMarker {

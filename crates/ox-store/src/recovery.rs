@@ -177,17 +177,17 @@ fn choose(files: &Files<'_>, chain: &Chain<'_>, rules: &Rules, options: &TreeOpt
 }
 
 /// A snapshot, loaded into a separate state.
-pub(crate) struct LoadedSnapshot {
-    pub(crate) state: State,
-    pub(crate) contents: SnapshotContents,
+pub struct LoadedSnapshot {
+    pub state: State,
+    pub contents: SnapshotContents,
     /// Nodes whose ACL is not in the file.
-    pub(crate) unresolved: Vec<String>,
+    pub unresolved: Vec<String>,
     /// The last zxid of which parts may be contained, and whether the snapshot itself contains this zxid.
-    pub(crate) reach: (Zxid, bool),
+    pub reach: (Zxid, bool),
 }
 
 /// Loads a snapshot into a new state.
-pub(crate) fn load(
+pub fn load_snapshot(
     disk: &dyn Disk,
     snapshot: &SnapshotFile,
     options: &TreeOptions,
@@ -212,7 +212,7 @@ fn attempt(
     options: &TreeOptions,
 ) -> Result<Recovered, StoreError> {
     let started = Instant::now();
-    let LoadedSnapshot { mut state, contents, mut unresolved, reach } = load(files.disk, snapshot, options)?;
+    let LoadedSnapshot { mut state, contents, mut unresolved, reach } = load_snapshot(files.disk, snapshot, options)?;
     let trailer = contents.trailer;
     let base = Base {
         last: snapshot.last,

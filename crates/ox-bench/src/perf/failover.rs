@@ -8,12 +8,13 @@ use crate::perf::ensemble::TestEnsemble;
 use crate::perf::server::ServerCommand;
 use crate::session::{BenchTarget, Session, SessionCredentials};
 use anyhow::{Context, Result, ensure};
+use jiff::Timestamp;
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// Time without faults before each measurement.
 const CALM: Duration = Duration::from_millis(400);
@@ -123,7 +124,7 @@ fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> 
     thread::sleep(WATCHED);
     let longest = |from, to| clients.iter().map(|client| client.longest_gap(from, to)).max().unwrap_or_default();
     let calm = longest(calm_at, Instant::now());
-    let (killed_at, killed_wall) = (Instant::now(), wall_ms());
+    let (killed_at, killed_wall) = (Instant::now(), Timestamp::now());
     ensemble.kill(killed)?;
     thread::sleep(WATCHED);
     let restarted_at = Instant::now();
@@ -201,26 +202,15 @@ fn longest_gap(mut times: Vec<Instant>, from: Instant, to: Instant) -> Duration 
     gaps.map(|gap| gap[1] - gap[0]).max().unwrap_or(to - from)
 }
 
-fn wall_ms() -> f64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64() * 1e3
-}
-
 /// Lines of a log from a moment on.
-fn milestones(member: usize, log: &Path, from_wall_ms: f64) -> Vec<LogMilestone> {
+fn milestones(member: usize, log: &Path, from: Timestamp) -> Vec<LogMilestone> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let part = |line: &str| {
         let (time, rest) = line.split_once(' ')?;
-        let at_ms = of_day_ms(time)? - from_wall_ms % 86_400_000.0;
+        let at_ms = time.parse::<Timestamp>().ok()?.duration_since(from).as_secs_f64() * 1e3;
         (0.0 <= at_ms).then(|| LogMilestone { at_ms, text: format!("{} {}", member + 1, rest.trim()) })
     };
     text.lines().filter_map(part).collect()
-}
-
-/// Milliseconds since midnight of `2026-01-02T03:04:05.678901Z`.
-fn of_day_ms(time: &str) -> Option<f64> {
-    let (_, clock) = time.trim_end_matches('Z').split_once('T')?;
-    let mut parts = clock.split(':').map(|part| part.parse::<f64>().ok());
-    Some(((parts.next()?? * 60.0 + parts.next()??) * 60.0 + parts.next()??) * 1e3)
 }
 
 /// The maximum and the median.
@@ -247,8 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn log_time_is_read_as_milliseconds_of_the_day() {
-        assert_eq!(of_day_ms("2026-01-02T01:00:02.500000Z"), Some(3_602_500.0));
-        assert_eq!(of_day_ms("hint:"), None);
+    fn milestones_are_the_log_lines_after_a_moment() {
+        let log = tempfile::NamedTempFile::new().unwrap();
+        let lines = "2026-01-02T23:59:59.000000Z early\n2026-01-03T00:00:00.500000Z  INFO leading\nhint: none\n";
+        fs::write(&log, lines).unwrap();
+        let found = milestones(0, log.path(), "2026-01-02T23:59:59.5Z".parse().unwrap());
+        let found: Vec<_> = found.iter().map(|milestone| (milestone.at_ms, milestone.text.as_str())).collect();
+        assert_eq!(found, [(1000.0, "1 INFO leading")]);
     }
 }

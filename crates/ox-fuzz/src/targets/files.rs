@@ -1,7 +1,7 @@
 //! Logs and snapshots: a damaged directory is either refused, or opens and then opens again to the same state.
 
+use ox_inspect::recover::{RecoverMode, RecoveryPlan};
 use ox_store::disk::SimDisk;
-use ox_store::tools::recover::{RecoverMode, RecoveryPlan};
 use ox_store::{Store, StoreOptions};
 use ox_tree::TreeOptions;
 use std::path::{Path, PathBuf};

@@ -9,7 +9,7 @@ use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
 use crate::subtree_output;
 use crate::walk::{IN_FLIGHT, Walk};
-use ox_client::acl::Acl;
+use ox_client::acl::{Acl, perms};
 use ox_client::{Error, Stat};
 use serde::Serialize;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ pub(super) async fn get(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         let acl = list.iter().map(|entry| AclJson {
             scheme: entry.scheme.to_string(),
             id: entry.id.to_string(),
-            perms: acl_text::letters(entry.perms),
+            perms: perms::letters(entry.perms),
         });
         let stat = args.has("-s").then(|| StatJson::from(&stat));
         return shell.out.json(&AclsJson { path, acl: acl.collect(), stat });
@@ -45,7 +45,7 @@ pub(super) async fn get(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     for entry in &list {
         let id = shell.out.escape_untrusted(&entry.id);
         shell.out.line(&format!("'{},'{id}", shell.out.paint(Paint::Label, &entry.scheme)))?;
-        shell.out.line(&format!(": {}", acl_text::letters(entry.perms)))?;
+        shell.out.line(&format!(": {}", perms::letters(entry.perms)))?;
     }
     if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) }
 }

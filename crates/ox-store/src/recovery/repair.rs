@@ -14,9 +14,8 @@
 
 use super::replay::{LastLog, TornLog};
 use super::{Files, Recovered};
-use crate::disk::{Disk, DiskFile, OpenMode, read_full};
+use crate::disk::{Disk, OpenMode, copy_bytes};
 use crate::error::{IoContext, StoreError};
-use crate::limits::READ_CHUNK_BYTES;
 use crate::log_reader::LOG_HEADER_BYTES;
 use crate::marker::{Marker, write_durably};
 use crate::names::{SnapshotFile, old_name, unfinished_name};
@@ -174,28 +173,6 @@ fn copy(disk: &dyn Disk, from: &Path, range: std::ops::Range<u64>, to: &Path) ->
     let start = range.start;
     copy_bytes(&*source, from, range, |bytes, at| target.write_all_at(bytes, at - start).context("write", to))?;
     target.sync_all().context("fsync", to)
-}
-
-/// Passes the bytes of a range to `write`, with their offsets.
-pub(crate) fn copy_bytes(
-    file: &dyn DiskFile,
-    path: &Path,
-    range: std::ops::Range<u64>,
-    mut write: impl FnMut(&[u8], u64) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
-    let length = usize::try_from(range.end.saturating_sub(range.start)).unwrap_or(usize::MAX);
-    let mut chunk = vec![0; READ_CHUNK_BYTES.min(length)];
-    let mut at = range.start;
-    while at < range.end {
-        let count = usize::try_from(range.end - at).unwrap_or(usize::MAX).min(chunk.len());
-        let count = read_full(file, &mut chunk[..count], at).context("read", path)?;
-        if count == 0 {
-            break;
-        }
-        write(&chunk[..count], at)?;
-        at += count as u64;
-    }
-    Ok(())
 }
 
 pub(crate) fn sync_file(disk: &dyn Disk, path: &Path) -> Result<(), StoreError> {

@@ -132,17 +132,12 @@ pub(crate) struct Chain<'a> {
 }
 
 impl<'a> Chain<'a> {
-    /// A chain of a single log.
-    pub(crate) fn of_one(disk: &'a dyn Disk, rules: Rules, log: LogFile) -> Self {
-        Self { disk, marker: None, rules, logs: vec![log], empty: Vec::new() }
-    }
-
     /// Separates the newest logs that were created but have no records.
     pub(crate) fn open(files: &Files<'a>, rules: Rules) -> Result<Self, StoreError> {
         let mut chain =
             Self { disk: files.disk, marker: files.marker, rules, logs: files.listing.logs.clone(), empty: Vec::new() };
         while let Some(log) = chain.logs.pop() {
-            if !is_empty(chain.disk, &log)? {
+            if !is_empty_log(chain.disk, &log)? {
                 chain.logs.push(log);
                 break;
             }
@@ -169,7 +164,7 @@ impl<'a> Chain<'a> {
             pending: None,
             predecessor: None,
             entered: None,
-            lookback: Lookback::new(self),
+            lookback: Lookback::new(self.disk, &self.logs),
         };
         for (index, log) in self.logs.iter().enumerate().skip(start) {
             run.log(log, index + 1 == self.logs.len())?;
@@ -185,20 +180,22 @@ impl<'a> Chain<'a> {
 
 /// Searches for earlier records, for the rare log that repeats some. Repeated series are in order, so the search
 /// continues where it stopped; the number of restarts is limited.
-pub(crate) struct Lookback<'a> {
-    chain: &'a Chain<'a>,
+pub struct Lookback<'a> {
+    disk: &'a dyn Disk,
+    logs: &'a [LogFile],
     index: usize,
     reader: Option<LogReader>,
     starts_left: u32,
 }
 
 impl<'a> Lookback<'a> {
-    pub(crate) fn new(chain: &'a Chain<'a>) -> Self {
-        Self { chain, index: 0, reader: None, starts_left: LOOKBACK_STARTS_MAX }
+    /// A search in `logs`, which are ordered oldest first.
+    pub fn new(disk: &'a dyn Disk, logs: &'a [LogFile]) -> Self {
+        Self { disk, logs, index: 0, reader: None, starts_left: LOOKBACK_STARTS_MAX }
     }
 
     /// Whether a repeated zxid is harmless: it belongs to a refused request, or to a record that was written twice.
-    pub(crate) fn is_harmless(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<bool, StoreError> {
+    pub fn is_harmless(&mut self, record: &Record<'_>, bytes: &[u8]) -> Result<bool, StoreError> {
         // Compat: Apache logs a request that it cannot decode under the zxid of the previous one.
         Ok(matches!(record.txn, Txn::Error { .. }) || self.has(record.header.zxid, bytes)?)
     }
@@ -217,10 +214,10 @@ impl<'a> Lookback<'a> {
 
     /// Searches up to the end of the logs.
     fn continue_search(&mut self, zxid: Zxid, bytes: &[u8]) -> Result<Option<bool>, StoreError> {
-        while let Some(log) = self.chain.logs.get(self.index) {
+        while let Some(log) = self.logs.get(self.index) {
             let mut reader = match self.reader.take() {
                 Some(reader) => reader,
-                None => LogReader::open(self.chain.disk, &log.path)?,
+                None => LogReader::open(self.disk, &log.path)?,
             };
             while let Some(frame) = reader.next_frame()? {
                 if Reader::from_disk(frame.record).get::<TxnHeader>().is_ok_and(|header| header.zxid == zxid) {
@@ -236,7 +233,7 @@ impl<'a> Lookback<'a> {
 }
 
 /// Whether a log was created but has no records: there is no header, or only zeros follow it.
-pub(crate) fn is_empty(disk: &dyn Disk, log: &LogFile) -> Result<bool, StoreError> {
+pub fn is_empty_log(disk: &dyn Disk, log: &LogFile) -> Result<bool, StoreError> {
     let mut reader = LogReader::open(disk, &log.path)?;
     match reader.header() {
         LogHeader::Log { .. } if reader.next_frame()?.is_some() => return Ok(false),
@@ -291,7 +288,7 @@ impl ReplayRun<'_> {
                 if is_last {
                     return Err(error);
                 }
-                self.pending = Some(Pending { error, was_torn: is_empty(self.chain.disk, log)? });
+                self.pending = Some(Pending { error, was_torn: is_empty_log(self.chain.disk, log)? });
                 return Ok(());
             }
         }

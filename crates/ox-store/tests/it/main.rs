@@ -5,7 +5,6 @@
 mod copies;
 mod corruption;
 mod crash;
-mod dump;
 mod expected;
 mod full_disk;
 mod golden;
@@ -18,6 +17,5 @@ mod member;
 mod member_cases;
 mod sim_stores;
 mod stream;
-mod tools;
 mod truncate;
 mod workload;

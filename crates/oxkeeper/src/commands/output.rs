@@ -49,6 +49,14 @@ pub(crate) fn complain(error: &anyhow::Error) {
     crate::say(format_args!("error: {}{hint}", crate::all_causes(error)));
 }
 
+/// The exit code of one file of several; an error is printed.
+pub(crate) fn code_or_unknown(checked: Result<u8>) -> u8 {
+    checked.unwrap_or_else(|error| {
+        complain(&error);
+        UNKNOWN
+    })
+}
+
 /// `1 record`, `2 records` and so on.
 pub(crate) fn count(number: u64, what: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };

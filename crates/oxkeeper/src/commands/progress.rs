@@ -3,12 +3,13 @@
 //!
 //! The jobs need no changes: they read through a [`Disk`], which counts the bytes here.
 
+use ox_bench::progress::ProgressLine;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
 use parking_lot::Mutex;
-use std::io::{self, IsTerminal, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// A shorter job shows no progress.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -16,26 +17,17 @@ const PATIENCE: Duration = Duration::from_millis(500);
 const BETWEEN: Duration = Duration::from_millis(100);
 
 /// The real disk, with progress.
-pub(crate) struct Watched(Option<Arc<Mutex<Line>>>);
-
-struct Line {
-    /// When the line is drawn next.
-    due: Instant,
-    is_drawn: bool,
-}
+pub(crate) struct Watched(Arc<Mutex<ProgressLine>>);
 
 impl Watched {
     /// Shows progress if stderr is a terminal.
     pub(crate) fn new() -> Self {
-        let line = Line { due: Instant::now() + PATIENCE, is_drawn: false };
-        Self(io::stderr().is_terminal().then(|| Arc::new(Mutex::new(line))))
+        Self(Arc::new(Mutex::new(ProgressLine::with_intervals(PATIENCE, BETWEEN))))
     }
 
     /// Removes the line before other output.
     pub(crate) fn clear(&self) {
-        if let Some(line) = &self.0 {
-            line.lock().clear();
-        }
+        self.0.lock().clear();
     }
 }
 
@@ -45,29 +37,10 @@ impl Drop for Watched {
     }
 }
 
-impl Line {
-    fn draw(&mut self, name: &str, done: u64, length: u64) {
-        let now = Instant::now();
-        if now < self.due {
-            return;
-        }
-        (self.due, self.is_drawn) = (now + BETWEEN, true);
-        let percent = done.saturating_mul(100).checked_div(length).unwrap_or(100).min(100);
-        let _ = write!(io::stderr(), "\r\x1b[K{name}: {percent} % of {} MB", length >> 20);
-    }
-
-    fn clear(&mut self) {
-        if std::mem::take(&mut self.is_drawn) {
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-        self.due = Instant::now() + PATIENCE;
-    }
-}
-
 /// A file that counts the bytes read.
 struct WatchedFile {
     file: Box<dyn DiskFile>,
-    line: Arc<Mutex<Line>>,
+    line: Arc<Mutex<ProgressLine>>,
     name: String,
     length: u64,
 }
@@ -75,7 +48,11 @@ struct WatchedFile {
 impl DiskFile for WatchedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let count = self.file.read_at(buffer, offset)?;
-        self.line.lock().draw(&self.name, offset + count as u64, self.length);
+        self.line.lock().show(|| {
+            let done = (offset + count as u64).saturating_mul(100);
+            let percent = done.checked_div(self.length).unwrap_or(100).min(100);
+            format!("{}: {percent} % of {} MB", self.name, self.length >> 20)
+        });
         Ok(count)
     }
 
@@ -115,10 +92,12 @@ impl DiskFile for WatchedFile {
 impl Disk for Watched {
     fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let file = RealDisk.open(path, how)?;
-        let (Some(line), OpenMode::Read) = (&self.0, how) else { return Ok(file) };
+        if how != OpenMode::Read {
+            return Ok(file);
+        }
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let length = file.len()?;
-        Ok(Box::new(WatchedFile { file, line: Arc::clone(line), name, length }))
+        Ok(Box::new(WatchedFile { file, line: Arc::clone(&self.0), name, length }))
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<String>> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
 
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
@@ -40,9 +41,10 @@ fn programs(workspace: &Workspace) -> Result<Vec<PathBuf>> {
 
 /// The test program in a JSON line of cargo, if it belongs to [`CRATES`].
 fn program(line: &str) -> Option<PathBuf> {
-    let is_ours = CRATES.iter().any(|name| line.contains(&format!("/crates/{name}#")));
-    let executable = line.split_once(r#""executable":""#)?.1.split_once('"')?.0;
-    is_ours.then(|| PathBuf::from(executable))
+    let message: Value = serde_json::from_str(line).ok()?;
+    let package = message["package_id"].as_str()?;
+    let is_ours = CRATES.iter().any(|name| package.contains(&format!("/crates/{name}#")));
+    message["executable"].as_str().filter(|_| is_ours).map(PathBuf::from)
 }
 
 #[cfg(test)]

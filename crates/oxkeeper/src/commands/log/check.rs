@@ -1,14 +1,14 @@
 //! `oxkeeper log check`: whether logs are complete, and whether a server would start with a directory.
 
 use super::describe;
-use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
+use crate::commands::output::{BAD, GOOD, code_or_unknown, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
-use ox_store::dump::utc;
+use ox_inspect::dump::utc;
+use ox_inspect::locate;
+use ox_inspect::log_check::{LogCheck, LogFault, LogFaultKind, LogVerdict, check_log};
 use ox_store::names::{Dirs, LogFile, list};
-use ox_store::tools::locate;
-use ox_store::tools::log::{LogCheck, LogFault, LogFaultKind, LogVerdict, check_log};
-use ox_store::tools::start_preview::{PreviewedHistory, StartPreview, preview_start};
+use ox_store::start_preview::{PreviewedHistory, StartPreview, preview_start};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -41,10 +41,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             } else {
                 file(path, args.json, &mut total, out)
             };
-            worst = worst.max(checked.unwrap_or_else(|error| {
-                complain(&error);
-                UNKNOWN
-            }));
+            worst = worst.max(code_or_unknown(checked));
         }
         if !args.json && 1 < total.files {
             writeln!(
@@ -131,10 +128,7 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     }
     let (mut worst, mut bad) = (GOOD, Vec::new());
     for LogFile { path, .. } in &listing.logs {
-        let code = file(path, args.json, total, out).unwrap_or_else(|error| {
-            complain(&error);
-            UNKNOWN
-        });
+        let code = code_or_unknown(file(path, args.json, total, out));
         worst = worst.max(code);
         if code == BAD {
             bad.push(path);

@@ -1,9 +1,9 @@
 //! Describes the faults of a log in English.
 
+use ox_inspect::log_check::{LogCheck, LogFault, LogFaultKind, LogVerdict};
 use ox_proto::Zxid;
-use ox_store::TailVerdict;
 use ox_store::log_reader::LogHeader;
-use ox_store::tools::log::{LogCheck, LogFault, LogFaultKind, LogVerdict};
+use ox_store::log_tail::TailVerdict;
 use std::ops::Range;
 
 /// As `bytes 16 to 345`, with an exclusive end.

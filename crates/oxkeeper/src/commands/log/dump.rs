@@ -2,8 +2,8 @@
 
 use crate::commands::output::{BAD, GOOD, complain, conclude};
 use anyhow::anyhow;
+use ox_inspect::dump::log::{LogFormat, dump_log};
 use ox_store::disk::RealDisk;
-use ox_store::dump::log::{LogFormat, dump_log};
 use std::path::PathBuf;
 use std::process::ExitCode;
 

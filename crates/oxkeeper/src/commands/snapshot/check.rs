@@ -1,14 +1,14 @@
 //! `oxkeeper snapshot check`: whether snapshots can be used, and what they contain.
 
 use super::source::snapshot_file;
-use crate::commands::output::{BAD, GOOD, UNKNOWN, complain, conclude, count};
+use crate::commands::output::{BAD, GOOD, UNKNOWN, code_or_unknown, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
+use ox_inspect::locate;
+use ox_inspect::snapshot_check::{SnapshotCheck, StoredDigest, check_snapshot};
 use ox_store::StoreError;
 use ox_store::disk::Disk;
 use ox_store::names::SnapshotFile;
-use ox_store::tools::locate;
-use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot};
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -33,10 +33,7 @@ pub(super) fn run(args: &Args) -> ExitCode {
             let checked = files(path).and_then(|files| {
                 files.iter().try_fold(GOOD, |worst, file| Ok(worst.max(check(file, args.json, out)?)))
             });
-            worst = worst.max(checked.unwrap_or_else(|error| {
-                complain(&error);
-                UNKNOWN
-            }));
+            worst = worst.max(code_or_unknown(checked));
         }
         Ok(worst)
     })

@@ -6,10 +6,10 @@ use super::source::tree;
 use crate::commands::output::{BAD, GOOD, conclude};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
-use ox_proto::Acl;
-use ox_store::tools::compare::{
+use ox_inspect::compare::{
     DiffCounts, Difference, NodeDifference, StatDifference, TreeSide, differences, other_sessions,
 };
+use ox_proto::Acl;
 use ox_tree::FrozenView;
 use serde_json::{Value, json};
 use std::io::Write;
@@ -146,17 +146,12 @@ fn changes(change: &NodeDifference<'_>) -> Vec<String> {
     texts
 }
 
-/// As `scheme:id:perms`; an empty ACL is the open one.
+/// An empty ACL is the open one.
 fn list(acls: &[Acl]) -> String {
     if acls.is_empty() {
         return "world:anyone:cdrwa".to_owned();
     }
-    let entries = acls.iter().map(|acl| {
-        let letters = [(4, 'c'), (8, 'd'), (1, 'r'), (2, 'w'), (16, 'a')];
-        let perms: String = letters.iter().filter(|(bit, _)| acl.perms & bit != 0).map(|(_, letter)| *letter).collect();
-        format!("{}:{}:{perms}", acl.scheme, acl.id)
-    });
-    entries.collect::<Vec<_>>().join(",")
+    acls.iter().map(Acl::to_string).collect::<Vec<_>>().join(",")
 }
 
 fn in_json(left: &FrozenView, right: &FrozenView, args: &Args, out: &mut dyn Write) -> Result<DiffCounts> {

@@ -2,8 +2,8 @@
 
 use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, complain, conclude};
+use ox_inspect::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use ox_store::disk::RealDisk;
-use ox_store::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};

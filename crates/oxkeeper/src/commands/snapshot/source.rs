@@ -3,10 +3,11 @@
 use crate::commands::server::{OUTSIDE, system_properties};
 use anyhow::{Context, Result, bail};
 use ox_config::{Config, StartArgs};
+use ox_inspect::{locate, snapshot_check};
 use ox_store::StoreError;
 use ox_store::disk::Disk;
 use ox_store::names::{Dirs, SnapshotFile};
-use ox_store::tools::{locate, snapshot, start_preview};
+use ox_store::start_preview;
 use ox_tree::FrozenView;
 use std::path::Path;
 
@@ -32,7 +33,7 @@ pub(super) fn tree(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<
                 path.display()
             );
         }
-        return Ok(snapshot::load_tree(disk, &file)?);
+        return Ok(snapshot_check::load_tree(disk, &file)?);
     }
     let dirs = directories(disk, path, logs)?;
     let outlook = start_preview::preview_start(disk, &dirs)?;

@@ -4,7 +4,7 @@ use super::source::tree;
 use crate::commands::output::{GOOD, conclude};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
-use ox_store::tools::summary::{Subtree, summarize};
+use ox_inspect::summary::{Subtree, summarize};
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;

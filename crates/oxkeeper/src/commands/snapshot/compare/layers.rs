@@ -2,7 +2,7 @@
 
 use super::read;
 use anyhow::Result;
-use ox_store::tools::compare::{SubtreeSize, TreeLevels};
+use ox_inspect::compare::{SubtreeSize, TreeLevels};
 use std::cmp::Ordering;
 use std::io::Write;
 use std::path::Path;

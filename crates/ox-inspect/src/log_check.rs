@@ -3,21 +3,20 @@
 //! A log is split into [`LogPiece`]s: runs of intact records, and faults between them. A check continues after damage,
 //! to show its extent; the first fault determines what a start would do.
 
-use super::BATCH_MAX;
-use crate::disk::{Disk, read_full};
-use crate::error::{Damage, IoContext, StoreError};
-use crate::log_reader::{LogFrame, LogHeader, LogReader};
-use crate::log_tail::{DamagedTail, TailState, TailVerdict, examine};
-use crate::marker::Marker;
-use crate::names::{FileName, LogFile, parse_name};
-use crate::recovery::replay::{Chain, Lookback, is_empty};
-use crate::store::StoreOptions;
 use ox_proto::Zxid;
 use ox_proto::log_frame::{END_BYTE, HEAD_BYTES, OVERHEAD_BYTES};
 use ox_proto::txn::Record;
+use ox_store::disk::{Disk, read_full};
+use ox_store::log_reader::{LogFrame, LogHeader, LogReader};
+use ox_store::log_tail::{DamagedTail, TailState, TailVerdict, examine};
+use ox_store::marker::Marker;
+use ox_store::names::{FileName, LogFile, parse_name};
+use ox_store::{Damage, IoContext, Lookback, StoreError, is_empty_log};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+/// The default of `maxBatchSize`: how many records may follow a torn one.
+const BATCH_MAX: usize = 1000;
 /// The maximum number of reported pieces. A file with more faults is not worth analysing further.
 const PIECES_MAX: usize = 64;
 
@@ -170,12 +169,12 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
         _ => None,
     };
     let log = LogFile { first: named.unwrap_or(Zxid::ZERO), path: path.to_owned() };
-    let chain = Chain::of_one(disk, StoreOptions::new("").rules(), log.clone());
     // The marker in a copy that was made while the server ran proves nothing.
     let found = path.parent().map_or(Ok(None), |dir| Marker::load(disk, dir))?;
     let found = found.filter(|found| !found.is_copied || found.marker.closed.is_some());
     let marker = found.map(|found| found.marker).filter(|marker| Some(marker.log) == named);
-    let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback: Lookback::new(&chain) };
+    let lookback = Lookback::new(disk, std::slice::from_ref(&log));
+    let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback };
     let (mut synced, mut padding, mut is_incomplete) = (None, 0, false);
     loop {
         while !scan.has_enough()
@@ -209,7 +208,7 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
     scan.end_run();
     let (pieces, times_ms) = (scan.pieces, scan.times_ms);
     let (header, length, path) = (reader.header(), reader.length(), path.to_owned());
-    let is_empty = is_empty(disk, &log)?;
+    let is_empty = is_empty_log(disk, &log)?;
     Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, is_incomplete })
 }
 

@@ -1,12 +1,11 @@
 //! Checking one snapshot as a start does.
 
-use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::names::SnapshotFile;
-use crate::recovery::load;
-use crate::snapshot::SnapshotContents;
 use ox_proto::Zxid;
 use ox_proto::txn::DIGEST_VERSION;
+use ox_store::disk::Disk;
+use ox_store::names::SnapshotFile;
+use ox_store::snapshot::SnapshotContents;
+use ox_store::{StoreError, load_snapshot};
 use ox_tree::{FrozenView, TreeOptions};
 use std::convert::Infallible;
 
@@ -46,7 +45,7 @@ pub enum StoredDigest {
 
 /// Reads and validates a snapshot as a start does.
 pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCheck, StoreError> {
-    let loaded = load(disk, file, &TreeOptions::default())?;
+    let loaded = load_snapshot(disk, file, &TreeOptions::default())?;
     let state = &loaded.state;
     let digest = state.digest();
     let stored_digest = match loaded.contents.trailer.digest.filter(|(_, digest)| digest.version == DIGEST_VERSION) {
@@ -77,5 +76,5 @@ pub fn check_snapshot(disk: &dyn Disk, file: &SnapshotFile) -> Result<SnapshotCh
 
 /// Loads the tree of a snapshot.
 pub fn load_tree(disk: &dyn Disk, file: &SnapshotFile) -> Result<FrozenView, StoreError> {
-    Ok(load(disk, file, &TreeOptions::default())?.state.freeze())
+    Ok(load_snapshot(disk, file, &TreeOptions::default())?.state.freeze())
 }

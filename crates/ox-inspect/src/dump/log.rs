@@ -4,13 +4,14 @@
 //! damage.
 
 use super::date::short_date;
-use super::json::{Object, quoted};
-use crate::disk::{Disk, DiskFile, OpenMode, read_full};
-use crate::error::{Damage, IoContext, StoreError};
-use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use super::json::{acl_entries, base64, hex};
 use ox_proto::log_frame::{END_BYTE, HEAD_BYTES, OVERHEAD_BYTES};
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{OpCode, RawAcls, Reader, Zxid};
+use ox_store::disk::{Disk, DiskFile, OpenMode, read_full};
+use ox_store::log_reader::{LOG_HEADER_BYTES, LogHeader, LogReader};
+use ox_store::{Damage, IoContext, StoreError};
+use serde::ser::{Serialize, SerializeMap, Serializer};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::path::Path;
@@ -246,63 +247,89 @@ fn lossy(data: Option<&[u8]>) -> String {
 }
 
 fn json_line(frame: &RawFrame) -> String {
-    let object = match Record::decode(&frame.record) {
-        Ok(record) => {
-            let TxnHeader { session, cxid, zxid, time_ms, kind } = record.header;
-            let object = Object::new()
-                .hex("zxid", zxid.0)
-                .hex("session", session.0)
-                .number("cxid", cxid.into())
-                .number("time", time_ms)
-                .text("type", &op_name(kind));
-            let object = put_json(object, &record.txn);
-            match record.digest {
-                Some(digest) => object.number("digest", digest.tree_digest),
-                None => object,
-            }
-        }
-        Err(error) => Object::new().text("error", &error.to_string()).bytes("record", Some(&frame.record)),
-    };
-    let object = if frame.fits { object } else { object.boolean("checksumFits", false) };
-    let object = if frame.is_ended { object } else { object.boolean("isEnded", false) };
-    object.end() + "\n"
+    serde_json::to_string(&FrameJson(frame)).expect("strings and numbers can be serialised") + "\n"
 }
 
-fn put_json(object: Object, txn: &Txn<'_>) -> Object {
-    match txn {
-        Txn::CreateSession { timeout_ms } => object.number("timeout", (*timeout_ms).into()),
-        Txn::CloseSession { paths: None } => object,
-        Txn::CloseSession { paths: Some(paths) } => object.list("paths", paths.iter().map(|path| quoted(path))),
-        Txn::Error { err } => object.number("err", (*err).into()),
-        Txn::Create(create) => {
-            let object = object.text("path", &create.path).bytes("data", create.data).list("acl", acl_json(create.acl));
-            let object = object.number("parentCversion", create.parent_cversion.into());
-            match create.kind {
-                CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => {
-                    object.boolean("ephemeral", ephemeral)
+struct FrameJson<'a>(&'a RawFrame);
+
+impl Serialize for FrameJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let RawFrame { record, fits, is_ended } = self.0;
+        let mut object = serializer.serialize_map(None)?;
+        match Record::decode(record) {
+            Ok(record) => {
+                let TxnHeader { session, cxid, zxid, time_ms, kind } = record.header;
+                object.serialize_entry("zxid", &hex(zxid.0))?;
+                object.serialize_entry("session", &hex(session.0))?;
+                object.serialize_entry("cxid", &cxid)?;
+                object.serialize_entry("time", &time_ms)?;
+                object.serialize_entry("type", &op_name(kind))?;
+                put_json(&mut object, &record.txn)?;
+                if let Some(digest) = record.digest {
+                    object.serialize_entry("digest", &digest.tree_digest)?;
                 }
-                CreateKind::Container => object,
-                CreateKind::Ttl { ttl_ms } => object.number("ttl", ttl_ms),
+            }
+            Err(error) => {
+                object.serialize_entry("error", &error.to_string())?;
+                object.serialize_entry("record", &base64(Some(record)))?;
             }
         }
-        Txn::Delete { path } | Txn::DeleteContainer { path } => object.text("path", path),
-        Txn::SetData { path, data, version } | Txn::Reconfig { path, data, version } => {
-            object.text("path", path).bytes("data", *data).number("version", (*version).into())
+        if !fits {
+            object.serialize_entry("checksumFits", &false)?;
         }
-        Txn::SetAcl { path, acl, version } => {
-            object.text("path", path).list("acl", acl_json(*acl)).number("version", (*version).into())
+        if !is_ended {
+            object.serialize_entry("isEnded", &false)?;
         }
-        Txn::Check { path, version } => object.text("path", path).number("version", (*version).into()),
-        Txn::Multi(elements) => object.list("ops", elements.iter().map(element_json)),
+        object.end()
     }
 }
 
-fn element_json(element: &Txn<'_>) -> String {
-    put_json(Object::new().text("type", &op_name(element.kind().code())), element).end()
+/// An operation of a multi.
+struct ElementJson<'a>(&'a Txn<'a>);
+
+impl Serialize for ElementJson<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut object = serializer.serialize_map(None)?;
+        object.serialize_entry("type", &op_name(self.0.kind().code()))?;
+        put_json(&mut object, self.0)?;
+        object.end()
+    }
 }
 
-fn acl_json(acls: RawAcls<'_>) -> impl Iterator<Item = String> {
-    acls.to_stored().into_iter().map(|acl| {
-        Object::new().number("perms", acl.perms.into()).text("scheme", &acl.scheme).text("id", &acl.id).end()
-    })
+fn put_json<M: SerializeMap>(object: &mut M, txn: &Txn<'_>) -> Result<(), M::Error> {
+    match txn {
+        Txn::CreateSession { timeout_ms } => object.serialize_entry("timeout", timeout_ms),
+        Txn::CloseSession { paths: None } => Ok(()),
+        Txn::CloseSession { paths: Some(paths) } => object.serialize_entry("paths", paths),
+        Txn::Error { err } => object.serialize_entry("err", err),
+        Txn::Create(create) => {
+            object.serialize_entry("path", &create.path)?;
+            object.serialize_entry("data", &base64(create.data))?;
+            object.serialize_entry("acl", &acl_entries(create.acl))?;
+            object.serialize_entry("parentCversion", &create.parent_cversion)?;
+            match create.kind {
+                CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } => {
+                    object.serialize_entry("ephemeral", &ephemeral)
+                }
+                CreateKind::Container => Ok(()),
+                CreateKind::Ttl { ttl_ms } => object.serialize_entry("ttl", &ttl_ms),
+            }
+        }
+        Txn::Delete { path } | Txn::DeleteContainer { path } => object.serialize_entry("path", path),
+        Txn::SetData { path, data, version } | Txn::Reconfig { path, data, version } => {
+            object.serialize_entry("path", path)?;
+            object.serialize_entry("data", &base64(*data))?;
+            object.serialize_entry("version", version)
+        }
+        Txn::SetAcl { path, acl, version } => {
+            object.serialize_entry("path", path)?;
+            object.serialize_entry("acl", &acl_entries(*acl))?;
+            object.serialize_entry("version", version)
+        }
+        Txn::Check { path, version } => {
+            object.serialize_entry("path", path)?;
+            object.serialize_entry("version", version)
+        }
+        Txn::Multi(elements) => object.serialize_entry("ops", &elements.iter().map(ElementJson).collect::<Vec<_>>()),
+    }
 }

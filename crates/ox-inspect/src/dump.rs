@@ -9,7 +9,4 @@ mod json;
 pub mod log;
 pub mod snapshot;
 
-/// A time in ms since 1970 as Java prints it, in UTC: `Sun Nov 15 06:44:10 UTC 2026`.
-pub fn utc(time_ms: i64) -> String {
-    date::long_date(time_ms)
-}
+pub use date::utc;

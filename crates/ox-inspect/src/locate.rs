@@ -1,8 +1,8 @@
 //! Finding files: an operator may name a file, `dataDir`, or its subdirectory `version-2`.
 
-use crate::disk::Disk;
-use crate::error::StoreError;
-use crate::names::{Dirs, FileName, SnapshotFile, VERSION_DIR, parse_name};
+use ox_store::StoreError;
+use ox_store::disk::Disk;
+use ox_store::names::{Dirs, FileName, SnapshotFile, VERSION_DIR, parse_name};
 use std::path::{Path, PathBuf};
 
 /// The directory with the files: `path`, or its subdirectory `version-2`.

@@ -3,16 +3,16 @@
 //! Nodes are printed in the order of the file, parents first, while they are read; memory does not grow with their
 //! number.
 
-use super::date::long_date;
-use super::json::{Object, quoted};
-use crate::disk::Disk;
-use crate::error::{IoContext, StoreError};
-use crate::names::SnapshotFile;
-use crate::snapshot::SnapshotContents;
-use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
+use super::date::utc;
+use super::json::{AclEntry, acl_entries, base64, hex};
+use ox_proto::stat::StatPersisted;
 use ox_proto::{RawAcls, SessionId, Zxid};
+use ox_store::disk::Disk;
+use ox_store::names::SnapshotFile;
+use ox_store::snapshot::SnapshotContents;
+use ox_store::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
+use ox_store::{IoContext, StoreError};
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -108,25 +108,19 @@ struct Printer<'a> {
 
 impl SnapshotSink for Printer<'_> {
     fn session(&mut self, id: SessionId, timeout_ms: i32) -> Result<(), String> {
-        self.json(|| Object::new().hex("session", id.0).number("timeout", timeout_ms.into()))
+        self.json(|| SessionJson { session: hex(id.0), timeout: timeout_ms })
     }
 
     fn acl(&mut self, id: i64, acls: RawAcls<'_>) -> Result<(), String> {
-        self.json(|| {
-            let entries = acls.to_stored().into_iter().map(|acl| {
-                let object = Object::new().number("perms", acl.perms.into());
-                object.text("scheme", &acl.scheme).text("id", &acl.id).end()
-            });
-            Object::new().number("aclId", id).list("acl", entries)
-        })
+        self.json(|| AclJson { acl_id: id, acl: acl_entries(acls) })
     }
 
     fn node(&mut self, node: &StoredNode<'_>) -> Result<(), String> {
         let printed = match self.format {
             SnapshotFormat::Text => self.text(node, None),
-            SnapshotFormat::TextWithData => self.text(node, Some(STANDARD.encode(node.data.unwrap_or_default()))),
+            SnapshotFormat::TextWithData => self.text(node, base64(Some(node.data.unwrap_or_default()))),
             SnapshotFormat::Ncdu { .. } => self.ncdu(node),
-            SnapshotFormat::Json => return self.json(|| node_json(node)),
+            SnapshotFormat::Json => return self.json(|| NodeJson::new(node)),
         };
         self.keep_error(printed)
     }
@@ -175,7 +169,7 @@ impl Printer<'_> {
             None => format!("dataLength = {}", node.data.map_or(0, <[u8]>::len)),
         };
         let mut lines = format!("----\n{path}\n");
-        let (ctime, mtime) = (long_date(stat.ctime), long_date(stat.mtime));
+        let (ctime, mtime) = (utc(stat.ctime), utc(stat.mtime));
         _ = writeln!(lines, "  cZxid = {:#016x}\n  ctime = {ctime}", stat.czxid.0);
         _ = writeln!(lines, "  mZxid = {:#016x}\n  mtime = {mtime}", stat.mzxid.0);
         _ = writeln!(lines, "  pZxid = {:#016x}\n  cversion = {}", stat.pzxid.0, stat.cversion);
@@ -184,11 +178,12 @@ impl Printer<'_> {
         self.out.write_all(lines.as_bytes())
     }
 
-    fn json(&mut self, object: impl FnOnce() -> Object) -> Result<(), String> {
+    fn json<T: Serialize>(&mut self, object: impl FnOnce() -> T) -> Result<(), String> {
         if self.format != SnapshotFormat::Json {
             return Ok(());
         }
-        let printed = writeln!(self.out, "{}", object().end());
+        let printed = serde_json::to_writer(&mut *self.out, &object()).map_err(io::Error::from);
+        let printed = printed.and_then(|()| writeln!(self.out));
         self.keep_error(printed)
     }
 
@@ -207,9 +202,8 @@ impl Printer<'_> {
         let name = node.path.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("/");
         self.inode += 1;
         let (size, inode) = (node.data.map_or(0, <[u8]>::len), self.inode);
-        let name = quoted(name);
-        let object = format!(r#"{{"name":{name},"asize":{size},"dsize":{size},"dev":0,"ino":{inode}}}"#);
-        self.pending = Some((node.path.clone().into_owned(), object));
+        let object = NcduEntry { name, asize: size, dsize: size, dev: 0, ino: inode };
+        self.pending = Some((node.path.clone().into_owned(), serde_json::to_string(&object)?));
         Ok(())
     }
 
@@ -231,20 +225,62 @@ impl Printer<'_> {
     }
 }
 
-fn node_json(node: &StoredNode<'_>) -> Object {
-    let stat = &node.stat;
-    let path = if node.path.is_empty() { "/" } else { &node.path };
-    Object::new()
-        .text("path", path)
-        .bytes("data", node.data)
-        .number("aclId", node.acl)
-        .hex("czxid", stat.czxid.0)
-        .hex("mzxid", stat.mzxid.0)
-        .hex("pzxid", stat.pzxid.0)
-        .number("ctime", stat.ctime)
-        .number("mtime", stat.mtime)
-        .number("version", stat.version.into())
-        .number("cversion", stat.cversion.into())
-        .number("aversion", stat.aversion.into())
-        .hex("ephemeralOwner", stat.ephemeral_owner)
+#[derive(Serialize)]
+struct SessionJson {
+    session: String,
+    timeout: i32,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AclJson {
+    acl_id: i64,
+    acl: Vec<AclEntry>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeJson<'a> {
+    path: &'a str,
+    data: Option<String>,
+    acl_id: i64,
+    czxid: String,
+    mzxid: String,
+    pzxid: String,
+    ctime: i64,
+    mtime: i64,
+    version: i32,
+    cversion: i32,
+    aversion: i32,
+    ephemeral_owner: String,
+}
+
+impl<'a> NodeJson<'a> {
+    fn new(node: &'a StoredNode<'_>) -> Self {
+        let StatPersisted { czxid, mzxid, ctime, mtime, version, cversion, aversion, ephemeral_owner, pzxid } =
+            node.stat;
+        Self {
+            path: if node.path.is_empty() { "/" } else { &node.path },
+            data: base64(node.data),
+            acl_id: node.acl,
+            czxid: hex(czxid.0),
+            mzxid: hex(mzxid.0),
+            pzxid: hex(pzxid.0),
+            ctime,
+            mtime,
+            version,
+            cversion,
+            aversion,
+            ephemeral_owner: hex(ephemeral_owner),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct NcduEntry<'a> {
+    name: &'a str,
+    asize: usize,
+    dsize: usize,
+    dev: u32,
+    ino: u64,
 }

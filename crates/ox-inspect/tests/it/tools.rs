@@ -1,18 +1,17 @@
 //! The offline tools: the same result as a start for every kind of damage, without changing anything.
 
-use crate::expected::{index, testdata};
-use crate::sim_stores::{ROOT, damage, file, golden, names, open, worked};
+use crate::golden_sets::{ROOT, damage, default_sets, file, golden, names, open, testdata};
+use ox_inspect::compare::{DiffCounts, Difference, TreeSide, differences};
+use ox_inspect::dump::log::{LogFormat, dump_log};
+use ox_inspect::locate;
+use ox_inspect::log_check::{LogFaultKind, LogPiece, LogVerdict, check_log};
+use ox_inspect::recover::{PlanAction, MarkerChoice, RecoverMode, RecoveryPlan};
+use ox_inspect::snapshot_check::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
+use ox_inspect::summary::summarize;
 use ox_proto::Zxid;
 use ox_proto::log_frame::{begin_log_frame, end_log_frame};
 use ox_store::disk::{Disk, RealDisk, SimDisk};
-use ox_store::dump::log::{LogFormat, dump_log};
-use ox_store::tools::compare::{DiffCounts, Difference, TreeSide, differences};
-use ox_store::tools::locate;
-use ox_store::tools::log::{LogFaultKind, LogPiece, LogVerdict, check_log};
-use ox_store::tools::recover::{MarkerChoice, PlanAction, RecoverMode, RecoveryPlan};
-use ox_store::tools::snapshot::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
-use ox_store::tools::start_preview::{StartPreview, preview_start};
-use ox_store::tools::summary::summarize;
+use ox_store::start_preview::{StartPreview, preview_start};
 use ox_store::{Damage, StoreError};
 use std::path::Path;
 
@@ -29,24 +28,24 @@ fn content(disk: &SimDisk) -> Vec<(String, Option<Vec<u8>>)> {
 #[test]
 fn start_preview_matches_a_start() {
     let mut seen = 0;
-    for entry in index().iter().filter(|entry| entry.data_dir == entry.log_dir && entry.properties.is_empty()) {
-        let (disk, _) = golden(&entry.set);
+    for set in default_sets() {
+        let disk = golden(&set);
         let before = content(&disk);
         let outlook = look(&disk);
-        assert!(content(&disk) == before, "{}: looking has changed something", entry.set);
+        assert!(content(&disk) == before, "{set}: looking has changed something");
         if outlook.is_member {
-            assert!(outlook.history.is_ok(), "{}", entry.set);
+            assert!(outlook.history.is_ok(), "{set}");
             continue;
         }
         seen += 1;
         match (outlook.history, open(&disk)) {
             (Ok(history), Ok(opened)) => {
-                assert_eq!(history.last, opened.state.last_zxid(), "{}", entry.set);
+                assert_eq!(history.last, opened.state.last_zxid(), "{set}");
                 let dropped = opened.report.dropped.map(|dropped| (dropped.path, dropped.offset, dropped.last));
-                assert_eq!(history.cut, dropped, "{}", entry.set);
+                assert_eq!(history.cut, dropped, "{set}");
             }
-            (Err(preview), Err(error)) => assert_eq!(preview.to_string(), error.to_string(), "{}", entry.set),
-            (history, opened) => panic!("{}: {:?} {:?}", entry.set, history.err(), opened.err()),
+            (Err(preview), Err(error)) => assert_eq!(preview.to_string(), error.to_string(), "{set}"),
+            (history, opened) => panic!("{set}: {:?} {:?}", history.err(), opened.err()),
         }
     }
     assert!(40 < seen, "{seen} sets");
@@ -69,7 +68,7 @@ fn agrees(disk: &SimDisk, log: &str, what: &str) {
 
 #[test]
 fn log_check_matches_a_start_for_any_damage_of_the_newest_log() {
-    let (disk, _) = golden("e-corrupt/undamaged");
+    let disk = golden("e-corrupt/undamaged");
     let used = disk.content(&file("log.e")).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for length in 0..=used {
         let disk = disk.fork();
@@ -91,7 +90,8 @@ fn log_check_matches_a_start_for_any_damage_of_the_newest_log() {
 /// Synced bytes are never torn: the tools use the marker, too.
 #[test]
 fn log_check_uses_the_marker() {
-    let (disk, _) = worked(&crate::sim_stores::options(), &[2, 3, 1]);
+    let disk = golden("e-corrupt/undamaged");
+    drop(open(&disk).unwrap());
     let log = names(&disk, "log.").pop().unwrap();
     let check = check_log(&disk, &file(&log)).unwrap();
     assert_eq!(check.verdict(), LogVerdict::Clean);
@@ -114,12 +114,12 @@ fn log_check_uses_the_marker() {
 
 #[test]
 fn log_is_split_into_intact_and_faulty_pieces() {
-    let (disk, _) = golden("e-corrupt/flip-crc-mid");
+    let disk = golden("e-corrupt/flip-crc-mid");
     let check = check_log(&disk, &file("log.e")).unwrap();
     let kinds: Vec<String> = check.pieces.iter().map(piece).collect();
     assert_eq!(kinds, ["0xe..0x10", "after 0x10 before 0x12", "0x12..0x19"]);
     assert_eq!((check.records(), check.zxids()), (11, Some((Zxid(0xe), Zxid(0x19)))));
-    let gap = golden("e-corrupt/undamaged").0;
+    let gap = golden("e-corrupt/undamaged");
     damage(&gap, "log.e", |bytes| {
         let (second, third) = (frame(bytes, 1), frame(bytes, 2));
         bytes.drain(second.start..third.end);
@@ -152,7 +152,7 @@ fn frame(bytes: &[u8], number: usize) -> std::ops::Range<usize> {
 /// The list of faults of a log is limited.
 #[test]
 fn number_of_reported_faults_is_limited() {
-    let (disk, _) = golden("e-corrupt/undamaged");
+    let disk = golden("e-corrupt/undamaged");
     let whole = disk.content(&file("log.e")).unwrap();
     let mut bytes = whole[..16].to_vec();
     let first = frame(&whole, 0);
@@ -195,7 +195,7 @@ fn recovered(disk: &SimDisk, log: &str, mode: RecoverMode, what: &str) -> Result
 
 #[test]
 fn recovered_log_starts_after_any_damage_of_the_newest_log() {
-    let (disk, _) = golden("e-corrupt/undamaged");
+    let disk = golden("e-corrupt/undamaged");
     let used = disk.content(&file("log.e")).unwrap().iter().rposition(|byte| *byte != 0).unwrap() + 1;
     for at in 0..used {
         let disk = disk.fork();
@@ -208,17 +208,16 @@ fn recovered_log_starts_after_any_damage_of_the_newest_log() {
 
 #[test]
 fn damaged_logs_of_the_golden_sets_are_recovered() {
-    let one_dir = |set: &str| set.starts_with("e-corrupt/");
     let mut seen = 0;
-    for entry in index().iter().filter(|entry| one_dir(&entry.set) && entry.data_dir == entry.log_dir) {
+    for set in default_sets().iter().filter(|set| set.starts_with("e-corrupt/")) {
         for mode in [RecoverMode::Cut, RecoverMode::Skip, RecoverMode::Fix] {
-            let (disk, _) = golden(&entry.set);
+            let disk = golden(set);
             for log in names(&disk, "log.").into_iter().filter(|name| !name.ends_with("bak")) {
                 let disk = disk.fork();
                 let is_damaged = check_log(&disk, &file(&log)).unwrap().verdict() == LogVerdict::Damaged;
                 seen += usize::from(is_damaged);
                 let is_newest = !names(&disk, "log.").iter().any(|other| log < *other);
-                let what = format!("{} {log} {mode:?}", entry.set);
+                let what = format!("{set} {log} {mode:?}");
                 let outcome = recovered(&disk, &log, mode, &what);
                 if is_damaged && is_newest && mode == RecoverMode::Cut {
                     outcome.unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -254,11 +253,11 @@ fn snapshot_check_matches_a_start() {
         ("a-fresh", "snapshot.0", StoredDigest::None),
         ("h-formats/as-35", "snapshot.0", StoredDigest::None),
     ] {
-        let (disk, _) = golden(set);
+        let disk = golden(set);
         let found = locate::snapshot_file(&file(name)).and_then(|file| check_snapshot(&disk, &file).ok());
         assert_eq!(found.map(|found| found.stored_digest), Some(stored), "{set}");
     }
-    let (disk, _) = golden("e-corrupt/undamaged");
+    let disk = golden("e-corrupt/undamaged");
     let snapshot = locate::snapshot_file(&file("snapshot.7")).unwrap();
     let bytes = disk.content(&snapshot.path).unwrap();
     for at in 0..bytes.len() {

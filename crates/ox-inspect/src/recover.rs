@@ -2,16 +2,15 @@
 //!
 //! The original is never changed. The new file is written completely, synced, and checked before success is reported.
 
-use super::log::{LogCheck, LogFault, LogFaultKind, LogPiece, check_log};
-use super::start_preview::{StartPreview, preview_start};
-use crate::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, read_full};
-use crate::error::{IoContext, StoreError};
-use crate::log_reader::{LOG_HEADER_BYTES, LogHeader, log_header};
-use crate::marker::MARKER_NAME;
-use crate::names::Dirs;
-use crate::recovery::repair::copy_bytes;
+use crate::log_check::{LogCheck, LogFault, LogFaultKind, LogPiece, check_log};
 use ox_proto::Zxid;
 use ox_proto::log_frame::{HEAD_BYTES, begin_log_frame, end_log_frame};
+use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, copy_bytes, read_full};
+use ox_store::log_reader::{LOG_HEADER_BYTES, LogHeader, log_header};
+use ox_store::marker::MARKER_NAME;
+use ox_store::names::Dirs;
+use ox_store::start_preview::{StartPreview, preview_start};
+use ox_store::{IoContext, StoreError};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
