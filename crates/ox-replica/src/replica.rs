@@ -45,7 +45,7 @@ use observer_relay::ObserverSessions;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::ensemble::ChangeRules;
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
-use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
+use ox_proto::txn::{Record, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Prepared};
@@ -53,10 +53,10 @@ use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
-use ox_zab::{Broadcast, Effects, Epoch, LinkId, Quorum, QuorumPeer, Reason, ServerId};
+use ox_zab::{Broadcast, Effects, Epoch, Input as PeerInput, LinkId, Quorum, QuorumPeer, Reason, ServerId};
 use parked_handshakes::Handshakes;
 use pending_requests::{Origin, PendingWrite, PendingWrites, Reply, Waiting};
-use proposals::{Proposal, Proposals, Proposer};
+use proposals::{Proposal, Proposals, Proposer, digest, header};
 use read_only::ReadOnly;
 use reconfig::{ConfigReply, ReconfigCheck};
 use revalidations::{RequestedBy, Revalidating, Revalidations};
@@ -114,6 +114,8 @@ enum Role {
 #[derive(Debug)]
 pub struct Replica {
     me: ServerId,
+    /// The time of the last input for the quorum peer.
+    now_ms: i64,
     tick_ms: i32,
     leader_serves: bool,
     zab: Zab,
@@ -192,6 +194,7 @@ impl Replica {
     fn new(settings: ReplicaSettings, zab: Zab, last: Zxid, now: Now) -> Self {
         Self {
             me: ServerId(i64::from(settings.server)),
+            now_ms: now.mono_ms,
             tick_ms: settings.tick_ms,
             leader_serves: settings.leader_serves,
             zab,
@@ -313,7 +316,7 @@ impl Replica {
 
     /// Expires sessions, deletes containers and TTL nodes, and runs other timers.
     pub fn on_time(&mut self, now: Now, state: &State) {
-        self.peer(now, |peer, now_ms, out| peer.on_time(now_ms, out));
+        self.peer(now, PeerInput::Time);
         self.begin_read_only(now);
         self.expire_handshakes(now);
         self.expire_local(now);
@@ -341,7 +344,7 @@ impl Replica {
         if late_ms.is_some() {
             self.sessions.touch_all(now.mono_ms);
             self.local.sessions.touch_all(now.mono_ms);
-            self.peer(now, |peer, now_ms, _| peer.on_pause(now_ms));
+            self.peer(now, PeerInput::Pause);
         }
         late_ms
     }
@@ -354,7 +357,7 @@ impl Replica {
                 order.on_ack(self.me, zxid);
                 self.committed = order.committed();
             }
-            Zab::Member(_) => self.peer(now, |peer, now_ms, out| peer.on_durable(now_ms, zxid, out)),
+            Zab::Member(_) => self.peer(now, PeerInput::Durable(zxid)),
         }
     }
 
@@ -364,7 +367,7 @@ impl Replica {
         if self.is_member() && self.role == Role::Leader {
             // An empty proposal still ends the iteration, so that syncs are replied to.
             let txns: Vec<_> = batch.iter().flat_map(|_| self.proposals.last_handed()).collect();
-            self.peer(now, |peer, now_ms, out| peer.propose(now_ms, txns, out));
+            self.peer(now, PeerInput::Propose(txns));
         }
         batch
     }
@@ -625,7 +628,7 @@ impl Replica {
         let zxid = Zxid(self.last_proposed_zxid.0 + 1);
         let next = Epoch::next_zxid(self.last_proposed_zxid).filter(|next| next.counter() <= self.counter_max);
         if self.is_member() && next != Some(zxid) {
-            self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, Reason::ZxidRollover, out));
+            self.peer(now, PeerInput::StepDown(Reason::ZxidRollover));
             return None;
         }
         Some(WriteStamp { zxid, time_ms: now.wall_ms, session })
@@ -789,12 +792,4 @@ impl Replica {
             }
         }
     }
-}
-
-fn header(stamp: WriteStamp, cxid: i32) -> TxnHeader {
-    TxnHeader { session: stamp.session, cxid, zxid: stamp.zxid, time_ms: stamp.time_ms, kind: 0 }
-}
-
-fn digest(tree_digest: i64) -> TxnDigest {
-    TxnDigest { version: DIGEST_VERSION, tree_digest }
 }

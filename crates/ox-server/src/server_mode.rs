@@ -61,14 +61,15 @@ impl ServerMode {
             return None;
         }
         let Some(peer) = replica.as_peer() else { return Some(Self::Standalone) };
-        match peer.state() {
+        match peer.status().state {
             PeerState::Looking => None,
             PeerState::Leading => Some(Self::Leader(LearnerCounts::of(peer))),
             PeerState::Following => {
-                let observers = peer.observer_master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
+                let observers =
+                    peer.role().observer_master().map(|master| i64::try_from(master.active()).unwrap_or(i64::MAX));
                 Some(Self::Follower(observers))
             }
-            PeerState::Observing => peer.leader_id().map(Self::Observer),
+            PeerState::Observing => peer.status().leader.map(Self::Observer),
         }
     }
 
@@ -87,7 +88,7 @@ impl ServerMode {
 impl LearnerCounts {
     fn of(peer: &QuorumPeer) -> Self {
         let mut counts = Self::default();
-        let Some(leader) = peer.leader() else { return counts };
+        let Some(leader) = peer.role().leader() else { return counts };
         counts.pending_syncs = i64::try_from(leader.pending_syncs()).unwrap_or(i64::MAX);
         for (server, kind, is_active) in leader.learners() {
             counts.learners += 1;

@@ -108,12 +108,12 @@ pub enum Effect {
     Notify(ServerId, VoteNotification),
     Dial(ServerId),
     /// Send a packet. When the socket has accepted it, the driver reports its [`Message::flow_bytes`] by
-    /// [`crate::QuorumPeer::on_sent`].
+    /// [`crate::Input::Sent`].
     Send(LinkId, Message),
     /// Send SNAP, and stream the state as it is at this moment.
     SendSnapshot(LinkId),
     /// Check whether the on-disk log contains the range. The driver reports the result by
-    /// [`crate::QuorumPeer::on_log_read`].
+    /// [`crate::Input::LogRead`].
     ReadLog(LinkId, LogDiffRange),
     /// Send the transactions of the last successful [`Self::ReadLog`], as proposals with their commits.
     SendLogDiff(LinkId),

@@ -1,7 +1,7 @@
 //! ZooKeeper Atomic Broadcast (ZAB): leader election, discovery, synchronisation and broadcast of opaque transactions.
 //!
-//! The crate is pure: no clock, no socket, no disk. Inputs arrive as method calls; what the driver has to do is
-//! returned as [`Effect`]s. A standalone server is an ensemble of one voter and uses only [`Broadcast`], with itself as
+//! The crate is pure: no clock, no socket, no disk. [`QuorumPeer::step`] takes one [`Input`] after another; what the
+//! driver has to do is returned as [`Effect`]s. A standalone server is an ensemble of one voter and uses only [`Broadcast`], with itself as
 //! the quorum.
 //!
 //! Start with [`QuorumPeer`], the state machine of a member. It runs an [`Election`] and then is a [`Leader`] or a
@@ -14,6 +14,7 @@ mod disk_pressure;
 mod effect;
 mod election;
 mod epoch;
+mod input;
 mod leader;
 mod learner;
 mod learner_stream;
@@ -36,6 +37,7 @@ pub use context::Context;
 pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, LogDiffRange, Reason};
 pub use election::{Election, ElectionConnection, ElectionSettings, Outgoing};
 pub use epoch::{Epoch, Epochs};
+pub use input::Input;
 pub use leader::{Leader, LeaderInit};
 pub use learner::{Learner, LearnerInit};
 pub use liveness::Traffic;
@@ -45,7 +47,7 @@ pub use options::PeerOptions;
 pub use ox_proto::ServerId;
 pub use ox_proto::quorum::notification::PeerState;
 pub use quorum::{Quorum, Quorums};
-pub use quorum_peer::{Eligibility, PeerSettings, QuorumPeer, Recovered};
+pub use quorum_peer::{Eligibility, PeerSettings, PeerStatus, QuorumPeer, Recovered, RoleView};
 pub use recent_log::{RecentLog, SyncMode};
 pub use stalled_link::{LeaderSilence, LinkAction};
 pub use timing::Timing;

@@ -12,18 +12,22 @@
 
 mod bootstrap;
 mod connect_to_leader;
+mod links;
+mod reconfig;
+mod status;
 mod unestablished_leader;
+mod votes;
 
 use crate::config_pair::ConfigPair;
 use crate::context::Context;
 use crate::disk_pressure::DiskPressure;
-use crate::effect::{DiskDone, DiskJob, Effect, Effects, LinkId, Reason};
+use crate::effect::{DiskDone, DiskJob, Effect, Effects, Reason};
 use crate::election::{Election, ElectionConnection, ElectionSettings, Outgoing};
 use crate::epoch::{Epoch, Epochs};
+use crate::input::Input;
 use crate::leader::{Leader, LeaderInit};
-use crate::learner::{Learner, LearnerInit};
-use crate::liveness::Traffic;
-use crate::message::{EncodedTxn, LearnerKind, Message};
+use crate::learner::Learner;
+use crate::message::LearnerKind;
 use crate::observer_master::{ObserverMaster, ServingState};
 use crate::options::PeerOptions;
 use crate::recent_log::RecentLog;
@@ -32,8 +36,9 @@ use crate::vote::{Vote, VoteNotification};
 use connect_to_leader::ConnectAttempts;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
+use reconfig::RoleChange;
+pub use status::{PeerStatus, RoleView};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -80,14 +85,6 @@ enum Role {
     Leaving {
         next: Option<ServerId>,
     },
-}
-
-/// A configuration gives this learner another leader or another kind.
-#[derive(Clone, Copy, Debug)]
-struct RoleChange {
-    /// Applied before the role ends, so that the requesting client gets its reply.
-    after: Zxid,
-    next: Option<ServerId>,
 }
 
 /// The state machine of a member.
@@ -158,62 +155,42 @@ impl QuorumPeer {
         }
     }
 
-    pub fn start(&mut self, now_ms: i64, out: &mut Effects) {
-        self.start_election(now_ms, out);
-    }
-
-    pub fn state(&self) -> PeerState {
-        match self.role {
-            Role::Looking | Role::Leaving { .. } => PeerState::Looking,
-            Role::Leading(_) | Role::Dialing { .. } | Role::Learning(_) => self.election.state(),
+    /// Processes one event. The effects are appended in the order in which they have to be executed.
+    pub fn step(&mut self, now_ms: i64, input: Input, out: &mut Effects) {
+        match input {
+            Input::Start => self.start_election(now_ms, out),
+            Input::Time => self.on_time(now_ms, out),
+            Input::Pause => self.on_pause(now_ms),
+            Input::Notification(from, note) => self.on_notification(now_ms, from, note, out),
+            Input::Config(from, ensemble) => self.on_config(now_ms, from, ensemble, out),
+            Input::ElectionLink(server, link) => self.on_election_link(now_ms, server, link, out),
+            Input::Dialed(leader, link) => self.on_dialed(now_ms, leader, link, out),
+            Input::LinkOpened(link) => self.on_link(now_ms, link, out),
+            Input::LinkClosed(link) => self.on_link_gone(now_ms, link, out),
+            Input::Traffic(link, moved) => self.on_traffic(now_ms, link, moved),
+            Input::Sent(link, bytes) => self.on_sent(now_ms, link, bytes, out),
+            Input::Packet(link, message) => self.on_message(now_ms, link, message, out),
+            Input::Violation(link, reason) => self.on_violation(now_ms, link, reason, out),
+            Input::LogRead(link, below) => self.on_log_read(now_ms, link, below, out),
+            Input::SnapshotReceived => self.on_snapshot_received(now_ms),
+            Input::Done(done) => self.on_done(now_ms, done, out),
+            Input::Durable(zxid) => self.on_durable(now_ms, zxid, out),
+            Input::Applied(zxid) => self.on_applied(zxid),
+            Input::DiskLow(is_low) => self.on_disk_low(now_ms, is_low, out),
+            Input::Propose(txns) => self.with_leader(now_ms, out, |leader, cx| leader.propose(cx, txns)),
+            Input::StepDown(reason) => self.end_role(now_ms, reason, out),
+            // Many of these make one batch, which ends with a proposal.
+            Input::Sync(id, after) => return self.on_sync(id, after),
+            Input::Send(link, message) => return self.send(link, message, out),
         }
-    }
-
-    pub fn leader(&self) -> Option<&Leader> {
-        if let Role::Leading(leader) = &self.role { Some(leader) } else { None }
-    }
-
-    pub fn learner(&self) -> Option<&Learner> {
-        if let Role::Learning(learner) = &self.role { Some(learner) } else { None }
-    }
-
-    pub fn observer_master(&self) -> Option<&ObserverMaster> {
-        self.observer_master.as_deref()
-    }
-
-    /// The leader that this member has elected, connects to or follows.
-    pub fn leader_id(&self) -> Option<ServerId> {
-        match &self.role {
-            Role::Looking | Role::Leaving { .. } => None,
-            Role::Leading(_) => Some(self.settings.server),
-            Role::Dialing { leader, .. } => Some(*leader),
-            Role::Learning(_) => Some(self.election.vote().leader),
-        }
+        self.end_step(now_ms, out);
     }
 
     pub fn configs(&self) -> &ConfigPair {
         &self.settings.configs
     }
 
-    pub fn eligibility(&self) -> Eligibility {
-        self.eligibility
-    }
-
-    /// Follower or observer, when this server does not lead.
-    pub fn kind(&self) -> LearnerKind {
-        self.kind
-    }
-
-    /// Whether the disk has files of a history that is in doubt.
-    pub fn has_quarantined_files(&self) -> bool {
-        self.has_quarantined_files && self.eligibility == Eligibility::Quarantined
-    }
-
-    pub fn epochs(&self) -> Epochs {
-        self.epochs
-    }
-
-    /// When the caller has to call [`Self::on_time`].
+    /// When [`Input::Time`] is due.
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
             Role::Looking => self.election.deadline().into_iter().chain(self.bootstrap_at_ms).min(),
@@ -229,7 +206,7 @@ impl QuorumPeer {
         }
     }
 
-    pub fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
+    fn on_time(&mut self, now_ms: i64, out: &mut Effects) {
         let is_open = matches!(self.role, Role::Looking | Role::Dialing { .. });
         if is_open && self.bootstrap_at_ms.take_if(|at| *at <= now_ms).is_some() {
             self.disk_jobs += 1;
@@ -262,22 +239,19 @@ impl QuorumPeer {
         }
     }
 
-    /// Reports whether the disk is nearly full. A leader whose disk is low steps down if a quorum remains; a voter
-    /// whose disk is low does not stand for election.
-    pub fn on_disk_pressure(&mut self, now_ms: i64, is_low: bool, out: &mut Effects) {
+    fn on_disk_low(&mut self, now_ms: i64, is_low: bool, out: &mut Effects) {
         self.disk_pressure.set_low(is_low);
         self.step_down_if_disk_low(now_ms, out);
     }
 
     fn step_down_if_disk_low(&mut self, now_ms: i64, out: &mut Effects) {
-        let can_be_replaced = self.leader().is_some_and(Leader::can_be_replaced);
+        let can_be_replaced = self.role().leader().is_some_and(Leader::can_be_replaced);
         if can_be_replaced && self.disk_pressure.should_step_down(now_ms, self.settings.timing.init_ms()) {
             self.end_role(now_ms, Reason::DiskLow, out);
         }
     }
 
-    /// A notification arrived on the election port.
-    pub fn on_notification(&mut self, now_ms: i64, from: ServerId, note: VoteNotification, out: &mut Effects) {
+    fn on_notification(&mut self, now_ms: i64, from: ServerId, note: VoteNotification, out: &mut Effects) {
         if matches!(self.role, Role::Leaving { .. }) {
             return; // the vote depends on the disk
         }
@@ -292,25 +266,7 @@ impl QuorumPeer {
         self.yield_to_other_leader(now_ms, out);
     }
 
-    /// A server reported its committed configuration. A LOOKING member adopts it if it is newer and the sender is a
-    /// member (K102).
-    pub fn on_config(&mut self, now_ms: i64, from: ServerId, ensemble: Arc<Ensemble>, out: &mut Effects) {
-        let configs = &self.settings.configs;
-        let is_news = configs.committed().version() < ensemble.version();
-        if !matches!(self.role, Role::Looking) || !configs.is_dynamic() || !configs.is_member(from) || !is_news {
-            return;
-        }
-        let is_same = configs.committed().is_same(&ensemble);
-        let effect = Effect::ActivateConfig(ensemble, None);
-        if self.apply_config(&effect) {
-            out.push(effect);
-            if !is_same {
-                self.start_election(now_ms, out);
-            }
-        }
-    }
-
-    pub fn on_election_link(&mut self, now_ms: i64, server: ServerId, link: ElectionConnection, out: &mut Effects) {
+    fn on_election_link(&mut self, now_ms: i64, server: ServerId, link: ElectionConnection, out: &mut Effects) {
         let mut notes = Outgoing::new();
         let elected = self.election.on_link(now_ms, server, link, self.settings.configs.quorums(), &mut notes);
         if !matches!(self.role, Role::Leaving { .. }) {
@@ -318,136 +274,19 @@ impl QuorumPeer {
         }
     }
 
-    /// A connection attempt to `leader` succeeded or failed. The role may have changed meanwhile.
-    pub fn on_dialed(&mut self, now_ms: i64, leader: ServerId, link: Option<LinkId>, out: &mut Effects) {
-        if !matches!(self.role, Role::Dialing { leader: dialled, .. } if dialled == leader) {
-            out.extend(link.map(Effect::Close));
-            return;
-        }
-        let Some(link) = link else { return self.dial_again(now_ms, leader, out) };
-        self.bootstrap_at_ms = None; // the leader decides
-        let claim = LearnerInit {
-            server: self.settings.server,
-            kind: self.kind,
-            epochs: self.epochs,
-            last: self.durable,
-            config_version: self.settings.configs.committed().version(),
-            is_dynamic: self.settings.configs.is_dynamic(),
-            wants_snapshot: self.wants_snapshot,
-            eligibility: self.eligibility,
-        };
-        let mut cx = Context { now_ms, history: &mut self.history, out };
-        let PeerSettings { timing, options, .. } = self.settings;
-        let learner = Learner::new(claim, timing, link, options.request_window_bytes, &mut cx);
-        self.role = Role::Learning(Box::new(learner));
-    }
-
-    pub fn on_link(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
-        match self.role {
-            Role::Leading(_) => self.with_leader(now_ms, out, |leader, cx| leader.on_link(cx, link)),
-            _ if self.observer_master.is_some() => {
-                self.with_observer_master(now_ms, out, |master, cx| master.on_link(cx.now_ms, link))
-            }
-            _ => out.push(Effect::Close(link)),
-        }
-    }
-
-    pub fn on_link_gone(&mut self, now_ms: i64, link: LinkId, out: &mut Effects) {
-        match &mut self.role {
-            Role::Leading(_) => self.with_leader(now_ms, out, |leader, _| leader.on_link_gone(link)),
-            Role::Learning(learner) if learner.link() == link => {
-                // A proxy may accept before the leader listens.
-                let leader = self.election.vote().leader;
-                self.was_rejected |= learner.awaits_sync_choice();
-                if learner.has_leader_info() {
-                    self.end_role(now_ms, Reason::LinkLost, out);
-                } else {
-                    self.dial_again(now_ms, leader, out);
-                }
-            }
-            _ => self.with_observer_master(now_ms, out, |master, _| master.on_link_gone(link)),
-        }
-        self.trim();
-    }
-
-    /// Bytes were received or sent, perhaps only a part of a packet.
-    pub fn on_traffic(&mut self, now_ms: i64, link: LinkId, moved: Traffic) {
-        match &mut self.role {
-            Role::Leading(leader) => leader.on_traffic(now_ms, link, moved),
-            Role::Learning(learner) if learner.link() == link => learner.on_traffic(now_ms, moved),
-            _ => self.observer_master.iter_mut().for_each(|master| master.on_traffic(now_ms, link, moved)),
-        }
-    }
-
-    /// The socket has accepted packets of [`Effect::Send`]; `bytes` is the sum of their [`Message::flow_bytes`].
-    pub fn on_sent(&mut self, now_ms: i64, link: LinkId, bytes: usize, out: &mut Effects) {
-        match &mut self.role {
-            Role::Leading(_) => self.with_leader(now_ms, out, |leader, cx| leader.on_sent(cx, link, bytes)),
-            Role::Learning(learner) if learner.link() == link => learner.on_sent(out, bytes),
-            _ => self.with_observer_master(now_ms, out, |master, cx| master.on_sent(cx, link, bytes)),
-        }
-        self.trim();
-    }
-
     fn trim(&mut self) {
-        let of_leader = self.leader().and_then(Leader::pinned);
+        let of_leader = self.role().leader().and_then(Leader::pinned);
         let of_observer_master = self.observer_master.as_ref().and_then(|master| master.pinned());
         self.history.trim(self.applied, of_leader.or(of_observer_master).unwrap_or(Zxid(i64::MAX)));
     }
 
-    /// Sends a packet that concerns clients: after all commits so far, and subject to the send window of its link.
-    pub fn send(&mut self, link: LinkId, message: Message, out: &mut Effects) {
-        match &mut self.role {
-            Role::Leading(leader) => leader.send(out, link, message),
-            Role::Learning(learner) if learner.link() == link => learner.send(out, message),
-            _ => self.observer_master.iter_mut().for_each(|master| master.send(out, link, message.clone())),
-        }
-    }
-
-    /// False if packets of this link have to wait, because the disk has to finish a job first.
-    pub fn takes_packets(&self, link: LinkId) -> bool {
-        match &self.role {
-            Role::Learning(learner) if learner.link() == link => learner.takes_packets() && self.role_change.is_none(),
-            _ => true,
-        }
-    }
-
-    pub fn on_message(&mut self, now_ms: i64, link: LinkId, message: Message, out: &mut Effects) {
-        match &self.role {
-            Role::Leading(_) => self.with_leader(now_ms, out, |leader, cx| leader.on_message(cx, link, message)),
-            Role::Learning(learner) if learner.link() == link => {
-                self.with_learner(now_ms, out, |learner, cx| learner.on_message(message, cx));
-            }
-            _ => self.with_observer_master(now_ms, out, |master, cx| master.on_message(cx, link, message)),
-        }
-    }
-
-    /// The peer violated the protocol. A learner ends its role; a leader closes the link.
-    pub fn on_violation(&mut self, now_ms: i64, link: LinkId, reason: Reason, out: &mut Effects) {
-        if self.learner().is_some_and(|learner| learner.link() == link) {
-            self.end_role(now_ms, reason, out);
-        } else {
-            out.push(Effect::Close(link));
-            self.on_link_gone(now_ms, link, out);
-        }
-    }
-
-    /// Result of [`Effect::ReadLog`]: the on-disk log contains what the learner lacks before `below`, or does not.
-    pub fn on_log_read(&mut self, now_ms: i64, link: LinkId, below: Option<Zxid>, out: &mut Effects) {
-        match self.role {
-            Role::Leading(_) => self.with_leader(now_ms, out, |leader, cx| leader.on_log_read(cx, link, below)),
-            _ => self.with_observer_master(now_ms, out, |master, cx| master.on_log_read(cx, link, below)),
-        }
-    }
-
-    /// The leader's snapshot was received completely.
-    pub fn on_snapshot_received(&mut self, now_ms: i64) {
+    fn on_snapshot_received(&mut self, now_ms: i64) {
         if let Role::Learning(learner) = &mut self.role {
             learner.on_snapshot_received(now_ms);
         }
     }
 
-    pub fn on_done(&mut self, now_ms: i64, done: DiskDone, out: &mut Effects) {
+    fn on_done(&mut self, now_ms: i64, done: DiskDone, out: &mut Effects) {
         self.disk_jobs -= 1;
         match done {
             DiskDone::AcceptedEpoch(epoch) => self.epochs.accepted = epoch,
@@ -479,8 +318,7 @@ impl QuorumPeer {
         }
     }
 
-    /// The log is durable up to `durable`.
-    pub fn on_durable(&mut self, now_ms: i64, durable: Zxid, out: &mut Effects) {
+    fn on_durable(&mut self, now_ms: i64, durable: Zxid, out: &mut Effects) {
         self.durable = durable.max(self.durable);
         match &self.role {
             Role::Leading(_) => self.with_leader(now_ms, out, |leader, cx| leader.on_durable(cx, durable)),
@@ -489,8 +327,7 @@ impl QuorumPeer {
         }
     }
 
-    /// The state has applied up to `applied`.
-    pub fn on_applied(&mut self, applied: Zxid) {
+    fn on_applied(&mut self, applied: Zxid) {
         self.applied = applied;
         self.trim();
         if let Role::Leading(leader) = &mut self.role {
@@ -499,31 +336,20 @@ impl QuorumPeer {
         self.observer_master.iter_mut().for_each(|master| master.on_applied(applied));
     }
 
-    /// Proposes transactions of an established leader.
-    pub fn propose(&mut self, now_ms: i64, txns: impl IntoIterator<Item = EncodedTxn>, out: &mut Effects) {
-        self.with_leader(now_ms, out, |leader, cx| leader.propose(cx, txns));
-    }
-
-    /// Requests a proof of leadership, with everything up to `after` committed. [`Effect::Synced`] reports it.
-    pub fn on_sync(&mut self, id: u64, after: Zxid) {
+    fn on_sync(&mut self, id: u64, after: Zxid) {
         if let Role::Leading(leader) = &mut self.role {
             leader.on_sync(id, after);
         }
     }
 
-    /// Ends an iteration of the driver's loop.
-    pub fn flush(&mut self, now_ms: i64, out: &mut Effects) {
+    /// Requests due proofs of leadership, and ends a role that waited for a transaction to be applied.
+    fn end_step(&mut self, now_ms: i64, out: &mut Effects) {
         if let Role::Leading(_) = self.role {
             self.with_leader(now_ms, out, |leader, cx| leader.flush(cx));
         }
         if self.role_change.is_some_and(|moving| moving.after <= self.applied) {
             self.end_role(now_ms, Reason::Reconfigured, out);
         }
-    }
-
-    /// Ends the role, and starts an election.
-    pub fn step_down(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
-        self.end_role(now_ms, reason, out);
     }
 
     fn with_leader(&mut self, now_ms: i64, out: &mut Effects, step: impl FnOnce(&mut Leader, &mut Context<'_>)) {
@@ -610,41 +436,6 @@ impl QuorumPeer {
         }
     }
 
-    /// Updates the configurations and this member's role. False if the effect brings nothing new.
-    fn apply_config(&mut self, effect: &Effect) -> bool {
-        let configs = &mut self.settings.configs;
-        let (ensemble, leader) = match effect {
-            Effect::ConfigProposed(_) | Effect::ActivateConfig(..) if !configs.is_dynamic() => return false,
-            Effect::ConfigProposed(ensemble) => {
-                configs.set_proposed(Arc::clone(ensemble));
-                return true;
-            }
-            Effect::ActivateConfig(ensemble, leader) => (ensemble, *leader),
-            _ => return true,
-        };
-        let before = Arc::clone(configs.committed());
-        if !configs.commit(Arc::clone(ensemble)) {
-            return false;
-        }
-        if before.is_same(ensemble) {
-            return true;
-        }
-        let kind = configs.kind_of(self.settings.server);
-        let is_other = std::mem::replace(&mut self.kind, kind) != kind;
-        self.election.set_learner_state(learner_state(kind));
-        if let Role::Learning(learner) = &self.role {
-            let old = self.election.vote().leader;
-            let has_other_leader =
-                leader.map_or_else(|| !has_same_address(old, &before, ensemble), |leader| leader != old);
-            if is_other || has_other_leader {
-                let waits = leader.is_some() && learner.is_active();
-                let after = if waits { Zxid(ensemble.version()) } else { Zxid(i64::MIN) };
-                self.role_change = Some(RoleChange { after, next: leader });
-            }
-        }
-        true
-    }
-
     fn end_role(&mut self, now_ms: i64, reason: Reason, out: &mut Effects) {
         self.note_connect_failure(now_ms);
         self.wants_snapshot |= reason == Reason::NeedsSnapshot;
@@ -701,38 +492,6 @@ impl QuorumPeer {
         self.check_bootstrap(now_ms);
     }
 
-    /// Whether another voter should lead: the disk is low, or this server is a voter only in a proposed configuration.
-    /// If no quorum exists without it, a low disk does not matter.
-    fn should_abstain(&self) -> bool {
-        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
-        let is_disk_low = self.disk_pressure.is_low() && quorums.are_reached(|server| server != me);
-        is_disk_low || !quorums.committed.is_voter(me)
-    }
-
-    /// The vote of a voter that abstains, for the case that no other voter has its history.
-    fn fallback_vote(&self) -> Option<Vote> {
-        let (me, quorums) = (self.settings.server, self.settings.configs.quorums());
-        let may_stand = self.eligibility == Eligibility::HasHistory && quorums.is_voter(me) && self.should_abstain();
-        may_stand.then_some(Vote { leader: me, zxid: self.durable, epoch: self.epochs.current.0 })
-    }
-
-    fn own_vote(&self) -> Vote {
-        let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);
-        let server = self.settings.server;
-        if self.kind == LearnerKind::Observer {
-            Vote::abstain(Zxid(i64::MIN), i64::MIN)
-        } else if self.eligibility != Eligibility::HasHistory {
-            // No server counts a vote with this zxid. Empty members recognise by the epoch that a history exists.
-            let epoch = if self.has_quarantined_files() { 0 } else { -1 };
-            Vote { leader: server, zxid: Zxid(-1), epoch }
-        } else if !self.should_abstain() {
-            Vote { leader: server, zxid, epoch }
-        } else {
-            let fallback = self.fallback_vote().filter(|_| self.was_rejected);
-            fallback.unwrap_or(Vote::abstain(zxid, epoch))
-        }
-    }
-
     fn after_election(&mut self, now_ms: i64, elected: Option<ServerId>, notes: Outgoing, out: &mut Effects) {
         out.extend(notes.into_iter().map(|(to, note)| Effect::Notify(to, note)));
         let Some(leader) = elected else { return };
@@ -769,13 +528,4 @@ fn learner_state(kind: LearnerKind) -> PeerState {
         LearnerKind::Follower => PeerState::Following,
         LearnerKind::Observer => PeerState::Observing,
     }
-}
-
-/// Whether a leader is a voter of both configurations, with the same quorum address.
-fn has_same_address(leader: ServerId, before: &Ensemble, after: &Ensemble) -> bool {
-    let at = |ensemble: &Ensemble| {
-        let votes = ensemble.voters().any(|voter| voter == leader);
-        votes.then(|| ensemble.members()[&leader].quorum.clone())
-    };
-    at(before).is_some() && at(before) == at(after)
 }

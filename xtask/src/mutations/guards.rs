@@ -631,7 +631,7 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        if last < peer && !is_start {\n            return SyncMode::Diff { announced: last, after: peer };\n        }\n",
     },
     Guard {
-        file: "crates/ox-zab/src/quorum_peer.rs",
+        file: "crates/ox-zab/src/quorum_peer/votes.rs",
         guard: "a member votes with its last durable zxid",
         breaks: "a leader lacks committed transactions",
         with: "        let (zxid, Epoch(epoch)) = (self.durable, self.epochs.current);\n",
@@ -645,7 +645,7 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        true\n",
     },
     Guard {
-        file: "crates/ox-zab/src/quorum_peer.rs",
+        file: "crates/ox-zab/src/quorum_peer/votes.rs",
         guard: "a quarantined member does not vote",
         breaks: "a damaged member helps to elect a leader",
         with: "        } else if self.eligibility != Eligibility::HasHistory {\n",

@@ -5,7 +5,7 @@ use ox_inspect::compare::{DiffCounts, Difference, TreeSide, differences};
 use ox_inspect::dump::log::{LogFormat, dump_log};
 use ox_inspect::locate;
 use ox_inspect::log_check::{LogFaultKind, LogPiece, LogVerdict, check_log};
-use ox_inspect::recover::{PlanAction, MarkerChoice, RecoverMode, RecoveryPlan};
+use ox_inspect::recover::{MarkerChoice, PlanAction, RecoverMode, RecoveryPlan};
 use ox_inspect::snapshot_check::{SnapshotCheck, StoredDigest, check_snapshot, load_tree};
 use ox_inspect::summary::summarize;
 use ox_proto::Zxid;

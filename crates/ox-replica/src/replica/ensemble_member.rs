@@ -30,8 +30,8 @@ use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
 use ox_tree::outbox::Outboxes;
 use ox_tree::{ConnId, PendingChanges, State};
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, ElectionConnection, EncodedTxn, LinkId, Message, PeerState, QuorumPeer, Reason,
-    Request, ServerId, Traffic, VoteNotification,
+    DiskDone, DiskJob, Effect, Effects, ElectionConnection, EncodedTxn, Input as PeerInput, Learner, LinkId, Message,
+    PeerState, QuorumPeer, Reason, Request, ServerId, Traffic, VoteNotification,
 };
 use std::sync::Arc;
 
@@ -66,16 +66,20 @@ impl Replica {
     }
 
     pub fn start(&mut self, now: Now) {
-        self.peer(now, |peer, now_ms, out| peer.start(now_ms, out));
+        self.peer(now, PeerInput::Start);
     }
 
     pub fn as_peer(&self) -> Option<&QuorumPeer> {
         if let Zab::Member(peer) = &self.zab { Some(peer) } else { None }
     }
 
+    fn learner(&self) -> Option<&Learner> {
+        self.as_peer().and_then(|peer| peer.role().learner())
+    }
+
     /// None for a standalone server.
     pub fn peer_state(&self) -> Option<PeerState> {
-        self.as_peer().map(QuorumPeer::state)
+        self.as_peer().map(|peer| peer.status().state)
     }
 
     /// Whether clients are served with reads and writes.
@@ -89,38 +93,38 @@ impl Replica {
     }
 
     pub fn on_notification(&mut self, now: Now, from: ServerId, note: VoteNotification) {
-        self.peer(now, |peer, now_ms, out| peer.on_notification(now_ms, from, note, out));
+        self.peer(now, PeerInput::Notification(from, note));
     }
 
     pub fn on_config(&mut self, now: Now, from: ServerId, ensemble: Arc<Ensemble>) {
-        self.peer(now, |peer, now_ms, out| peer.on_config(now_ms, from, ensemble, out));
+        self.peer(now, PeerInput::Config(from, ensemble));
     }
 
     pub fn on_election_link(&mut self, now: Now, server: ServerId, link: ElectionConnection) {
-        self.peer(now, |peer, now_ms, out| peer.on_election_link(now_ms, server, link, out));
+        self.peer(now, PeerInput::ElectionLink(server, link));
     }
 
     pub fn on_dialed(&mut self, now: Now, leader: ServerId, link: Option<LinkId>) {
-        self.peer(now, |peer, now_ms, out| peer.on_dialed(now_ms, leader, link, out));
+        self.peer(now, PeerInput::Dialed(leader, link));
     }
 
     pub fn on_link(&mut self, now: Now, link: LinkId) {
-        self.peer(now, |peer, now_ms, out| peer.on_link(now_ms, link, out));
+        self.peer(now, PeerInput::LinkOpened(link));
     }
 
     /// The link to a peer was closed. [`Self::settle`] follows.
     pub fn on_link_gone(&mut self, now: Now, link: LinkId) {
         self.todo.push_back(Todo::Gone(link));
-        self.peer(now, |peer, now_ms, out| peer.on_link_gone(now_ms, link, out));
+        self.peer(now, PeerInput::LinkClosed(link));
     }
 
     pub fn on_traffic(&mut self, now: Now, link: LinkId, moved: Traffic) {
-        self.peer(now, |peer, now_ms, _| peer.on_traffic(now_ms, link, moved));
+        self.peer(now, PeerInput::Traffic(link, moved));
     }
 
     /// The socket of a link accepted packets; `bytes` is the sum of their [`Message::flow_bytes`].
     pub fn on_sent(&mut self, now: Now, link: LinkId, bytes: usize) {
-        self.peer(now, |peer, now_ms, out| peer.on_sent(now_ms, link, bytes, out));
+        self.peer(now, PeerInput::Sent(link, bytes));
     }
 
     /// Whether packets of a link are accepted now; otherwise they have to wait.
@@ -135,20 +139,20 @@ impl Replica {
         {
             // A logged transaction has to be applied later, here and after every restart.
             let reason = Reason::Violation(format!("transaction {} cannot be decoded", txn.zxid));
-            return self.peer(now, |peer, now_ms, out| peer.on_violation(now_ms, link, reason, out));
+            return self.peer(now, PeerInput::Violation(link, reason));
         }
-        self.peer(now, |peer, now_ms, out| peer.on_message(now_ms, link, message, out));
+        self.peer(now, PeerInput::Packet(link, message));
     }
 
     /// The on-disk log contains what a learner lacks before `below`, or does not.
     pub fn on_log_read(&mut self, now: Now, link: LinkId, below: Option<Zxid>) {
-        self.peer(now, |peer, now_ms, out| peer.on_log_read(now_ms, link, below, out));
+        self.peer(now, PeerInput::LogRead(link, below));
     }
 
     /// The leader's snapshot was received completely.
     pub fn on_snapshot_received(&mut self, now: Now, state: State) {
         self.snapshot = Some(Box::new(state));
-        self.peer(now, |peer, now_ms, _| peer.on_snapshot_received(now_ms));
+        self.peer(now, PeerInput::SnapshotReceived);
     }
 
     pub fn on_done(&mut self, now: Now, done: DiskDone) {
@@ -156,7 +160,7 @@ impl Replica {
             (self.durable, self.committed) = (zxid, zxid);
             self.proposals.clear(); // the state was recovered again
         }
-        self.peer(now, |peer, now_ms, out| peer.on_done(now_ms, done, out));
+        self.peer(now, PeerInput::Done(done));
     }
 
     /// The leader's snapshot, which replaces the state.
@@ -175,12 +179,11 @@ impl Replica {
 
     /// Whether the link carries a snapshot now.
     pub fn is_receiving_snapshot(&self, link: LinkId) -> bool {
-        let learner = self.as_peer().and_then(QuorumPeer::learner);
-        learner.is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot())
+        self.learner().is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot())
     }
 
     pub fn step_down(&mut self, now: Now, reason: Reason) {
-        self.peer(now, |peer, now_ms, out| peer.step_down(now_ms, reason, out));
+        self.peer(now, PeerInput::StepDown(reason));
     }
 
     /// Whether [`Self::settle`] has something to do.
@@ -235,11 +238,11 @@ impl Replica {
         }
     }
 
-    pub(super) fn peer(&mut self, now: Now, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
+    pub(super) fn peer(&mut self, now: Now, input: PeerInput) {
+        self.now_ms = now.mono_ms;
         let Zab::Member(peer) = &mut self.zab else { return };
         let mut effects = std::mem::take(&mut self.spare_effects);
-        step(peer, now.mono_ms, &mut effects);
-        peer.flush(now.mono_ms, &mut effects);
+        peer.step(now.mono_ms, input, &mut effects);
         for effect in effects.drain(..) {
             self.perform(now, effect);
         }
@@ -256,7 +259,7 @@ impl Replica {
                 self.begins_at = Some((Role::Leader, self.committed));
             }
             Effect::UpToDate(_) => {
-                let link = self.as_peer().and_then(QuorumPeer::learner).map(ox_zab::Learner::link);
+                let link = self.learner().map(Learner::link);
                 self.begins_at = link.map(|link| (Role::Learner(link), self.committed));
                 self.pinged_ms = now.mono_ms;
             }
@@ -309,7 +312,7 @@ impl Replica {
 
     pub(super) fn send(&mut self, link: LinkId, message: Message) {
         if let Zab::Member(peer) = &mut self.zab {
-            peer.send(link, message, &mut self.effects);
+            peer.step(self.now_ms, PeerInput::Send(link, message), &mut self.effects);
         }
     }
 
@@ -380,7 +383,7 @@ impl Replica {
 
     /// Reports the sessions that were touched since the last ping.
     fn reply_to_ping(&mut self, now: Now, zxid: Zxid) {
-        let Some(link) = self.as_peer().and_then(QuorumPeer::learner).map(ox_zab::Learner::link) else { return };
+        let Some(link) = self.learner().map(Learner::link) else { return };
         let mut data = Vec::new();
         let mut heard = std::mem::take(&mut self.observer_sessions.touched);
         heard.extend(self.sessions.touched_since(self.pinged_ms));
@@ -414,8 +417,12 @@ impl Replica {
     /// although its creation is only proposed (P44).
     pub(super) fn confirm_leadership(&mut self, waiter: SyncWaiter) {
         let id = self.syncs.push(waiter);
+        self.sync_peer(id);
+    }
+
+    fn sync_peer(&mut self, id: u64) {
         if let Zab::Member(peer) = &mut self.zab {
-            peer.on_sync(id, self.last_proposed_zxid);
+            peer.step(self.now_ms, PeerInput::Sync(id, self.last_proposed_zxid), &mut self.effects);
         }
     }
 
@@ -435,24 +442,25 @@ impl Replica {
         }
         let body = Bytes::copy_from_slice(&submission.bytes[submission.entries[at].span.clone()]);
         let id = self.syncs.push(SyncWaiter::Conn(conn, (submission, at)));
-        match (&mut self.zab, self.role) {
-            (Zab::Member(peer), Role::Leader) => peer.on_sync(id, self.last_proposed_zxid),
-            (_, Role::Learner(link)) => self.send_request(link, session, xid, op, &body, ids),
+        match self.role {
+            Role::Leader => self.sync_peer(id),
+            Role::Learner(link) => self.send_request(link, session, xid, op, &body, ids),
             _ => (),
         }
     }
 
     /// After transactions were applied: starts roles and replies to syncs.
     pub(super) fn on_applied(&mut self, now: Now, state: &State, out: &mut Outboxes) {
-        let Zab::Member(peer) = &mut self.zab else { return };
-        peer.on_applied(state.last_zxid());
+        if !self.is_member() {
+            return;
+        }
         let reached = self.reached();
         if let Some((role, _)) = self.begins_at.take_if(|(_, from)| *from <= reached) {
             self.begin(now, role, state);
         } else if self.is_serving() && self.handshakes.are_due(state.last_zxid()) {
             self.todo.push_back(Todo::Handshakes);
         }
-        self.peer(now, |_, _, _| ()); // a role may wait for this
+        self.peer(now, PeerInput::Applied(state.last_zxid()));
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
             self.reply_in_order(conn, Reply::Entry(submission, at), state, out);
             for (submission, at) in behind {

@@ -10,7 +10,7 @@ use ox_proto::quorum::payload::Touches;
 use ox_proto::request::PathVersion;
 use ox_proto::{Jute, OpCode, Reader, SessionId};
 use ox_tree::outbox::Outboxes;
-use ox_zab::{LinkId, Message, Reason, Request};
+use ox_zab::{Input as PeerInput, LinkId, Message, Reason, Request};
 use std::collections::BTreeMap;
 
 /// Sessions of the clients of this follower's observers.
@@ -88,7 +88,7 @@ impl Replica {
     /// Closes an observer that has too many requests in flight.
     fn close_observer(&mut self, now: Now, link: LinkId) {
         let reason = Reason::Violation("observer has too many requests in flight".to_owned());
-        self.peer(now, |peer, now_ms, out| peer.on_violation(now_ms, link, reason, out));
+        self.peer(now, PeerInput::Violation(link, reason));
     }
 }
 

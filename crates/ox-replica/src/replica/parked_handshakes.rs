@@ -110,7 +110,7 @@ impl Replica {
     /// commits of earlier epochs. Only a read-only server shows such a transaction. A client that has seen it there
     /// must not have to wait for the next write before a server accepts it.
     pub(super) fn was_never_committed(&self, zxid: Zxid) -> bool {
-        let is_earlier = |peer: &QuorumPeer| Epoch::of(zxid) < peer.epochs().current;
+        let is_earlier = |peer: &QuorumPeer| Epoch::of(zxid) < peer.status().epochs.current;
         self.is_serving() && self.as_peer().is_some_and(is_earlier)
     }
 

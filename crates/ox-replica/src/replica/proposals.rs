@@ -4,6 +4,8 @@ use crate::limits::ENTRY_BYTES;
 use crate::log_batch::{LogBatch, OpenBatch};
 use crate::submission::Load;
 use ox_proto::Zxid;
+use ox_proto::txn::{DIGEST_VERSION, TxnDigest, TxnHeader};
+use ox_tree::WriteStamp;
 use ox_zab::{EncodedTxn, LinkId};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -138,4 +140,13 @@ impl Proposals {
         let batch = self.handed.front().expect("only durable records are applied");
         Some((proposal, Arc::clone(batch)))
     }
+}
+
+/// The header of a record that is being prepared; its kind is known afterwards.
+pub(super) fn header(stamp: WriteStamp, cxid: i32) -> TxnHeader {
+    TxnHeader { session: stamp.session, cxid, zxid: stamp.zxid, time_ms: stamp.time_ms, kind: 0 }
+}
+
+pub(super) fn digest(tree_digest: i64) -> TxnDigest {
+    TxnDigest { version: DIGEST_VERSION, tree_digest }
 }

@@ -9,7 +9,7 @@ use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
 use ox_proto::SessionId;
-use ox_zab::{Eligibility, QuorumPeer};
+use ox_zab::Eligibility;
 
 /// When read-only mode begins.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +35,7 @@ impl Replica {
     /// When read-only mode begins, if it is due to.
     pub(super) fn read_only_at_ms(&self) -> Option<i64> {
         // A server that has lost its history has nothing to serve.
-        let has_history = self.as_peer().map(QuorumPeer::eligibility) == Some(Eligibility::HasHistory);
+        let has_history = self.as_peer().map(|peer| peer.status().eligibility) == Some(Eligibility::HasHistory);
         let ReadOnly { after_ms, since_ms } = self.read_only;
         (self.role == Role::None && has_history).then_some(since_ms? + after_ms?)
     }

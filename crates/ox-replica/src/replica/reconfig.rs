@@ -65,7 +65,7 @@ impl ReconfigCheck<'_> {
     /// Prepares a write of any kind.
     pub(super) fn prepare(&self, view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Prepared {
         let Zab::Member(peer) = self.zab else { return ops::prepare(view, op, body, out) };
-        let Some(leader) = peer.leader().filter(|_| op == OpCode::Reconfig) else {
+        let Some(leader) = peer.role().leader().filter(|_| op == OpCode::Reconfig) else {
             return ops::prepare(view, op, body, out);
         };
         let is_waiting = self.prepared.is_some_and(|prepared| leader.last_proposed() < prepared);

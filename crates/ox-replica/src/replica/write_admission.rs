@@ -65,7 +65,7 @@ impl Replica {
         let load = self.load();
         self.log_space.on_measured(free_bytes, reserve_bytes, load.bytes);
         let is_low = self.writes() != WriteAdmission::All;
-        self.peer(now, |peer, now_ms, out| peer.on_disk_pressure(now_ms, is_low, out));
+        self.peer(now, ox_zab::Input::DiskLow(is_low));
     }
 
     pub fn writes(&self) -> WriteAdmission {

@@ -113,7 +113,7 @@ pub(crate) fn observed(world: &mut Harness) {
     let hello =
         Message::Hello { server: ServerId(2), kind: LearnerKind::Observer, accepted: Epoch::ZERO, config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: Some(Epoch::ZERO) };
-    let epoch = world.replica.as_peer().unwrap().epochs().current;
+    let epoch = world.replica.as_peer().unwrap().status().epochs.current;
     for message in [hello, ack_epoch, Message::Ack(Zxid::new(u32::try_from(epoch.0).unwrap(), 0))] {
         world.replica.on_message(now, LINK, message);
         world.settle();

@@ -72,7 +72,8 @@ impl Leading {
 
     /// Server 3 follows too, and sends nothing from now on.
     pub(crate) fn second_follower_comes(&mut self) {
-        let (last, epoch) = (self.world.state.last_zxid(), self.world.replica.as_peer().unwrap().epochs().current);
+        let (last, epoch) =
+            (self.world.state.last_zxid(), self.world.replica.as_peer().unwrap().status().epochs.current);
         self.comes(LinkId(2), ServerId(3), (epoch, epoch), last);
     }
 

@@ -98,7 +98,7 @@ impl RoleLog {
         let (metrics, sync_ms) = (&self.shared.metrics, super::elapsed_ms(self.elected_at));
         let unavailable_ms = super::elapsed_ms(self.unavailable_since);
         metrics.unavailable_time.note(unavailable_ms, 1);
-        let state = match peer.state() {
+        let state = match peer.status().state {
             PeerState::Leading => {
                 metrics.leader_unavailable_time.note(unavailable_ms, 1);
                 self.shared.stats.leads_since_ms.store(self.shared.clock.mono_ms(), Relaxed);
@@ -113,7 +113,7 @@ impl RoleLog {
                 "following"
             }
         };
-        let (epoch, leader) = (peer.epochs().current, peer.leader_id().map_or(-1, |leader| leader.0));
+        let (epoch, leader) = (peer.status().epochs.current, peer.status().leader.map_or(-1, |leader| leader.0));
         tracing::info!(leader, %epoch, sync_ms, unavailable_ms, "Peer state changed: {state} - broadcast");
     }
 
@@ -128,12 +128,12 @@ impl RoleLog {
         }
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
-        if peer.eligibility() == Eligibility::HasHistory || peer.kind() == LearnerKind::Observer {
+        if peer.status().eligibility == Eligibility::HasHistory || peer.status().kind == LearnerKind::Observer {
             tracing::warn!(
                 looking_s,
                 "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
             );
-        } else if peer.has_quarantined_files() {
+        } else if peer.status().has_quarantined_files {
             tracing::warn!(
                 looking_s,
                 "no leader elected, and this server abstains: its data is quarantined, and it waits for a leader's \

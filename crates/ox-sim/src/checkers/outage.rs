@@ -48,11 +48,12 @@ fn peer(server: &Server) -> Option<&QuorumPeer> {
 /// Whether a server leads and receives acknowledgements of a quorum.
 fn can_commit(env: &Env, servers: &[Server], me: usize) -> bool {
     let Some(peer_of_leader) = peer(&servers[me]) else { return false };
-    let leads = peer_of_leader.leader().is_some_and(|leader| leader.is_established() && !leader.is_handing_over());
+    let leads =
+        peer_of_leader.role().leader().is_some_and(|leader| leader.is_established() && !leader.is_handing_over());
     let serves = servers[me].process.as_ref().is_some_and(|process: &Process| process.replica.is_serving());
     let acknowledges = |server: ServerId| {
         let other = number(server);
-        let learner = servers.get(other).and_then(peer).and_then(QuorumPeer::learner);
+        let learner = servers.get(other).and_then(peer).and_then(|peer| peer.role().learner());
         let is_active = learner.is_some_and(|learner| {
             let wire = usize::try_from(learner.link().0).unwrap_or(0);
             learner.is_active() && env.net.wires[wire].ends.iter().any(|end| end.server == me)

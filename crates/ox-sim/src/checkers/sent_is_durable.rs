@@ -27,7 +27,8 @@ pub(crate) fn check(
     let is_end = |zxid: Zxid| {
         expected.synced == expected.last && env.reference_log.truncated_end(expected.last, zxid) == expected.last
     };
-    let has_history = process.replica.as_peer().is_some_and(|peer| peer.eligibility() == Eligibility::HasHistory);
+    let has_history =
+        process.replica.as_peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
     let is_promised = |link: LinkId| process.member.leader_epochs.get(&link) == Some(&accepted);
     match effect {
         // A server without a vote receives the result of the last election, which promises nothing.

@@ -74,7 +74,7 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
     let is_late = |since: Time| patience_us(&env.plan) < env.now.0 - since.max(excused).0;
     let heard = |other: usize| process.member.last_seen.get(&other).copied().unwrap_or(Time(0));
     let fail = |what: String| Err(Finding::new(FailureKind::Late, format!("server {me} serves, but {what}")));
-    if let Some(learner) = peer.learner() {
+    if let Some(learner) = peer.role().learner() {
         let LinkId(wire) = learner.link();
         let [one, other] = env.net.wires[usize::try_from(wire).unwrap_or(0)].ends.map(|pid| pid.server);
         let leader = if one == me { other } else { one };
@@ -82,7 +82,7 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
             return fail(format!("last received from {leader} at {:?}", heard(leader)));
         }
     }
-    if let Some(leader) = peer.leader().filter(|leader| leader.is_established()) {
+    if let Some(leader) = peer.role().leader().filter(|leader| leader.is_established()) {
         judge_leader(env, (me, peer, leader), is_late, heard)?;
         let stuck = server.stuck.filter(|(zxid, _)| *zxid == synced && synced < last);
         let (_, since) = *server.stuck.insert(stuck.unwrap_or((synced, env.now)));

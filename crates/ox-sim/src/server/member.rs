@@ -454,7 +454,7 @@ impl Process {
     /// Notes whether this server has begun to lead or to serve.
     pub(super) fn update_role(&mut self, env: &mut Env, expected: &ExpectedDisk, pid: ProcessId) {
         let Some(peer) = self.replica.as_peer() else { return };
-        let leads = peer.leader().filter(|leader| leader.is_established()).and_then(ox_zab::Leader::epoch);
+        let leads = peer.role().leader().filter(|leader| leader.is_established()).and_then(ox_zab::Leader::epoch);
         if leads != self.member.leads {
             self.member.leads = leads;
             if let Some(epoch) = leads {

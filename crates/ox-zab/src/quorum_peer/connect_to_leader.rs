@@ -76,7 +76,7 @@ impl QuorumPeer {
     }
 
     /// The process did not run for a while. Peers get time again, because their packets may not have been read yet.
-    pub fn on_pause(&mut self, now_ms: i64) {
+    pub(super) fn on_pause(&mut self, now_ms: i64) {
         match &mut self.role {
             Role::Leading(leader) => leader.on_pause(now_ms),
             Role::Learning(learner) => learner.on_pause(now_ms),

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    ConfigPair, DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, LinkId, Message, PeerState,
+    ConfigPair, DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, Input, LinkId, Message, PeerState,
     QuorumPeer, ServerId, Vote, VoteNotification,
 };
 
@@ -15,7 +15,7 @@ const LATER_MS: i64 = 1_000;
 /// Server 1 of three, with an empty data directory.
 fn empty_member() -> QuorumPeer {
     let mut peer = member(settings(1, three()), Zxid::ZERO, Eligibility::Empty);
-    peer.start(0, &mut Effects::new());
+    peer.step(0, Input::Start, &mut Effects::new());
     peer
 }
 
@@ -28,9 +28,9 @@ fn note(state: PeerState, epoch: u32, counter: u32) -> VoteNotification {
 fn receives(peer: &mut QuorumPeer, notes: &[(i64, VoteNotification)]) -> Effects {
     let mut out = Effects::new();
     for (from, note) in notes {
-        peer.on_notification(1, ServerId(*from), *note, &mut out);
+        peer.step(1, Input::Notification(ServerId(*from), *note), &mut out);
     }
-    peer.on_time(LATER_MS, &mut out);
+    peer.step(LATER_MS, Input::Time, &mut out);
     out
 }
 
@@ -42,12 +42,12 @@ fn may_bootstrap(out: &Effects) -> bool {
 fn quorum_of_empty_voters_bootstraps() {
     let mut peer = empty_member();
     let mut out = Effects::new();
-    peer.on_notification(1, ServerId(3), note(PeerState::Looking, 0, 0), &mut out);
+    peer.step(1, Input::Notification(ServerId(3), note(PeerState::Looking, 0, 0)), &mut out);
     assert!(!may_bootstrap(&out), "another voter may contradict");
     while !may_bootstrap(&out) {
         let at = peer.deadline().unwrap();
         assert!(at < LATER_MS);
-        peer.on_time(at, &mut out);
+        peer.step(at, Input::Time, &mut out);
     }
 }
 
@@ -68,7 +68,7 @@ fn stale_votes_prevent_bootstrap() {
 fn quarantined_voter_prevents_bootstrap() {
     let mut damaged = member(settings(2, three()), Zxid::ZERO, Eligibility::Quarantined);
     let mut out = Effects::new();
-    damaged.start(0, &mut out);
+    damaged.step(0, Input::Start, &mut out);
     let said = out.iter().find_map(|effect| match effect {
         Effect::Notify(ServerId(1), note) => Some(*note),
         _ => None,
@@ -83,7 +83,7 @@ fn bootstrap_disabled_or_not_voter_does_not_bootstrap() {
     let mut settings = settings(1, three());
     settings.options.may_bootstrap = false;
     let mut peer = member(settings, Zxid::ZERO, Eligibility::Empty);
-    peer.start(0, &mut Effects::new());
+    peer.step(0, Input::Start, &mut Effects::new());
     assert!(!may_bootstrap(&receives(
         &mut peer,
         &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))]
@@ -97,14 +97,14 @@ fn empty_member_initializes_log_before_it_dials() {
     let leads = [(2, note(PeerState::Following, 0, 0)), (3, note(PeerState::Leading, 0, 0))];
     let dials = |out: &Effects| out.contains(&Effect::Dial(ServerId(3)));
     let mut out = Effects::new();
-    peer.on_notification(1, ServerId(3), note(PeerState::Looking, 0, 0), &mut out);
+    peer.step(1, Input::Notification(ServerId(3), note(PeerState::Looking, 0, 0)), &mut out);
     for (from, note) in leads {
-        peer.on_notification(1, ServerId(from), note, &mut out);
+        peer.step(1, Input::Notification(ServerId(from), note), &mut out);
     }
-    assert_eq!(peer.leader_id(), Some(ServerId(3)));
-    peer.on_time(LATER_MS, &mut out);
+    assert_eq!(peer.status().leader, Some(ServerId(3)));
+    peer.step(LATER_MS, Input::Time, &mut out);
     assert!(may_bootstrap(&out) && !dials(&out));
-    peer.on_done(LATER_MS, DiskDone::LogInitialized, &mut out);
+    peer.step(LATER_MS, Input::Done(DiskDone::LogInitialized), &mut out);
     assert!(dials(&out));
 }
 
@@ -125,7 +125,7 @@ fn wiped_leader_is_not_elected_by_its_followers() {
     let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
     let following = VoteNotification { state: PeerState::Following, vote, round: 1, has_version: true };
     let out = receives(&mut peer, &[(2, following), (3, following)]);
-    assert_eq!(peer.eligibility(), Eligibility::Quarantined);
+    assert_eq!(peer.status().eligibility, Eligibility::Quarantined);
     assert!(!out.contains(&Effect::Listen), "{out:?}");
 }
 
@@ -133,16 +133,16 @@ fn wiped_leader_is_not_elected_by_its_followers() {
 fn late_voter_of_same_round_is_sent_better_vote() {
     // Server 3 has been LOOKING for a while, so it repeats its vote rarely. Server 1 becomes LOOKING in the same round.
     let mut peer = member(settings(3, three()), Zxid::new(1, 9), Eligibility::HasHistory);
-    peer.start(0, &mut Effects::new());
+    peer.step(0, Input::Start, &mut Effects::new());
     let mut now = 0;
     while now < 30_000 {
         now = peer.deadline().unwrap();
-        peer.on_time(now, &mut Effects::new());
+        peer.step(now, Input::Time, &mut Effects::new());
     }
     let vote = Vote { leader: ServerId(1), zxid: Zxid::new(1, 9), epoch: 1 };
     let looking = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
     let mut out = Effects::new();
-    peer.on_notification(now + 1, ServerId(1), looking, &mut out);
+    peer.step(now + 1, Input::Notification(ServerId(1), looking), &mut out);
     assert!(
         out.iter().any(|effect| matches!(effect, Effect::Notify(ServerId(1), _))),
         "next word in {} ms",
@@ -155,7 +155,7 @@ fn empty_learner_refuses_diff() {
     let mut peer = empty_member();
     let mut out = receives(&mut peer, &[(3, note(PeerState::Leading, 0, 0)), (2, note(PeerState::Following, 0, 0))]);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
-    peer.on_dialed(2_000, ServerId(3), Some(LinkId(7)), &mut out);
+    peer.step(2_000, Input::Dialed(ServerId(3), Some(LinkId(7))), &mut out);
     out.clear();
     let zxid = Zxid::new(1, 1);
     for message in [
@@ -165,7 +165,7 @@ fn empty_learner_refuses_diff() {
         Message::Commit(zxid),
     ] {
         assert!(peer.takes_packets(LinkId(7)));
-        peer.on_message(2_000, LinkId(7), message, &mut out);
+        peer.step(2_000, Input::Packet(LinkId(7), message), &mut out);
     }
     assert!(!out.iter().any(|effect| matches!(effect, Effect::Append(_))), "{out:?}");
 }
@@ -174,14 +174,14 @@ fn empty_learner_refuses_diff() {
 fn bootstrap_is_cancelled_during_synchronisation() {
     let mut peer = empty_member();
     let mut out = Effects::new();
-    peer.on_notification(1, ServerId(3), note(PeerState::Leading, 0, 0), &mut out);
-    peer.on_notification(1, ServerId(2), note(PeerState::Following, 0, 0), &mut out);
+    peer.step(1, Input::Notification(ServerId(3), note(PeerState::Leading, 0, 0)), &mut out);
+    peer.step(1, Input::Notification(ServerId(2), note(PeerState::Following, 0, 0)), &mut out);
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
     // While server 1 dials, server 2 becomes LOOKING again, or an old notification of it arrives late.
-    peer.on_notification(2, ServerId(2), note(PeerState::Looking, 0, 0), &mut out);
-    peer.on_dialed(3, ServerId(3), Some(LinkId(7)), &mut out);
+    peer.step(2, Input::Notification(ServerId(2), note(PeerState::Looking, 0, 0)), &mut out);
+    peer.step(3, Input::Dialed(ServerId(3), Some(LinkId(7))), &mut out);
     out.clear();
-    peer.on_time(LATER_MS, &mut out);
+    peer.step(LATER_MS, Input::Time, &mut out);
     assert!(!may_bootstrap(&out), "{out:?}");
 }
 
@@ -191,14 +191,14 @@ fn empty_observer_refuses_empty_diff() {
     let ensemble = Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), [ServerId(4)]).unwrap();
     let mut peer = member(settings(4, ConfigPair::fixed(ensemble)), Zxid::ZERO, Eligibility::Empty);
     let mut out = Effects::new();
-    peer.start(0, &mut out);
+    peer.step(0, Input::Start, &mut out);
     out.extend(receives(&mut peer, &[(3, note(PeerState::Leading, 1, 0)), (2, note(PeerState::Following, 1, 0))]));
     assert!(out.contains(&Effect::Dial(ServerId(3))), "{out:?}");
-    peer.on_dialed(LATER_MS, ServerId(3), Some(LinkId(7)), &mut out);
+    peer.step(LATER_MS, Input::Dialed(ServerId(3), Some(LinkId(7))), &mut out);
     out.clear();
     let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::new() };
     for message in [Message::LeaderInfo(Epoch(1)), Message::Diff(Zxid::ZERO), new_leader] {
-        peer.on_message(LATER_MS, LinkId(7), message, &mut out);
+        peer.step(LATER_MS, Input::Packet(LinkId(7), message), &mut out);
     }
     assert!(may_bootstrap(&out), "{out:?}");
 }

@@ -4,8 +4,8 @@ use crate::single_member::{member, settings, three};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    ConfigPair, Effect, Effects, ElectionConnection, ElectionSettings, Epoch, LinkId, Message, PeerSettings, PeerState,
-    QuorumPeer, ServerId, VoteNotification,
+    ConfigPair, Effect, Effects, ElectionConnection, ElectionSettings, Epoch, Input, LinkId, Message, PeerSettings,
+    PeerState, QuorumPeer, ServerId, VoteNotification,
 };
 use ox_zab::{Eligibility, Timing, Vote};
 
@@ -15,19 +15,18 @@ const LEADER: ServerId = ServerId(3);
 fn follower() -> QuorumPeer {
     let mut peer = member(settings(1, three()), Zxid::new(1, 9), Eligibility::HasHistory);
     let mut out = Effects::new();
-    peer.start(0, &mut out);
+    peer.step(0, Input::Start, &mut out);
     let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
     for (from, state) in [(2, PeerState::Following), (3, PeerState::Leading)] {
-        peer.on_election_link(0, ServerId(from), ElectionConnection::Up, &mut out);
-        peer.on_notification(
+        peer.step(0, Input::ElectionLink(ServerId(from), ElectionConnection::Up), &mut out);
+        peer.step(
             0,
-            ServerId(from),
-            VoteNotification { state, vote, round: 7, has_version: true },
+            Input::Notification(ServerId(from), VoteNotification { state, vote, round: 7, has_version: true }),
             &mut out,
         );
     }
     assert!(out.contains(&Effect::Dial(LEADER)));
-    peer.on_dialed(0, LEADER, Some(LinkId(1)), &mut out);
+    peer.step(0, Input::Dialed(LEADER, Some(LinkId(1))), &mut out);
     peer
 }
 
@@ -36,15 +35,15 @@ fn follower() -> QuorumPeer {
 fn connection_closed_before_leader_info_is_retried() {
     let mut peer = follower();
     let mut out = Effects::new();
-    peer.on_link_gone(1, LinkId(1), &mut out);
+    peer.step(1, Input::LinkClosed(LinkId(1)), &mut out);
     assert_eq!(out, []);
     let at = peer.deadline().unwrap();
-    peer.on_time(at, &mut out);
+    peer.step(at, Input::Time, &mut out);
     assert_eq!(out, [Effect::Dial(LEADER)]);
-    peer.on_dialed(at, LEADER, Some(LinkId(2)), &mut out);
-    peer.on_message(at, LinkId(2), Message::LeaderInfo(Epoch(1)), &mut out);
+    peer.step(at, Input::Dialed(LEADER, Some(LinkId(2))), &mut out);
+    peer.step(at, Input::Packet(LinkId(2), Message::LeaderInfo(Epoch(1))), &mut out);
     out.clear();
-    peer.on_link_gone(at, LinkId(2), &mut out);
+    peer.step(at, Input::LinkClosed(LinkId(2)), &mut out);
     assert!(out.contains(&Effect::Looking), "a leader that has spoken and is gone is given up");
 }
 
@@ -52,8 +51,8 @@ fn connection_closed_before_leader_info_is_retried() {
 fn leader_known_to_be_down_is_not_dialled() {
     let mut peer = follower();
     let mut out = Effects::new();
-    peer.on_election_link(1, LEADER, ElectionConnection::Down, &mut out);
-    peer.on_link_gone(1, LinkId(1), &mut out);
+    peer.step(1, Input::ElectionLink(LEADER, ElectionConnection::Down), &mut out);
+    peer.step(1, Input::LinkClosed(LinkId(1)), &mut out);
     assert!(out.contains(&Effect::Looking));
 }
 
@@ -62,12 +61,12 @@ fn leader_without_leader_info_times_out() {
     let mut peer = follower();
     let mut out = Effects::new();
     for number in 1..100 {
-        peer.on_link_gone(number, LinkId(1), &mut out);
+        peer.step(number, Input::LinkClosed(LinkId(1)), &mut out);
         if out.contains(&Effect::Looking) {
             return;
         }
-        peer.on_time(1_000 * number, &mut out);
-        peer.on_dialed(1_000 * number, LEADER, Some(LinkId(1)), &mut out);
+        peer.step(1_000 * number, Input::Time, &mut out);
+        peer.step(1_000 * number, Input::Dialed(LEADER, Some(LinkId(1))), &mut out);
     }
     panic!("it never stops dialling");
 }
@@ -82,31 +81,31 @@ fn leader_that_still_asks_for_votes_and_refuses_connections_is_left_out() {
         let timing = Timing { tick_ms: 1_000, init_ticks: 10, sync_ticks: 5 };
         let mut peer = member(PeerSettings { timing, ..settings(1, four) }, last, Eligibility::HasHistory);
         let mut out = Effects::new();
-        peer.start(0, &mut out);
+        peer.step(0, Input::Start, &mut out);
         out.clear();
         let vote = Vote { leader, zxid: last, epoch: 1 };
         let note = |round| VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
         for from in [2, 3, 4].map(ServerId) {
-            peer.on_election_link(0, from, ElectionConnection::Up, &mut out);
-            peer.on_notification(0, from, note(1), &mut out);
+            peer.step(0, Input::ElectionLink(from, ElectionConnection::Up), &mut out);
+            peer.step(0, Input::Notification(from, note(1)), &mut out);
         }
         assert!(out.contains(&Effect::Dial(leader)), "it is elected");
-        peer.on_dialed(0, leader, None, &mut out);
+        peer.step(0, Input::Dialed(leader, None), &mut out);
         let mut now_ms = 0;
         while !out.contains(&Effect::Looking) {
             now_ms = peer.deadline().expect("it waits for something");
             let before = out.len();
-            peer.on_time(now_ms, &mut out);
+            peer.step(now_ms, Input::Time, &mut out);
             if out[before..].contains(&Effect::Dial(leader)) {
-                peer.on_dialed(now_ms, leader, None, &mut out);
+                peer.step(now_ms, Input::Dialed(leader, None), &mut out);
             }
             if is_deaf && !out.contains(&Effect::Looking) {
-                peer.on_notification(now_ms, leader, note(1), &mut out);
+                peer.step(now_ms, Input::Notification(leader, note(1)), &mut out);
             }
             assert!(now_ms < 10_000);
         }
         out.clear();
-        peer.on_notification(now_ms, leader, note(2), &mut out);
+        peer.step(now_ms, Input::Notification(leader, note(2)), &mut out);
         let votes_for_it = |effect: &Effect| matches!(effect, Effect::Notify(_, note) if note.vote == vote);
         assert_eq!(out.iter().any(votes_for_it), !is_deaf, "{out:?}");
     }
@@ -121,19 +120,19 @@ fn waits_ms(timing: Timing, finalize_wait_ms: i64, min_notification_ms: i64) -> 
     let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
     let note = |round| VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
     let mut out = Effects::new();
-    peer.start(0, &mut out);
-    [2, 3].into_iter().for_each(|from| peer.on_notification(0, ServerId(from), note(1), &mut out));
-    peer.on_dialed(0, LEADER, Some(LinkId(1)), &mut out);
+    peer.step(0, Input::Start, &mut out);
+    [2, 3].into_iter().for_each(|from| peer.step(0, Input::Notification(ServerId(from), note(1)), &mut out));
+    peer.step(0, Input::Dialed(LEADER, Some(LinkId(1))), &mut out);
     out.clear();
     let patience_ms = peer.deadline().expect("the answer of the leader is awaited");
-    peer.on_time(patience_ms, &mut out);
+    peer.step(patience_ms, Input::Time, &mut out);
     assert!(out.contains(&Effect::Looking), "{out:?}");
-    [2, 3].into_iter().for_each(|from| peer.on_notification(patience_ms, ServerId(from), note(2), &mut out));
+    [2, 3].into_iter().for_each(|from| peer.step(patience_ms, Input::Notification(ServerId(from), note(2)), &mut out));
     let (mut now_ms, votes_for_it) =
         (patience_ms, |effect: &Effect| matches!(effect, Effect::Notify(_, note) if note.vote == vote));
     while !out.iter().any(votes_for_it) {
         now_ms = peer.deadline().expect("the election goes on");
-        peer.on_time(now_ms, &mut out);
+        peer.step(now_ms, Input::Time, &mut out);
         assert!(now_ms < 1_000_000);
     }
     assert!(out.contains(&Effect::Dial(LEADER)), "it has the votes of all: {out:?}");

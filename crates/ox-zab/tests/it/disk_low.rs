@@ -3,7 +3,7 @@
 use crate::single_member::{member, settings, three};
 use crate::zab_cluster::ZabCluster;
 use ox_proto::Zxid;
-use ox_zab::{Effect, Effects, Eligibility, PeerState, QuorumPeer, ServerId, Vote, VoteNotification};
+use ox_zab::{Effect, Effects, Eligibility, Input, PeerState, QuorumPeer, ServerId, Vote, VoteNotification};
 
 /// A cluster with an established leader.
 fn settled(seed: u64, voters: i64) -> (ZabCluster, i64) {
@@ -145,16 +145,14 @@ struct Low {
 impl Low {
     fn starts(last: Zxid) -> (Self, Effects) {
         let mut low = Self { peer: member(settings(2, three()), last, Eligibility::HasHistory), now_ms: 0 };
-        let started = low.step(|peer, now, out| {
-            peer.on_disk_pressure(now, true, out);
-            peer.start(now, out);
-        });
+        low.step(Input::DiskLow(true));
+        let started = low.step(Input::Start);
         (low, started)
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) -> Effects {
+    fn step(&mut self, input: Input) -> Effects {
         let mut out = Effects::new();
-        step(&mut self.peer, self.now_ms, &mut out);
+        self.peer.step(self.now_ms, input, &mut out);
         out
     }
 
@@ -162,14 +160,14 @@ impl Low {
     fn receives_vote(&mut self, candidate: i64, zxid: Zxid, round: i64) -> Effects {
         let vote = Vote { leader: ServerId(candidate), zxid, epoch: i64::from(zxid.epoch()) };
         let note = VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
-        self.step(|peer, now, out| peer.on_notification(now, ServerId(candidate), note, out))
+        self.step(Input::Notification(ServerId(candidate), note))
     }
 
     fn waits(&mut self, ms: i64) -> Effects {
         let (mut all, until_ms) = (Effects::new(), self.now_ms + ms);
         while self.now_ms < until_ms {
             self.now_ms += 10;
-            all.extend(self.step(|peer, now, out| peer.on_time(now, out)));
+            all.extend(self.step(Input::Time));
         }
         all
     }
@@ -207,7 +205,7 @@ fn p63_voter_with_low_disk_joins_earlier_round() {
     let (mut low, _) = Low::starts(here);
     low.receives_vote(3, here, 9);
     low.waits(300);
-    let again = low.step(|peer, now, out| peer.step_down(now, ox_zab::Reason::NoQuorum, out));
+    let again = low.step(Input::StepDown(ox_zab::Reason::NoQuorum));
     assert_eq!(told(&again), Some(i64::MIN));
     low.receives_vote(1, here, 5); // its round is older than that of server 2 by now
     low.waits(500);

@@ -6,8 +6,8 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{ServerId, SessionId, Zxid};
 use ox_zab::{
-    ConfigPair, Effect, Effects, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId, Message, PeerState, QuorumPeer,
-    Reason,
+    ConfigPair, Effect, Effects, Eligibility, EncodedTxn, Epoch, Input, LearnerKind, LinkId, Message, PeerState,
+    QuorumPeer, Reason,
 };
 
 const ME: ServerId = ServerId(3);
@@ -34,16 +34,15 @@ struct Leads {
 }
 
 impl Leads {
-    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
+    fn step(&mut self, input: Input) {
         let from = self.out.len();
-        step(&mut self.peer, self.now_ms, &mut self.out);
-        self.peer.flush(self.now_ms, &mut self.out);
+        self.peer.step(self.now_ms, input, &mut self.out);
         self.jobs.extend(self.out[from..].iter().filter(|effect| matches!(effect, Effect::Disk(_))).cloned());
     }
 
     fn work_off(&mut self) {
         while let Some(Effect::Disk(job)) = self.jobs.pop() {
-            self.step(|peer, now_ms, out| peer.on_done(now_ms, job.done(), out));
+            self.step(Input::Done(job.done()));
         }
     }
 
@@ -55,10 +54,10 @@ impl Leads {
         });
         let note = told.expect("all voters are notified");
         assert_eq!((note.state, note.vote.leader), (PeerState::Looking, ME));
-        self.step(|peer, now_ms, out| peer.on_notification(now_ms, FOLLOWER, note, out));
-        while let Some(at_ms) = self.peer.deadline().filter(|_| self.peer.leader().is_none()) {
+        self.step(Input::Notification(FOLLOWER, note));
+        while let Some(at_ms) = self.peer.deadline().filter(|_| self.peer.role().leader().is_none()) {
             self.now_ms = at_ms;
-            self.step(|peer, now_ms, out| peer.on_time(now_ms, out));
+            self.step(Input::Time);
         }
         assert!(self.out.contains(&Effect::Listen), "{:?}", self.out);
     }
@@ -68,17 +67,17 @@ impl Leads {
         let configs = ConfigPair::dynamic(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap(), None);
         let mut peer = member(settings(ME.0, configs), Zxid::ZERO, Eligibility::HasHistory);
         let mut out = Effects::new();
-        peer.start(0, &mut out);
+        peer.step(0, Input::Start, &mut out);
         let mut leads = Self { peer, now_ms: 0, out, jobs: Effects::new() };
         leads.begin();
         let hello =
             Message::Hello { server: FOLLOWER, kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
-        leads.step(|peer, now_ms, out| peer.on_link(now_ms, LINK, out));
+        leads.step(Input::LinkOpened(LINK));
         for message in [hello, Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) }] {
-            leads.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, message, out));
+            leads.step(Input::Packet(LINK, message));
             leads.work_off();
         }
-        leads.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, Message::Ack(Zxid::new(1, 0)), out));
+        leads.step(Input::Packet(LINK, Message::Ack(Zxid::new(1, 0))));
         assert!(leads.out.contains(&Effect::Established(Epoch(1))), "{:?}", leads.out);
         leads.out.clear();
         let config = Ensemble::of_numbers(Zxid::new(1, 2).0, [1, 3].map(ServerId), []).unwrap().to_string();
@@ -92,7 +91,7 @@ impl Leads {
             EncodedTxn { zxid, record: record.into() }
         });
         let txns: Vec<EncodedTxn> = txns.collect();
-        leads.step(|peer, now_ms, out| peer.propose(now_ms, txns, out));
+        leads.step(Input::Propose(txns));
         leads
     }
 
@@ -100,15 +99,15 @@ impl Leads {
         let last = Zxid::new(1, 2);
         match what {
             Happens::Acknowledged => {
-                self.step(|peer, now_ms, out| peer.on_message(now_ms, LINK, Message::Ack(last), out));
+                self.step(Input::Packet(LINK, Message::Ack(last)));
             }
-            Happens::Durable => self.step(|peer, now_ms, out| peer.on_durable(now_ms, last, out)),
-            Happens::Applied => self.peer.on_applied(last),
-            Happens::LinkGone => self.step(|peer, now_ms, out| peer.on_link_gone(now_ms, LINK, out)),
-            Happens::StepDown => self.step(|peer, now_ms, out| peer.step_down(now_ms, Reason::DiskLow, out)),
+            Happens::Durable => self.step(Input::Durable(last)),
+            Happens::Applied => self.step(Input::Applied(last)),
+            Happens::LinkGone => self.step(Input::LinkClosed(LINK)),
+            Happens::StepDown => self.step(Input::StepDown(Reason::DiskLow)),
             Happens::LateTurn => {
                 self.now_ms += TIMING.tick_ms * TIMING.sync_ticks * 2;
-                self.step(|peer, now_ms, out| peer.on_time(now_ms, out));
+                self.step(Input::Time);
             }
         }
     }
@@ -136,11 +135,11 @@ fn k094_leader_steps_down_in_any_order_of_events() {
             leads.happens(*what);
             let ends = leads.out.iter().filter(|effect| matches!(effect, Effect::StepDown(_))).count();
             has_ended |= ends != 0;
-            assert!(leads.peer.leader().is_none() || !has_ended, "{order:?}: it leads after its end");
+            assert!(leads.peer.role().leader().is_none() || !has_ended, "{order:?}: it leads after its end");
         }
         leads.work_off();
         assert!(has_ended, "{order:?}");
-        assert_eq!(leads.peer.state(), PeerState::Looking, "{order:?}: {:?}", leads.out);
+        assert_eq!(leads.peer.status().state, PeerState::Looking, "{order:?}: {:?}", leads.out);
         assert!(leads.out.contains(&Effect::Looking), "{order:?}: it waits for something: {:?}", leads.out);
         leads.begin();
     }

@@ -6,8 +6,8 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
-    ConfigPair, DiskJob, Effect, Effects, ElectionConnection, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId,
-    Message, PeerState, QuorumPeer, Reason, ServerId, Vote, VoteNotification,
+    ConfigPair, DiskJob, Effect, Effects, ElectionConnection, Eligibility, EncodedTxn, Epoch, Input, LearnerKind,
+    LinkId, Message, PeerState, QuorumPeer, Reason, ServerId, Vote, VoteNotification,
 };
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ impl Member {
     fn new(configs: impl FnOnce(Ensemble) -> ConfigPair) -> Self {
         let configs = configs(Ensemble::clone(&ensemble(0, &[1, 2, 3], &[4])));
         let mut peer = member(settings(1, configs), Zxid::ZERO, Eligibility::HasHistory);
-        peer.start(0, &mut Effects::new());
+        peer.step(0, Input::Start, &mut Effects::new());
         Self { peer }
     }
 
@@ -44,19 +44,22 @@ impl Member {
         Self::new(|ensemble| ConfigPair::dynamic(ensemble, None))
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, &mut Effects)) -> Effects {
+    fn step(&mut self, input: Input) -> Effects {
+        self.step_at(10, input)
+    }
+
+    fn step_at(&mut self, now_ms: i64, input: Input) -> Effects {
         let mut out = Effects::new();
-        step(&mut self.peer, &mut out);
-        self.peer.flush(10, &mut out);
+        self.peer.step(now_ms, input, &mut out);
         out
     }
 
     fn receives(&mut self, message: Message) -> Effects {
-        self.step(|peer, out| peer.on_message(10, LINK, message, out))
+        self.step(Input::Packet(LINK, message))
     }
 
     fn receives_vote(&mut self, from: i64, config: &Arc<Ensemble>) -> Effects {
-        self.step(|peer, out| peer.on_config(10, ServerId(from), Arc::clone(config), out))
+        self.step(Input::Config(ServerId(from), Arc::clone(config)))
     }
 
     /// Follows server 3, which is established with a configuration of version (1,0).
@@ -65,11 +68,11 @@ impl Member {
         let vote = Vote { leader: ServerId(3), zxid: Zxid::ZERO, epoch: 0 };
         for (from, state) in [(2, PeerState::Following), (3, PeerState::Leading)] {
             let note = VoteNotification { state, vote, round: 1, has_version: true };
-            member.step(|peer, out| peer.on_notification(10, ServerId(from), note, out));
+            member.step(Input::Notification(ServerId(from), note));
         }
-        member.step(|peer, out| peer.on_dialed(10, ServerId(3), Some(LINK), out));
+        member.step(Input::Dialed(ServerId(3), Some(LINK)));
         member.receives(Message::LeaderInfo(Epoch(1)));
-        member.step(|peer, out| peer.on_done(10, DiskJob::AcceptedEpoch(Epoch(1)).done(), out));
+        member.step(Input::Done(DiskJob::AcceptedEpoch(Epoch(1)).done()));
         member.receives(Message::Diff(Zxid::ZERO));
         let config = ensemble(Zxid::new(1, 0).0, &[1, 2, 3], &[4]);
         let new_leader = Message::NewLeader { epoch: Epoch(1), config: Bytes::from(config.to_string()) };
@@ -80,7 +83,7 @@ impl Member {
             [Effect::ConfigProposed(Arc::clone(&config)), current],
             "it is on disk before the history is acknowledged"
         );
-        member.step(|peer, out| peer.on_done(10, DiskJob::CurrentEpoch(Epoch(1)).done(), out));
+        member.step(Input::Done(DiskJob::CurrentEpoch(Epoch(1)).done()));
         assert_eq!(member.receives(Message::UpToDate)[0], Effect::ActivateConfig(config, None));
         member
     }
@@ -91,12 +94,12 @@ impl Member {
         let txn = brings(1, config);
         let told = member.receives(Message::Proposal(txn.clone()));
         assert_eq!(told, [Effect::ConfigProposed(Arc::clone(config)), Effect::Append(txn)]);
-        member.step(|peer, out| peer.on_durable(10, Zxid::new(1, 1), out));
+        member.step(Input::Durable(Zxid::new(1, 1)));
         member
     }
 
     fn applies(&mut self) -> Effects {
-        self.step(|peer, _| peer.on_applied(Zxid::new(1, 1)))
+        self.step(Input::Applied(Zxid::new(1, 1)))
     }
 }
 
@@ -128,7 +131,7 @@ fn unrelated_reconfig_keeps_role() {
     let told = member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(3)));
     assert_eq!(told, [Effect::Commit(Zxid::new(1, 1)), Effect::ActivateConfig(config, Some(ServerId(3)))]);
     assert_eq!(member.applies(), []);
-    assert_eq!(member.peer.state(), PeerState::Following);
+    assert_eq!(member.peer.status().state, PeerState::Following);
 }
 
 #[test]
@@ -139,7 +142,7 @@ fn role_changes_after_reconfig_is_applied() {
     assert!(!member.peer.takes_packets(LINK), "what comes next is for its next role");
     let told = member.applies();
     assert_eq!(told, [Effect::Close(LINK), Effect::StepDown(Reason::Reconfigured), Effect::Dial(ServerId(3))]);
-    let told = member.step(|peer, out| peer.on_dialed(20, ServerId(3), Some(LinkId(8)), out));
+    let told = member.step(Input::Dialed(ServerId(3), Some(LinkId(8))));
     let hello = Message::Hello {
         server: ServerId(1),
         kind: LearnerKind::Observer,
@@ -156,7 +159,7 @@ fn designated_leader_leads_without_election() {
     member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(1)));
     let told = member.applies();
     assert_eq!(told[2], Effect::Listen, "{told:?}");
-    assert_eq!(member.peer.state(), PeerState::Leading);
+    assert_eq!(member.peer.status().state, PeerState::Leading);
 }
 
 /// Apache's servers close their election connections when they adopt a configuration: the designated leader is still
@@ -166,11 +169,11 @@ fn designated_leader_is_dialled_without_election_connection() {
     let config = ensemble(Zxid::new(1, 1).0, &[1, 2], &[3]);
     let mut member = Member::proposed(&config);
     member.receives(Message::CommitAndActivate(Zxid::new(1, 1), ServerId(2)));
-    member.step(|peer, out| peer.on_election_link(15, ServerId(2), ElectionConnection::Down, out));
+    member.step(Input::ElectionLink(ServerId(2), ElectionConnection::Down));
     assert!(member.applies().contains(&Effect::Dial(ServerId(2))));
-    assert_eq!(member.step(|peer, out| peer.on_dialed(20, ServerId(2), None, out)), []);
+    assert_eq!(member.step(Input::Dialed(ServerId(2), None)), []);
     let later_ms = member.peer.deadline().unwrap();
-    assert_eq!(member.step(|peer, out| peer.on_time(later_ms, out)), [Effect::Dial(ServerId(2))]);
+    assert_eq!(member.step_at(later_ms, Input::Time), [Effect::Dial(ServerId(2))]);
 }
 
 /// A configuration that cannot be decoded is not logged.

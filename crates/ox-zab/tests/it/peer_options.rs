@@ -4,7 +4,7 @@ use crate::single_member::{member, settings};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_zab::{
-    ConfigPair, Effect, Effects, Eligibility, Epoch, LearnerKind, LinkId, Message, PeerOptions, PeerSettings,
+    ConfigPair, Effect, Effects, Eligibility, Epoch, Input, LearnerKind, LinkId, Message, PeerOptions, PeerSettings,
     PeerState, QuorumPeer, Reason, Vote, VoteNotification,
 };
 
@@ -17,7 +17,7 @@ fn of_kind(kind: LearnerKind, options: PeerOptions) -> QuorumPeer {
     let ensemble = Ensemble::of_numbers(0, servers(voters), servers(observers)).unwrap();
     let settings = PeerSettings { options, ..settings(ME.0, ConfigPair::fixed(ensemble)) };
     let mut peer = member(settings, Zxid::ZERO, Eligibility::HasHistory);
-    peer.start(0, &mut Effects::new());
+    peer.step(0, Input::Start, &mut Effects::new());
     peer
 }
 
@@ -31,7 +31,7 @@ fn learns_of_leader(peer: &mut QuorumPeer, now_ms: i64) {
     let mut out = Effects::new();
     for from in [ServerId(1), ServerId(2)] {
         let state = if from.0 == 2 { PeerState::Leading } else { PeerState::Following };
-        peer.on_notification(now_ms, from, vote_for(ServerId(2), state), &mut out);
+        peer.step(now_ms, Input::Notification(from, vote_for(ServerId(2), state)), &mut out);
     }
     assert!(out.contains(&Effect::Dial(ServerId(2))), "{out:?}");
 }
@@ -44,13 +44,13 @@ fn leader_is_dialled_until_dial_limit() {
     let (mut now_ms, mut dials, mut pause_ms) = (0, 1, 5);
     loop {
         let mut out = Effects::new();
-        peer.on_dialed(now_ms, ServerId(2), None, &mut out);
+        peer.step(now_ms, Input::Dialed(ServerId(2), None), &mut out);
         if out.contains(&Effect::StepDown(Reason::LinkLost)) {
             break;
         }
         assert_eq!(peer.deadline(), Some(now_ms + pause_ms), "it may be about to open its port");
         (now_ms, pause_ms) = (now_ms + pause_ms, 60.min(pause_ms * 2));
-        peer.on_time(now_ms, &mut out);
+        peer.step(now_ms, Input::Time, &mut out);
         assert_eq!(out, [Effect::Dial(ServerId(2))]);
         dials += 1;
     }
@@ -65,18 +65,18 @@ fn observer_delays_its_next_election() {
         let mut peer = of_kind(LearnerKind::Observer, options);
         learns_of_leader(&mut peer, now_ms);
         let mut out = Effects::new();
-        peer.on_dialed(now_ms, ServerId(2), Some(LinkId(1)), &mut out);
-        peer.on_message(now_ms, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
-        peer.on_link_gone(now_ms, LinkId(1), &mut out);
+        peer.step(now_ms, Input::Dialed(ServerId(2), Some(LinkId(1))), &mut out);
+        peer.step(now_ms, Input::Packet(LinkId(1), Message::LeaderInfo(Epoch(0))), &mut out);
+        peer.step(now_ms, Input::LinkClosed(LinkId(1)), &mut out);
         assert!(out.contains(&Effect::StepDown(Reason::LinkLost)), "{out:?}");
         let until_ms = peer.deadline();
         if let Some(until_ms) = until_ms.filter(|_| !out.contains(&Effect::Looking)) {
             assert!((now_ms..now_ms + 1_000).contains(&until_ms), "{until_ms}");
             rests.insert(until_ms - now_ms);
             let mut out = Effects::new();
-            peer.on_time(until_ms - 1, &mut out);
+            peer.step(until_ms - 1, Input::Time, &mut out);
             assert_eq!(out, []);
-            peer.on_time(until_ms, &mut out);
+            peer.step(until_ms, Input::Time, &mut out);
             assert!(out.contains(&Effect::Looking));
         }
     }
@@ -84,9 +84,9 @@ fn observer_delays_its_next_election() {
     let mut peer = of_kind(LearnerKind::Follower, options);
     learns_of_leader(&mut peer, 0);
     let mut out = Effects::new();
-    peer.on_dialed(0, ServerId(2), Some(LinkId(1)), &mut out);
-    peer.on_message(0, LinkId(1), Message::LeaderInfo(Epoch(0)), &mut out);
-    peer.on_link_gone(0, LinkId(1), &mut out);
+    peer.step(0, Input::Dialed(ServerId(2), Some(LinkId(1))), &mut out);
+    peer.step(0, Input::Packet(LinkId(1), Message::LeaderInfo(Epoch(0))), &mut out);
+    peer.step(0, Input::LinkClosed(LinkId(1)), &mut out);
     assert!(out.contains(&Effect::Looking), "voters do not rest");
 }
 
@@ -95,20 +95,20 @@ fn elected_by(voters: &[i64], options: PeerOptions) -> (QuorumPeer, i64) {
     let mut peer = of_kind(LearnerKind::Follower, options);
     let mut out = Effects::new();
     for from in voters {
-        peer.on_notification(0, ServerId(*from), vote_for(ME, PeerState::Looking), &mut out);
+        peer.step(0, Input::Notification(ServerId(*from), vote_for(ME, PeerState::Looking)), &mut out);
     }
-    while let Some(at_ms) = peer.deadline().filter(|_| peer.leader().is_none()) {
-        peer.on_time(at_ms, &mut out);
+    while let Some(at_ms) = peer.deadline().filter(|_| peer.role().leader().is_none()) {
+        peer.step(at_ms, Input::Time, &mut out);
     }
     assert!(out.contains(&Effect::Listen), "{out:?}");
-    let began_ms = peer.leader().and_then(|leader| leader.discovery_since_ms()).expect("it waits");
+    let began_ms = peer.role().leader().and_then(|leader| leader.discovery_since_ms()).expect("it waits");
     (peer, began_ms)
 }
 
 /// Whether the leader steps down after this notification.
 fn gives_up(peer: &mut QuorumPeer, now_ms: i64, from: i64, note: VoteNotification) -> bool {
     let mut out = Effects::new();
-    peer.on_notification(now_ms, ServerId(from), note, &mut out);
+    peer.step(now_ms, Input::Notification(ServerId(from), note), &mut out);
     out.contains(&Effect::StepDown(Reason::LostSupport))
 }
 
@@ -130,10 +130,10 @@ fn k082_leader_steps_down_without_enough_supporters() {
     let hello =
         Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
     let mut out = Effects::new();
-    peer.on_link(now_ms, LinkId(1), &mut out);
-    peer.on_message(now_ms, LinkId(1), hello, &mut out);
+    peer.step(now_ms, Input::LinkOpened(LinkId(1)), &mut out);
+    peer.step(now_ms, Input::Packet(LinkId(1), hello), &mut out);
     assert!(!gives_up(&mut peer, now_ms, 2, other(1)), "it is connected");
-    peer.on_link_gone(now_ms, LinkId(1), &mut out);
+    peer.step(now_ms, Input::LinkClosed(LinkId(1)), &mut out);
     assert!(gives_up(&mut peer, now_ms, 1, other(1)));
 }
 

@@ -4,7 +4,7 @@ use crate::single_member::{TIMING, member, settings, three};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, LearnerKind, LinkId, Message, PeerState,
+    DiskDone, DiskJob, Effect, Effects, Eligibility, EncodedTxn, Epoch, Input, LearnerKind, LinkId, Message, PeerState,
     QuorumPeer, Reason, ServerId, Vote, VoteNotification,
 };
 
@@ -23,28 +23,28 @@ struct Script {
 impl Script {
     fn new(eligibility: Eligibility) -> (Self, Effects) {
         let mut script = Self { peer: member(settings(1, three()), Zxid::ZERO, eligibility), now_ms: 0 };
-        let started = script.step(|peer, now, out| peer.start(now, out));
+        let started = script.step(Input::Start);
         (script, started)
     }
 
-    fn step(&mut self, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) -> Effects {
+    fn step(&mut self, input: Input) -> Effects {
         let mut out = Effects::new();
-        step(&mut self.peer, self.now_ms, &mut out);
+        self.peer.step(self.now_ms, input, &mut out);
         out
     }
 
     fn told(&mut self, from: i64, state: PeerState, leader: i64, zxid: Zxid, round: i64) -> Effects {
         let vote = Vote { leader: ServerId(leader), zxid, epoch: i64::from(zxid.epoch()) };
         let note = VoteNotification { state, vote, round, has_version: true };
-        self.step(|peer, now, out| peer.on_notification(now, ServerId(from), note, out))
+        self.step(Input::Notification(ServerId(from), note))
     }
 
     fn receives(&mut self, message: Message) -> Effects {
-        self.step(|peer, now, out| peer.on_message(now, LINK, message, out))
+        self.step(Input::Packet(LINK, message))
     }
 
     fn done(&mut self, done: DiskDone) -> Effects {
-        self.step(|peer, now, out| peer.on_done(now, done, out))
+        self.step(Input::Done(done))
     }
 
     /// Elected by servers 2 and 3, which have not connected.
@@ -53,7 +53,7 @@ impl Script {
         for from in [2, 3] {
             script.told(from, PeerState::Looking, 1, Zxid::new(1, 1), 1);
         }
-        assert!(script.peer.leader().is_some());
+        assert!(script.peer.role().leader().is_some());
         script
     }
 
@@ -62,7 +62,7 @@ impl Script {
         let mut script = Self::elected();
         let hello =
             Message::Hello { server: ServerId(2), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
-        script.step(|peer, now, out| peer.on_link(now, LINK, out));
+        script.step(Input::LinkOpened(LINK));
         script.receives(hello);
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
         script.receives(Message::AckEpoch { last: Zxid::ZERO, current: Some(Epoch(0)) });
@@ -77,7 +77,7 @@ impl Script {
         script.told(2, PeerState::Looking, 3, Zxid::ZERO, 1);
         let elected = script.told(3, PeerState::Looking, 3, Zxid::ZERO, 1);
         assert!(elected.contains(&Effect::Dial(ServerId(3))), "{elected:?}");
-        script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
+        script.step(Input::Dialed(ServerId(3), Some(LINK)));
         script.receives(Message::LeaderInfo(Epoch(1)));
         script.done(DiskDone::AcceptedEpoch(Epoch(1)));
         script.receives(Message::Diff(Zxid::ZERO));
@@ -101,14 +101,14 @@ fn vote(effects: &Effects) -> Option<Vote> {
 fn k001_vote_and_hello_match_log() {
     let mut script = Script::following();
     script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
-    script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
-    let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
+    script.step(Input::Durable(zxid(1, 1)));
+    let left = script.step(Input::LinkClosed(LINK));
     assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: zxid(1, 1), epoch: 1 }));
     script.told(2, PeerState::Looking, 2, zxid(1, 2), 2);
     script.told(3, PeerState::Looking, 2, zxid(1, 2), 2);
     script.now_ms += 300;
-    script.step(|peer, now, out| peer.on_time(now, out));
-    script.step(|peer, now, out| peer.on_dialed(now, ServerId(2), Some(LINK), out));
+    script.step(Input::Time);
+    script.step(Input::Dialed(ServerId(2), Some(LINK)));
     script.receives(Message::LeaderInfo(Epoch(2)));
     let promise = script.done(DiskDone::AcceptedEpoch(Epoch(2)));
     let claim = Message::AckEpoch { last: zxid(1, 1), current: Some(Epoch(1)) };
@@ -120,11 +120,11 @@ fn k001_vote_and_hello_match_log() {
 fn k008_k030_old_role_does_not_affect_new_one() {
     let mut script = Script::following();
     script.receives(Message::Proposal(EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }));
-    let left = script.step(|peer, now, out| peer.on_link_gone(now, LINK, out));
+    let left = script.step(Input::LinkClosed(LINK));
     assert!(left.contains(&Effect::StepDown(Reason::LinkLost)) && !left.contains(&Effect::Looking), "{left:?}");
     assert_eq!(script.told(3, PeerState::Looking, 3, Zxid::ZERO, 9), [], "what it could say is not certain");
     assert_eq!(script.receives(Message::Commit(zxid(1, 1))), []);
-    let looks = script.step(|peer, now, out| peer.on_durable(now, zxid(1, 1), out));
+    let looks = script.step(Input::Durable(zxid(1, 1)));
     assert!(looks.contains(&Effect::Looking));
     assert_eq!(vote(&looks).map(|vote| vote.zxid), Some(zxid(1, 1)));
 }
@@ -137,14 +137,14 @@ fn k022_failed_leadership_uses_epoch_and_keeps_vote() {
         let round = attempt;
         script.told(2, PeerState::Looking, 1, Zxid::ZERO, round);
         script.told(3, PeerState::Looking, 1, Zxid::ZERO, round);
-        assert!(script.peer.leader().is_some());
-        script.step(|peer, now, out| peer.on_link(now, LINK, out));
+        assert!(script.peer.role().leader().is_some());
+        script.step(Input::LinkOpened(LINK));
         let (server, kind, accepted) = (ServerId(2), LearnerKind::Follower, Epoch(attempt - 1));
         let promised = script.receives(Message::Hello { server, kind, accepted, config_version: 0 });
         assert_eq!(promised, [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(attempt)))]);
         script.done(DiskDone::AcceptedEpoch(Epoch(attempt)));
         script.now_ms += 1_100;
-        let left = script.step(|peer, now, out| peer.on_time(now, out));
+        let left = script.step(Input::Time);
         assert!(left.contains(&Effect::StepDown(Reason::NoQuorum)), "{left:?}");
         assert_eq!(vote(&left), Some(Vote { leader: ServerId(1), zxid: Zxid::ZERO, epoch: 0 }));
     }
@@ -160,12 +160,12 @@ fn k041_quarantined_member_does_not_vote() {
         assert!(vote(&heard).is_none_or(|vote| vote.zxid == Zxid(-1)), "{heard:?}");
     }
     script.now_ms += 1_000;
-    script.step(|peer, now, out| peer.on_time(now, out));
-    assert_eq!(script.peer.state(), PeerState::Looking);
+    script.step(Input::Time);
+    assert_eq!(script.peer.status().state, PeerState::Looking);
     script.told(2, PeerState::Following, 3, zxid(1, 9), 1);
     let joins = script.told(3, PeerState::Leading, 3, zxid(1, 9), 1);
     assert!(joins.contains(&Effect::Dial(ServerId(3))));
-    script.step(|peer, now, out| peer.on_dialed(now, ServerId(3), Some(LINK), out));
+    script.step(Input::Dialed(ServerId(3), Some(LINK)));
     let uncounted = Message::AckEpoch { last: Zxid::ZERO, current: None };
     assert_eq!(script.receives(Message::LeaderInfo(Epoch(4))), [Effect::Send(LINK, uncounted)]);
 }
@@ -174,11 +174,11 @@ fn k041_quarantined_member_does_not_vote() {
 fn judged(mut script: Script, is_noticed: bool) -> [Effects; 2] {
     script.now_ms += 2 * TIMING.tick_ms * TIMING.sync_ticks;
     if is_noticed {
-        script.peer.on_pause(script.now_ms);
+        script.peer.step(script.now_ms, Input::Pause, &mut Effects::new());
     }
     [0, TIMING.tick_ms].map(|later_ms| {
         script.now_ms += later_ms;
-        let mut out = script.step(|peer, now, out| peer.on_time(now, out));
+        let mut out = script.step(Input::Time);
         out.retain(|effect| matches!(effect, Effect::Close(_) | Effect::StepDown(_)));
         out
     })
@@ -203,8 +203,8 @@ fn left_by_pauses(mut script: Script, mut between: impl FnMut(&mut Script)) -> O
     (1..20).find_map(|pauses| {
         between(&mut script);
         script.now_ms += 2 * TIMING.tick_ms;
-        script.peer.on_pause(script.now_ms);
-        let out = script.step(|peer, now, out| peer.on_time(now, out));
+        script.peer.step(script.now_ms, Input::Pause, &mut Effects::new());
+        let out = script.step(Input::Time);
         script.now_ms += TIMING.tick_ms / 4;
         out.into_iter().find_map(|effect| match effect {
             Effect::StepDown(reason) => Some((pauses, reason)),
@@ -225,7 +225,7 @@ fn repeatedly_paused_leader_steps_down_for_stalled_disk_only() {
     let pong = |script: &mut Script| drop(script.receives(Message::Pong(Zxid::ZERO, Bytes::new())));
     assert_eq!(left_by_pauses(Script::leading(), pong), None);
     let mut script = Script::leading();
-    script.step(|peer, now, out| peer.propose(now, [EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }], out));
+    script.step(Input::Propose(vec![EncodedTxn { zxid: zxid(1, 1), record: Bytes::new() }]));
     script.receives(Message::Ack(zxid(1, 1)));
     assert_eq!(left_by_pauses(script, pong), Some((4, Reason::DiskStalled)));
 }

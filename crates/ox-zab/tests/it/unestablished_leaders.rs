@@ -5,8 +5,8 @@ use crate::zab_cluster::ZabCluster;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    ConfigPair, DiskDone, Effect, Effects, Eligibility, Epoch, LearnerKind, LinkId, Message, PeerState, QuorumPeer,
-    Reason, ServerId, Vote, VoteNotification,
+    ConfigPair, DiskDone, Effect, Effects, Eligibility, Epoch, Input, LearnerKind, LinkId, Message, PeerState,
+    QuorumPeer, Reason, ServerId, Vote, VoteNotification,
 };
 
 const ME: ServerId = ServerId(3);
@@ -20,18 +20,19 @@ fn note(state: PeerState, leader: i64, epoch: i64, round: i64) -> VoteNotificati
 fn elected() -> (QuorumPeer, i64) {
     let mut peer = member(settings(ME.0, three()), Zxid::ZERO, Eligibility::HasHistory);
     let mut out = Effects::new();
-    peer.start(0, &mut out);
+    peer.step(0, Input::Start, &mut out);
     for from in [1, 2] {
-        peer.on_notification(0, ServerId(from), note(PeerState::Looking, ME.0, 0, 1), &mut out);
+        peer.step(0, Input::Notification(ServerId(from), note(PeerState::Looking, ME.0, 0, 1)), &mut out);
     }
     assert!(out.contains(&Effect::Listen), "{out:?}");
-    let since_ms = peer.leader().and_then(|leader| leader.discovery_since_ms()).expect("it waits for FOLLOWERINFO");
+    let since_ms =
+        peer.role().leader().and_then(|leader| leader.discovery_since_ms()).expect("it waits for FOLLOWERINFO");
     (peer, since_ms)
 }
 
 fn receives(peer: &mut QuorumPeer, now_ms: i64, from: i64, note: VoteNotification) -> Effects {
     let mut out = Effects::new();
-    peer.on_notification(now_ms, ServerId(from), note, &mut out);
+    peer.step(now_ms, Input::Notification(ServerId(from), note), &mut out);
     out
 }
 
@@ -41,16 +42,16 @@ fn unestablished_leader_asks_missing_voters_who_leads() {
     let mut out = Effects::new();
     let hello =
         Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
-    peer.on_time(since_ms + TIMING.tick_ms / 2, &mut out);
+    peer.step(since_ms + TIMING.tick_ms / 2, Input::Time, &mut out);
     let probe = note(PeerState::Looking, ME.0, 0, 1);
     assert_eq!(out, [1, 2].map(|to| Effect::Notify(ServerId(to), probe)));
-    peer.on_link(since_ms + 60, LinkId(1), &mut out);
-    peer.on_message(since_ms + 60, LinkId(1), hello, &mut out);
+    peer.step(since_ms + 60, Input::LinkOpened(LinkId(1)), &mut out);
+    peer.step(since_ms + 60, Input::Packet(LinkId(1), hello), &mut out);
     out.clear();
-    peer.on_time(since_ms + TIMING.tick_ms + 10, &mut out);
+    peer.step(since_ms + TIMING.tick_ms + 10, Input::Time, &mut out);
     assert!(!out.iter().any(|effect| matches!(effect, Effect::Notify(..))), "its epoch is about to change: {out:?}");
-    peer.on_done(since_ms + TIMING.tick_ms + 20, DiskDone::AcceptedEpoch(Epoch(1)), &mut out);
-    peer.on_time(since_ms + 2 * TIMING.tick_ms, &mut out);
+    peer.step(since_ms + TIMING.tick_ms + 20, Input::Done(DiskDone::AcceptedEpoch(Epoch(1))), &mut out);
+    peer.step(since_ms + 2 * TIMING.tick_ms, Input::Time, &mut out);
     let asked: Vec<&Effect> = out.iter().filter(|effect| matches!(effect, Effect::Notify(..))).collect();
     assert_eq!(asked, [&Effect::Notify(ServerId(2), probe)]);
 }
@@ -74,10 +75,10 @@ fn unestablished_leader_ignores_old_reply_of_its_follower() {
     let mut out = Effects::new();
     let hello =
         Message::Hello { server: ServerId(1), kind: LearnerKind::Follower, accepted: Epoch(0), config_version: 0 };
-    peer.on_link(now_ms, LinkId(1), &mut out);
-    peer.on_message(now_ms, LinkId(1), hello, &mut out);
+    peer.step(now_ms, Input::LinkOpened(LinkId(1)), &mut out);
+    peer.step(now_ms, Input::Packet(LinkId(1), hello), &mut out);
     assert_eq!(receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2)), []);
-    assert_eq!(peer.state(), PeerState::Leading);
+    assert_eq!(peer.status().state, PeerState::Leading);
 }
 
 /// Of voters 1 to 5, server 1 has connected without having elected server 3; server 2 has accepted a higher epoch.
@@ -86,25 +87,25 @@ fn unestablished_leader_below_accepted_epoch_steps_down_when_needed_follower_dis
     let five = ConfigPair::fixed(Ensemble::of_numbers(0, [1, 2, 3, 4, 5].map(ServerId), []).unwrap());
     let mut peer = member(settings(ME.0, five), Zxid::ZERO, Eligibility::HasHistory);
     let mut out = Effects::new();
-    peer.start(0, &mut out);
+    peer.step(0, Input::Start, &mut out);
     for from in [4, 5] {
-        peer.on_notification(0, ServerId(from), note(PeerState::Looking, ME.0, 0, 1), &mut out);
+        peer.step(0, Input::Notification(ServerId(from), note(PeerState::Looking, ME.0, 0, 1)), &mut out);
     }
-    peer.on_time(1_000, &mut out);
+    peer.step(1_000, Input::Time, &mut out);
     let mut comes = |peer: &mut QuorumPeer, server: u64, accepted| {
         let (id, kind) = (ServerId(server.cast_signed()), LearnerKind::Follower);
-        peer.on_link(1_000, LinkId(server), &mut out);
+        peer.step(1_000, Input::LinkOpened(LinkId(server)), &mut out);
         let hello = Message::Hello { server: id, kind, accepted: Epoch(accepted), config_version: 0 };
-        peer.on_message(1_000, LinkId(server), hello, &mut out);
+        peer.step(1_000, Input::Packet(LinkId(server), hello), &mut out);
     };
     comes(&mut peer, 1, 0);
     comes(&mut peer, 4, 0);
     comes(&mut peer, 2, 9);
-    assert_eq!(peer.state(), PeerState::Leading);
+    assert_eq!(peer.status().state, PeerState::Leading);
     receives(&mut peer, 1_000, 5, note(PeerState::Looking, 2, 0, 2));
-    assert_eq!(peer.state(), PeerState::Leading, "servers 1 and 4 may still accept its epoch");
+    assert_eq!(peer.status().state, PeerState::Leading, "servers 1 and 4 may still accept its epoch");
     let mut out = Effects::new();
-    peer.on_link_gone(1_000, LinkId(1), &mut out);
+    peer.step(1_000, Input::LinkClosed(LinkId(1)), &mut out);
     assert!(out.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{out:?}");
 }
 

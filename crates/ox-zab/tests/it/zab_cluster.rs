@@ -15,8 +15,8 @@ use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{
     ConfigPair, DiskDone, DiskJob, Effect, Effects, ElectionConnection, ElectionSettings, Eligibility, EncodedTxn,
-    Epoch, Epochs, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog, Recovered,
-    ServerId, Timing, Vote, VoteNotification,
+    Epoch, Epochs, Input, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog,
+    Recovered, ServerId, Timing, Vote, VoteNotification,
 };
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -294,10 +294,8 @@ impl ZabCluster {
             found: BTreeMap::new(),
             waiting: VecDeque::new(),
         });
-        self.step(id, |peer, now, out| {
-            peer.on_disk_pressure(now, is_low, out);
-            peer.start(now, out);
-        });
+        self.step(id, Input::DiskLow(is_low));
+        self.step(id, Input::Start);
         for other in self.servers.keys().copied().collect::<Vec<_>>() {
             if other != id {
                 self.join(id, other);
@@ -353,11 +351,10 @@ impl ZabCluster {
         }
     }
 
-    fn step(&mut self, id: ServerId, step: impl FnOnce(&mut QuorumPeer, i64, &mut Effects)) {
+    fn step(&mut self, id: ServerId, input: Input) {
         let Some(process) = self.servers.get_mut(&id).and_then(|server| server.process.as_mut()) else { return };
         let mut out = Effects::new();
-        step(&mut process.peer, self.now_ms, &mut out);
-        process.peer.flush(self.now_ms, &mut out);
+        process.peer.step(self.now_ms, input, &mut out);
         for effect in out {
             self.perform(id, effect);
         }
@@ -447,10 +444,8 @@ impl ZabCluster {
             Effect::ConfigProposed(config) => self.save(id, Work::Proposed(config)),
             Effect::ActivateConfig(config, _) => self.save(id, Work::Committed(config)),
             Effect::FromLeader(Message::Ping(zxid)) => {
-                self.step(id, |peer, _, out| {
-                    let link = peer.learner().unwrap().link();
-                    peer.send(link, Message::Pong(zxid, Bytes::new()), out);
-                });
+                let link = self.process(id).peer.role().learner().unwrap().link();
+                self.step(id, Input::Send(link, Message::Pong(zxid, Bytes::new())));
             }
             _ => (),
         }
@@ -563,7 +558,7 @@ impl ZabCluster {
                         DiskJob::Truncate(zxid) if end != zxid => DiskDone::Truncated(Some(end)),
                         _ => job.done(),
                     };
-                    self.step(id, |peer, now, out| peer.on_done(now, done, out));
+                    self.step(id, Input::Done(done));
                     break;
                 }
             }
@@ -576,7 +571,7 @@ impl ZabCluster {
     }
 
     fn on_durable(&mut self, id: ServerId, durable: Zxid) {
-        self.step(id, |peer, now, out| peer.on_durable(now, durable, out));
+        self.step(id, Input::Durable(durable));
         self.apply(id);
     }
 
@@ -591,7 +586,7 @@ impl ZabCluster {
             process.logged.iter().filter(|txn| applied < txn.zxid && txn.zxid <= end).cloned().collect();
         process.state.extend(more);
         if let Some(last) = process.state.last().map(|txn| txn.zxid) {
-            process.peer.on_applied(last);
+            self.step(id, Input::Applied(last));
         }
         self.check(id);
     }
@@ -612,7 +607,7 @@ impl ZabCluster {
             assert_eq!(process.state[at], self.served[at], "server {id} at {at}");
         }
         if let Some(leader) =
-            process.peer.leader().filter(|leader| leader.is_established() && !leader.is_handing_over())
+            process.peer.role().leader().filter(|leader| leader.is_established() && !leader.is_handing_over())
         {
             assert!(self.served.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
         }
@@ -645,8 +640,9 @@ impl ZabCluster {
 
     /// At random, an observer master that an observer connects to instead of the leader.
     fn random_observer_master(&mut self) -> Option<ServerId> {
-        let serves =
-            |server: &Server| server.process.as_ref().is_some_and(|process| process.peer.observer_master().is_some());
+        let serves = |server: &Server| {
+            server.process.as_ref().is_some_and(|process| process.peer.role().observer_master().is_some())
+        };
         let masters: Vec<ServerId> =
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
         let at = usize::try_from(self.rng.below(2 * masters.len() as i64 + 1)).unwrap();
@@ -658,29 +654,25 @@ impl ZabCluster {
         loop {
             let Some(process) = self.servers.get_mut(&id).unwrap().process.as_mut() else { return };
             let Some((link, packet)) = process.waiting.front() else { return };
-            let is_state =
-                matches!(packet, Packet::State(_)) && process.peer.learner().is_some_and(|l| l.is_receiving_snapshot());
+            let is_state = matches!(packet, Packet::State(_))
+                && process.peer.role().learner().is_some_and(|l| l.is_receiving_snapshot());
             if !is_state && !matches!(packet, Packet::End) && !process.peer.takes_packets(*link) {
                 return;
             }
             let (link, packet) = process.waiting.pop_front().unwrap();
             match packet {
                 Packet::Message(message) => {
-                    self.step(id, |peer, now, out| peer.on_message(now, link, message, out));
+                    self.step(id, Input::Packet(link, message));
                 }
                 Packet::State(state) => {
-                    let now = self.now_ms;
                     let process = self.process(id);
-                    if process
-                        .peer
-                        .learner()
-                        .is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot())
-                    {
+                    let learner = process.peer.role().learner();
+                    if learner.is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot()) {
                         process.snapshot = Some(state);
-                        process.peer.on_snapshot_received(now);
+                        self.step(id, Input::SnapshotReceived);
                     }
                 }
-                Packet::End => self.step(id, |peer, now, out| peer.on_link_gone(now, link, out)),
+                Packet::End => self.step(id, Input::LinkClosed(link)),
             }
         }
     }
@@ -708,7 +700,7 @@ impl ZabCluster {
             let wanted = (self.changes && self.rng.below(12) == 0).then(|| self.random_members());
             let process = self.process(id);
             if process.is_serving
-                && let Some(leader) = process.peer.leader()
+                && let Some(leader) = process.peer.role().leader()
             {
                 let zxid = leader.next().unwrap();
                 let change = wanted.and_then(|members| {
@@ -718,7 +710,7 @@ impl ZabCluster {
                 });
                 let record = change.map_or_else(|| Bytes::from(value.to_string()), |change| record_of(&change, zxid));
                 let txn = EncodedTxn { zxid, record };
-                self.step(id, |peer, now, out| peer.propose(now, [txn.clone()], out));
+                self.step(id, Input::Propose(vec![txn.clone()]));
                 self.append(id, txn);
             }
         }
@@ -745,29 +737,28 @@ impl ZabCluster {
     fn handle(&mut self, id: ServerId, event: Event) {
         match event {
             Event::Note(from, note, config) => {
-                self.step(id, |peer, now, out| peer.on_config(now, from, config, out));
-                self.step(id, |peer, now, out| peer.on_notification(now, from, note, out));
+                self.step(id, Input::Config(from, config));
+                self.step(id, Input::Notification(from, note));
             }
             Event::ElectionLink(server, link) => {
-                self.step(id, |peer, now, out| peer.on_election_link(now, server, link, out));
+                self.step(id, Input::ElectionLink(server, link));
             }
             Event::Dial(leader) => self.dial(id, leader),
-            Event::NotReached(leader) => self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out)),
+            Event::NotReached(leader) => self.step(id, Input::Dialed(leader, None)),
             Event::Packet(link, packet) => {
                 if !self.wires.get(&link).is_some_and(|wire| wire.is_cut) {
                     self.process(id).waiting.push_back((link, packet));
                     self.drain(id);
                 }
             }
-            Event::Sent(link, bytes) => self.step(id, |peer, now, out| peer.on_sent(now, link, bytes, out)),
+            Event::Sent(link, bytes) => self.step(id, Input::Sent(link, bytes)),
             Event::Worked => self.on_worked(id),
-            Event::LogRead(link, below) => self.step(id, |peer, now, out| peer.on_log_read(now, link, below, out)),
+            Event::LogRead(link, below) => self.step(id, Input::LogRead(link, below)),
             Event::Tick => {
                 let now = self.now_ms;
                 if self.process(id).peer.deadline().is_some_and(|deadline| deadline <= now) {
-                    self.step(id, |peer, now, out| peer.on_time(now, out));
+                    self.step(id, Input::Time);
                 }
-                self.step(id, |_, _, _| ()); // roles may wait for applied transactions
                 self.plan(10, id, Event::Tick);
             }
             Event::Write => self.write(id),
@@ -785,7 +776,7 @@ impl ZabCluster {
     }
 
     pub(crate) fn states(&self) -> Vec<(i64, Option<PeerState>)> {
-        self.servers.iter().map(|(id, server)| (id.0, server.process.as_ref().map(|p| p.peer.state()))).collect()
+        self.servers.iter().map(|(id, server)| (id.0, server.process.as_ref().map(|p| p.peer.status().state))).collect()
     }
 
     pub(crate) fn served(&self) -> usize {

@@ -2,8 +2,8 @@
 //! would be submitted to it, and sets how much memory all threads hold.
 
 use super::*;
-use crate::admission::Growth;
 use crate::four_letter;
+use crate::global_limits::Growth;
 use crate::mailbox::Mailbox;
 use crate::options::{store_options, tree_options};
 use ox_config::Config;

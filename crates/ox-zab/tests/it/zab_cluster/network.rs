@@ -1,7 +1,7 @@
 //! Connections to leaders, and packet loss in one direction.
 
 use super::{Event, Wire, ZabCluster};
-use ox_zab::{LearnerKind, LinkId, ServerId};
+use ox_zab::{Input, LearnerKind, LinkId, ServerId};
 
 /// How long a dial takes if no reply arrives.
 const CONNECT_MS: i64 = 3_000;
@@ -36,16 +36,17 @@ impl ZabCluster {
             return self.plan(CONNECT_MS, id, Event::NotReached(leader));
         }
         let leads = self.servers[&to].process.as_ref();
-        let leads =
-            leads.is_some_and(|process| process.peer.leader().is_some() || process.peer.observer_master().is_some());
+        let leads = leads.is_some_and(|process| {
+            process.peer.role().leader().is_some() || process.peer.role().observer_master().is_some()
+        });
         if !leads || !self.works(id, to) {
-            return self.step(id, |peer, now, out| peer.on_dialed(now, leader, None, out));
+            return self.step(id, Input::Dialed(leader, None));
         }
         self.next += 1;
         let link = LinkId(self.next);
         let ends = [(id, self.servers[&id].boot), (to, self.servers[&to].boot)];
         self.wires.insert(link, Wire { ends, is_cut: false, cut_directions: Vec::new() });
-        self.step(to, |peer, now, out| peer.on_link(now, link, out));
-        self.step(id, |peer, now, out| peer.on_dialed(now, leader, Some(link), out));
+        self.step(to, Input::LinkOpened(link));
+        self.step(id, Input::Dialed(leader, Some(link)));
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use ox_inspect::locate;
 use ox_inspect::log_check::{LogFault, LogFaultKind};
-use ox_inspect::recover::{PlanAction, MarkerChoice, PlanStep, RecoverMode, RecoveryPlan};
+use ox_inspect::recover::{MarkerChoice, PlanAction, PlanStep, RecoverMode, RecoveryPlan};
 use ox_store::marker::MARKER_NAME;
 use ox_store::names::{VERSION_DIR, list};
 use serde_json::{Value, json};
