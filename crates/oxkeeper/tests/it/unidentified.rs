@@ -225,7 +225,8 @@ fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
         let zxid = reply.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("it serves").to_owned();
         i64::from_str_radix(&zxid, 16).unwrap() >> 32
     };
-    ensemble.client().create("/before", 0); // from now on the zxid contains the epoch
+    // From now on the leader's zxid contains the epoch. A follower may apply a write before the leader does.
+    ensemble.client_of(leader).create("/before", 0);
     let before = elections(&ensemble, &[0, 1, 2]);
     let epoch_before = epoch(&ensemble);
     let floods = impostors(&ports, epoch_before);
