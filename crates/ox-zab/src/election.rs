@@ -232,6 +232,9 @@ impl Election {
         }
         if !is_looking {
             if note.state == PeerState::Looking {
+                if self.is_of_last_round(&note) {
+                    self.votes.entry(from).or_insert(note); // the sender could take part in another election
+                }
                 out.push((from, self.current()));
             } else {
                 self.established.insert(from, note);

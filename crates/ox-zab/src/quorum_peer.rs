@@ -262,6 +262,7 @@ impl QuorumPeer {
         self.note_leader_vote(now_ms, from, &note);
         let mut notes = Outgoing::new();
         let elected = self.election.on_notification(now_ms, from, note, self.settings.configs.quorums(), &mut notes);
+        self.review_connect_timeout();
         self.after_election(now_ms, elected, notes, out);
         self.yield_to_other_leader(now_ms, out);
     }

@@ -220,6 +220,13 @@ fn seed_5000665_leader_deaf_to_two_of_three_is_replaced() {
     survives(5_000_665, &Plan::of(5_000_665));
 }
 
+/// A voter began to connect to a deaf leader before it had heard the vote of the third voter. It waited for the leader as
+/// if no other server could lead.
+#[test]
+fn seed_19800018_voter_heard_after_the_election_shortens_the_wait_for_a_deaf_leader() {
+    survives(19_800_018, &Plan::with_profile(19_800_018, FaultProfile::OneWay));
+}
+
 /// The only client had seen a transaction at a read-only server that was never committed. No server of the next epochs
 /// accepted it, because no other client wrote.
 #[test]

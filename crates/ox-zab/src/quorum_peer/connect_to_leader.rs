@@ -37,6 +37,8 @@ pub(super) struct ConnectAttempts {
     timeout_ms: Option<i64>,
     /// The leader still sent a LOOKING vote at a time when it should have received the votes of a quorum.
     still_looking: bool,
+    /// The leader sent a vote for another server: it has received the votes of others.
+    votes_for_another: bool,
     /// Leaders without LEADERINFO since the last established one.
     failures: u32,
     /// The last of these leaders.
@@ -51,12 +53,24 @@ impl ConnectAttempts {
 
 impl QuorumPeer {
     pub(super) fn start_connecting(&mut self, now_ms: i64, leader: ServerId) {
+        let (silence, timeout_ms) = (Wait::new(now_ms), self.connect_timeout_ms(leader));
+        let ConnectAttempts { failures, failed, .. } = self.attempts;
+        self.attempts = ConnectAttempts { silence, timeout_ms, failures, failed, ..ConnectAttempts::default() };
+    }
+
+    /// How long LEADERINFO may take. None if no other voter is known that could lead instead.
+    fn connect_timeout_ms(&self, leader: ServerId) -> Option<i64> {
         let (timing, quorums) = (self.settings.timing, self.settings.configs.quorums());
         let is_spare = self.kind == LearnerKind::Follower && self.election.can_elect_another(leader, quorums);
         let doubled_ms = self.first_timeout_ms().saturating_mul(1 << self.attempts.failures.min(DOUBLINGS_MAX));
-        let timeout_ms = is_spare.then_some(doubled_ms.min(timing.init_ms()));
-        self.attempts =
-            ConnectAttempts { dials: 0, silence: Wait::new(now_ms), timeout_ms, still_looking: false, ..self.attempts };
+        is_spare.then_some(doubled_ms.min(timing.init_ms()))
+    }
+
+    /// A notification may show that another voter could lead, whose vote was not needed to elect the leader.
+    pub(super) fn review_connect_timeout(&mut self) {
+        if let (Some(leader), None) = (self.connecting_to(), self.attempts.timeout_ms) {
+            self.attempts.timeout_ms = self.connect_timeout_ms(leader);
+        }
     }
 
     /// The timeout of the first leader after an established one.
@@ -103,7 +117,7 @@ impl QuorumPeer {
         self.attempts.timeout_ms.map(|timeout_ms| self.attempts.silence.deadline(timeout_ms))
     }
 
-    /// Notes whether the elected leader is still LOOKING. A leader that is deaf to other voters, but not to this one,
+    /// Notes whether the elected leader is still LOOKING, and whether it votes for another server. A leader that is deaf to other voters, but not to this one,
     /// refuses connections and keeps asking for the votes that have elected it, although it had twice the finalize wait
     /// to receive them. A leader that knows it is elected sends the same vote to voters without a link
     /// (`unestablished_leader.rs`); if this server cannot connect to it, it is no better a candidate, and if a quorum
@@ -111,16 +125,19 @@ impl QuorumPeer {
     pub(super) fn note_leader_vote(&mut self, now_ms: i64, from: ServerId, note: &VoteNotification) {
         let is_late = 2 * self.settings.election.finalize_wait_ms <= self.attempts.silence.lasted_ms(now_ms);
         let is_looking = note.state == PeerState::Looking && self.election.is_of_last_round(note);
-        self.attempts.still_looking |= is_late && is_looking && self.connecting_to() == Some(from);
+        let is_leader = self.connecting_to() == Some(from);
+        self.attempts.still_looking |= is_leader && is_late && is_looking;
+        self.attempts.votes_for_another |= is_leader && note.vote.leader != from;
     }
 
     /// The role ends. A leader that sent no LEADERINFO in time, or was still LOOKING, is left out of the next rounds.
-    /// One that only refused connections does receive packets and may just have stepped down: it is left out the second
-    /// time.
+    /// One that votes for another server, or only refused connections, does receive packets and may just have stepped
+    /// down: it is left out the second time.
     pub(super) fn note_connect_failure(&mut self, now_ms: i64) {
         let Some(leader) = self.connecting_to() else { return };
         self.attempts.failures += 1;
-        let is_silent = self.connect_deadline().is_some_and(|at_ms| at_ms <= now_ms);
+        let is_late = self.connect_deadline().is_some_and(|at_ms| at_ms <= now_ms);
+        let is_silent = is_late && !self.attempts.votes_for_another;
         let has_failed_before = self.attempts.failed.replace(leader) == Some(leader);
         let is_unfit = is_silent || has_failed_before || self.attempts.still_looking;
         if let Some(timeout_ms) = self.attempts.timeout_ms.filter(|_| is_unfit) {
