@@ -3,8 +3,8 @@
 //! A connection records every sign of life in the [`LastSeen`] of its session, without moving the session to another
 //! bucket. Only when a bucket is due are its sessions checked, and those that were touched since move to a later one.
 
+use crate::ConnId;
 use ox_proto::{ErrorCode, SessionId};
-use ox_tree::ConnId;
 use ox_zab::LinkId;
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -4,19 +4,20 @@
 //! contains later changes (a fuzzy snapshot); the rules in this module make the result the same as without them. A
 //! change that does not fit the tree is skipped or overrides the tree, and is reported as a conflict.
 
-use crate::State;
 use crate::index::PathHash;
 use crate::node::{CONTAINER_OWNER, Node, NodeId, ttl_owner};
 use crate::ops::signed;
-use crate::outbox::{Event, Outboxes};
 use crate::path;
 use crate::pending::NodeHints;
 use crate::quota::{self, StatsTrack};
 use crate::tree::{NewNode, fresh_stat};
-use crate::watch::WatchKind;
+use crate::watch::{Event, EventSink, WatchKind, WatcherId};
+use crate::{AclList, State};
 use ox_proto::event::EventType;
 use ox_proto::txn::{CreateKind, CreateTxn, Record, Txn, TxnHeader};
 use ox_proto::{OpCode, RawAcls, Stat, Zxid};
+use std::convert::Infallible;
+use std::sync::Arc;
 
 /// The result of a transaction, as far as the reply needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,35 +41,36 @@ pub struct ApplyOutcome {
 }
 
 /// The application of one transaction.
-struct Applier<'s> {
+struct Applier<'s, E> {
     state: &'s mut State,
     hints: &'s mut NodeHints,
-    outboxes: Option<&'s mut Outboxes>,
+    /// Watches fire only if there is a sink.
+    events: Option<&'s mut E>,
     zxid: Zxid,
     time_ms: i64,
     conflict: bool,
 }
 
 impl State {
-    /// Applies a committed transaction and puts the watch events into the outboxes.
-    pub fn apply(&mut self, record: &Record<'_>, hints: &mut NodeHints, outboxes: &mut Outboxes) -> ApplyOutcome {
-        self.apply_to(record, hints, Some(outboxes))
+    /// Applies a committed transaction and passes the events of its watches to `events`.
+    pub fn apply(&mut self, record: &Record<'_>, hints: &mut NodeHints, events: &mut impl EventSink) -> ApplyOutcome {
+        self.apply_to(record, hints, Some(events))
     }
 
     /// Applies a transaction from the log, without watches.
     pub fn replay(&mut self, record: &Record<'_>) -> ApplyOutcome {
-        self.apply_to(record, &mut NodeHints::default(), None)
+        self.apply_to(record, &mut NodeHints::default(), None::<&mut Infallible>)
     }
 
     fn apply_to(
         &mut self,
         record: &Record<'_>,
         hints: &mut NodeHints,
-        outboxes: Option<&mut Outboxes>,
+        events: Option<&mut impl EventSink>,
     ) -> ApplyOutcome {
         let header = &record.header;
         let (zxid, time_ms) = (header.zxid, header.time_ms);
-        let mut applier = Applier { state: self, hints, outboxes, zxid, time_ms, conflict: false };
+        let mut applier = Applier { state: self, hints, events, zxid, time_ms, conflict: false };
         let applied = applier.txn(header, &record.txn);
         let conflict = applier.conflict;
         self.last_zxid = self.last_zxid.max(zxid);
@@ -89,14 +91,15 @@ impl State {
             let paths: Vec<String> = self.ephemerals_of(session).collect();
             removed += paths.len();
             let hints = &mut NodeHints::default();
-            let mut applier = Applier { state: self, hints, outboxes: None, zxid, time_ms: 0, conflict: false };
+            let events = None::<&mut Infallible>;
+            let mut applier = Applier { state: self, hints, events, zxid, time_ms: 0, conflict: false };
             paths.iter().for_each(|path| applier.delete(path));
         }
         removed
     }
 }
 
-impl Applier<'_> {
+impl<E: EventSink> Applier<'_, E> {
     /// Finds the next node to change, first at the position where prepare found it.
     fn find(&mut self, hash: PathHash, node_path: &str) -> Option<NodeId> {
         let hint = self.hints.next(hash).filter(|id| self.state.tree.is_node_at(*id, node_path));
@@ -271,7 +274,7 @@ impl Applier<'_> {
     }
 
     fn fire(&mut self, watch_kind: WatchKind, kind: EventType, id: NodeId, client_path: &str) {
-        if self.outboxes.is_some() && !self.state.watches_mut().is_empty() {
+        if self.events.is_some() && !self.state.watches_mut().is_empty() {
             let mut found = Vec::new(); // allocates only if there is a watcher
             self.state.watches_mut().collect(watch_kind, client_path, &mut found);
             if !found.is_empty() {
@@ -281,16 +284,10 @@ impl Applier<'_> {
         }
     }
 
-    fn send(
-        &mut self,
-        to: &[crate::ConnId],
-        kind: EventType,
-        path: &str,
-        readers: Option<std::sync::Arc<crate::AclList>>,
-    ) {
-        if let (Some(outboxes), false) = (&mut self.outboxes, to.is_empty()) {
+    fn send(&mut self, to: &[WatcherId], kind: EventType, path: &str, readers: Option<Arc<AclList>>) {
+        if let (Some(events), false) = (&mut self.events, to.is_empty()) {
             self.state.fired.record(kind, to.len());
-            outboxes.event(to, Event { zxid: self.zxid, kind, path, readers });
+            events.event(to, &Event { zxid: self.zxid, kind, path, readers });
         }
     }
 
@@ -299,21 +296,15 @@ impl Applier<'_> {
         self.fire(WatchKind::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
     }
 
-    /// A connection that watches the node in both tables receives one event.
-    fn fire_deleted(
-        &mut self,
-        readers: Option<std::sync::Arc<crate::AclList>>,
-        parent: NodeId,
-        node_path: &str,
-        parent_path: &str,
-    ) {
-        if self.outboxes.is_none() || self.state.watches_mut().is_empty() {
+    /// A watcher of the node in both tables receives one event.
+    fn fire_deleted(&mut self, readers: Option<Arc<AclList>>, parent: NodeId, node_path: &str, parent_path: &str) {
+        if self.events.is_none() || self.state.watches_mut().is_empty() {
             return;
         }
         let (mut notified, mut also) = (Vec::new(), Vec::new());
         self.state.watches_mut().collect(WatchKind::Data, node_path, &mut notified);
         self.state.watches_mut().collect(WatchKind::Child, node_path, &mut also);
-        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted
+        also.retain(|id| notified.binary_search(id).is_err()); // both are sorted
         self.send(&notified, EventType::NodeDeleted, node_path, readers.clone());
         self.send(&also, EventType::NodeDeleted, node_path, readers);
         self.fire(WatchKind::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));

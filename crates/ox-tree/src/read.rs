@@ -10,8 +10,8 @@ use crate::auth::{Identities, user_name};
 use crate::limits::{MEASURED_BODY_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::node::NodeId;
 use crate::path;
-use crate::watch::{WatchKind, WatchMode};
-use crate::{AclList, ConnId, State};
+use crate::watch::{WatchKind, WatchMode, WatcherId};
+use crate::{AclList, State};
 use ox_proto::acl::{perms, put_acls};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{put_buffer, put_count, put_text};
@@ -22,8 +22,8 @@ use ox_proto::{Acl, DecodeError, ErrorCode, Jute, OpCode, Reader, SessionId};
 /// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
-    /// The connection, to which watches belong.
-    pub conn: ConnId,
+    /// The owner of the watches that the request registers.
+    pub watcher: WatcherId,
     pub session: SessionId,
     /// The identities that ACLs are checked against.
     pub ids: &'a Identities,
@@ -209,7 +209,7 @@ fn watch(
     watch_kind: WatchKind,
 ) -> Result<(), ErrorCode> {
     match request.path.as_deref().filter(|_| request.watch) {
-        Some(path) if !state.watches().lock().add(requester.conn, path, &[watch_kind], WatchMode::Standard) => {
+        Some(path) if !state.watches().lock().add(requester.watcher, path, &[watch_kind], WatchMode::Standard) => {
             Err(TOO_MANY_WATCHES)
         }
         _ => Ok(()),

@@ -416,7 +416,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "the watches of a connection are removed with it",
         breaks: "watches of closed connections remain",
-        with: "        state.watches().lock().drop_conn(conn);\n",
+        with: "        state.watches().lock().drop_watcher(conn.into());\n",
         without: "",
     },
     Guard {
@@ -437,7 +437,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-tree/src/apply.rs",
         guard: "data and child watches on a deleted node send one event",
         breaks: "a client receives an event twice",
-        with: "        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted\n",
+        with: "        also.retain(|id| notified.binary_search(id).is_err()); // both are sorted\n",
         without: "",
     },
     Guard {
