@@ -8,7 +8,7 @@ use crate::limits::{LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};
 use ox_proto::SessionId;
 use ox_proto::event::put_event;
 use ox_tree::AclList;
-use ox_tree::watch::{Event, EventSink, WatcherId};
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -101,7 +101,7 @@ impl Outboxes {
 
 impl EventSink for Outboxes {
     /// Encodes the event once per thread.
-    fn event(&mut self, watchers: &[WatcherId], event: &Event<'_>) {
+    fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>) {
         for (thread, outbox) in self.0.iter_mut().enumerate() {
             let start = outbox.bytes.len();
             let conns = watchers.iter().map(|watcher| ConnId::from(*watcher));
@@ -126,7 +126,7 @@ mod tests {
     fn event_is_encoded_once_per_thread() {
         let mut outboxes = Outboxes::new(3);
         let conns = [(0, 1), (2, 1), (2, 5)].map(|(thread, slot)| ConnId::new(thread, slot, 7));
-        let event = Event { zxid: Zxid(9), kind: EventType::NodeCreated, path: "/a", readers: None };
+        let event = FiredEvent { zxid: Zxid(9), kind: EventType::NodeCreated, path: "/a", readers: None };
         outboxes.event(&conns.map(WatcherId::from), &event);
         let mut frame = Vec::new();
         put_event(&mut frame, Zxid(9), EventType::NodeCreated, "/a");

@@ -14,7 +14,7 @@ use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Prepared};
 use ox_tree::read::{ReadRequest, Requester, put_reply};
-use ox_tree::watch::{Event, EventSink, WatcherId};
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
 use ox_tree::{PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
@@ -32,7 +32,7 @@ const DATA: [u8; 100] = [b'x'; 100];
 struct NoEvents;
 
 impl EventSink for NoEvents {
-    fn event(&mut self, _: &[WatcherId], _: &Event<'_>) {}
+    fn event(&mut self, _: &[WatcherId], _: &FiredEvent<'_>) {}
 }
 
 /// A server without sockets and disk. A prepared write is applied after `depth` further writes.

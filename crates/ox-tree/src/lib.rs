@@ -3,7 +3,7 @@
 //!
 //! The crate is deterministic: no clock, no threads, no I/O. A server replies to reads from [`State`] ([`read`]) and
 //! changes it only through [`State::apply`]. [`ops`] checks write requests against the state and the changes in flight
-//! ([`PendingChanges`]) and turns them into transactions.
+//! ([`PendingChanges`]), turns them into transactions, applies these, and replies.
 
 mod acl_table;
 mod apply;
@@ -27,15 +27,14 @@ mod slab;
 mod state;
 mod tree;
 pub mod watch;
-mod write_reply;
 
 pub use acl_table::AclList;
 pub use apply::{Applied, ApplyOutcome};
 pub use frozen_view::{FrozenNode, FrozenView, SortedWalk, Walk};
 pub use loader::{LoadError, Loader};
 pub use metric_summary::MetricSummary;
+pub use ops::put_write_reply;
 pub use options::TreeOptions;
 pub use pending::{NodeHints, PendingChanges, PendingView, WriteStamp};
 pub use quota::{QuotaExceeded, QuotaStatus};
 pub use state::{EphemeralCursor, State};
-pub use write_reply::put_write_reply;

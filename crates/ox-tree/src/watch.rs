@@ -13,7 +13,7 @@ mod watchers;
 use crate::hash::PathHasher;
 use crate::path;
 use address_limits::AddressLimits;
-pub use event::{Event, EventSink, FiredCounts};
+pub use event::{EventSink, FiredCounts, FiredEvent};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An event that is not encoded yet.
 #[derive(Clone, Debug)]
-pub struct Event<'a> {
+pub struct FiredEvent<'a> {
     pub zxid: Zxid,
     pub kind: EventType,
     /// As clients see it.
@@ -22,12 +22,12 @@ pub struct Event<'a> {
 /// Receives the events of applied transactions, in the order in which clients must receive them.
 pub trait EventSink {
     /// Takes one event for all of `watchers`, which are sorted and not empty.
-    fn event(&mut self, watchers: &[WatcherId], event: &Event<'_>);
+    fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>);
 }
 
 /// The sink of a replay, which fires no watches.
 impl EventSink for Infallible {
-    fn event(&mut self, _: &[WatcherId], _: &Event<'_>) {
+    fn event(&mut self, _: &[WatcherId], _: &FiredEvent<'_>) {
         match *self {}
     }
 }

@@ -13,7 +13,7 @@ use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_tree::auth::{Identities, authenticate, digest_id};
 use ox_tree::ops::{self, Prepared};
 use ox_tree::read::{ReadRequest, Requester, put_reply};
-use ox_tree::watch::{Event, EventSink, WatcherId};
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
 use ox_tree::{AclList, Loader, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -97,7 +97,7 @@ pub(crate) struct Harness {
 pub(crate) struct Events(pub(crate) Vec<(WatcherId, Vec<u8>, Option<Arc<AclList>>)>);
 
 impl EventSink for Events {
-    fn event(&mut self, watchers: &[WatcherId], event: &Event<'_>) {
+    fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>) {
         let mut frame = Vec::new();
         put_event(&mut frame, event.zxid, event.kind, event.path);
         self.0.extend(watchers.iter().map(|watcher| (*watcher, frame.clone(), event.readers.clone())));
