@@ -6,8 +6,8 @@
 //! A leader or standalone server expires the others (`on_time` in `replica.rs`). A learner tracks the sessions of its
 //! own clients, expires none, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`).
 
+use crate::ConnId;
 use ox_proto::{ErrorCode, SessionId};
-use ox_tree::ConnId;
 use ox_zab::LinkId;
 use std::collections::BTreeMap;
 use std::ops::Bound;

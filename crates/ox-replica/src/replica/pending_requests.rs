@@ -1,10 +1,10 @@
 //! Writes of this server's clients that are not applied, in order, and the requests that wait for them.
 
 use super::session_txns::Granted;
+use crate::ConnId;
 use crate::sessions::LastSeen;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
-use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::collections::VecDeque;
 use std::net::IpAddr;
