@@ -1,9 +1,9 @@
 //! Full disks: a small file system in memory, where the tests may mount one.
 
 use crate::process::{Running, Site};
-use crate::raw::Client;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
+use ox_testkit::{RawClient, RawPacket};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,7 +64,7 @@ impl Drop for SmallDisk {
 }
 
 /// Creates nodes of half a megabyte until one is refused; returns the total number.
-fn fill_up(client: &mut Client, from: usize) -> usize {
+fn fill_up(client: &mut RawClient, from: usize) -> usize {
     for number in from..500 {
         let reply = client.create(&format!("/big{number}"), &vec![number as u8; 500_000]);
         match reply.err {
@@ -233,7 +233,7 @@ fn k52_suddenly_full_disk_loses_nothing() {
     }
     let filler = disk.fill_up();
     for number in acknowledged + 1..2000 {
-        client.raw.try_send(&crate::raw::Packet::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
+        client.raw.try_send(&RawPacket::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
         match client.try_reply() {
             Some(reply) if reply.err == 0 => acknowledged = number,
             Some(reply) => {
