@@ -1,6 +1,6 @@
 //! A socket that sends exactly the bytes that a test chooses, and splits what arrives into frames.
 
-use crate::packet::Handshake;
+use crate::packet::RawHandshake;
 use ox_proto::connect::ConnectResponse;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -139,7 +139,7 @@ impl RawConnection {
     }
 
     /// Sends a handshake and waits for the reply; `None` when the server closes the connection instead.
-    pub fn handshake(&mut self, handshake: &Handshake) -> Option<ConnectResponse> {
+    pub fn handshake(&mut self, handshake: &RawHandshake) -> Option<ConnectResponse> {
         self.send(&handshake.frame());
         self.frame().map(|payload| ConnectResponse::decode(&payload).expect("a reply to a handshake"))
     }

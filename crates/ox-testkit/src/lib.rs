@@ -5,10 +5,21 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod client_proxy;
 mod connection;
+mod network;
 mod packet;
+mod proxy;
 mod raw_client;
+#[cfg(feature = "server")]
+mod server_fixture;
 
+pub use client_proxy::{ClientProxy, DroppedPart};
 pub use connection::{FrameRead, READ_TIMEOUT, RawConnection};
-pub use packet::{Handshake, RawPacket};
+pub use network::Network;
+pub use ox_proto::OpCode;
+pub use packet::{RawHandshake, RawPacket};
+pub use proxy::{Direction, Filter, Filters, LinkState, Proxy, ProxySettings, frame_filter};
 pub use raw_client::{OpenError, RawClient, RawEvent, RawReceived, RawReply};
+#[cfg(feature = "server")]
+pub use server_fixture::{ExternalServer, ServerFixture};

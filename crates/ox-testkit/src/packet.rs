@@ -11,7 +11,7 @@ use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 
 /// The fields of a handshake.
 #[derive(Clone, Debug)]
-pub struct Handshake {
+pub struct RawHandshake {
     pub last_zxid_seen: i64,
     pub timeout_ms: i32,
     pub session: SessionId,
@@ -19,7 +19,7 @@ pub struct Handshake {
     pub read_only: Option<bool>,
 }
 
-impl Handshake {
+impl RawHandshake {
     /// A handshake for a new session.
     pub fn new(timeout_ms: i32) -> Self {
         Self {

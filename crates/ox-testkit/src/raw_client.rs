@@ -1,7 +1,7 @@
 //! A client that shows headers, zxids and the exact records, which a client library hides.
 
 use crate::connection::{FrameRead, RawConnection};
-use crate::packet::{Handshake, RawPacket};
+use crate::packet::{RawHandshake, RawPacket};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
@@ -110,15 +110,15 @@ pub struct RawClient {
 impl RawClient {
     /// Opens a new session.
     pub fn open(address: SocketAddr, timeout_ms: i32) -> Self {
-        Self::try_open(address, &Handshake::new(timeout_ms)).expect("a session")
+        Self::try_open(address, &RawHandshake::new(timeout_ms)).expect("a session")
     }
 
     /// Opens or resumes a session; `None` when it is refused.
-    pub fn try_open(address: SocketAddr, handshake: &Handshake) -> Option<Self> {
+    pub fn try_open(address: SocketAddr, handshake: &RawHandshake) -> Option<Self> {
         Self::try_open_over(RawConnection::connect(address), handshake)
     }
 
-    pub fn try_open_over(raw: RawConnection, handshake: &Handshake) -> Option<Self> {
+    pub fn try_open_over(raw: RawConnection, handshake: &RawHandshake) -> Option<Self> {
         match Self::open_over(raw, handshake) {
             Ok(client) => Some(client),
             Err(OpenError::Connection(error)) if error.kind() == ErrorKind::TimedOut => panic!("{error}"),
@@ -127,7 +127,7 @@ impl RawClient {
     }
 
     /// Opens or resumes a session over a connection.
-    pub fn open_over(mut raw: RawConnection, handshake: &Handshake) -> Result<Self, OpenError> {
+    pub fn open_over(mut raw: RawConnection, handshake: &RawHandshake) -> Result<Self, OpenError> {
         raw.try_send(&handshake.frame());
         let payload = payload(raw.next_frame()).map_err(OpenError::Connection)?;
         let hello = ConnectResponse::decode(&payload).expect("a reply to a handshake");
@@ -138,8 +138,8 @@ impl RawClient {
     }
 
     /// The handshake that resumes this session on another connection.
-    pub fn handshake(&self) -> Handshake {
-        Handshake { last_zxid_seen: self.last_zxid, ..Handshake::resume(&self.hello) }
+    pub fn handshake(&self) -> RawHandshake {
+        RawHandshake { last_zxid_seen: self.last_zxid, ..RawHandshake::resume(&self.hello) }
     }
 
     pub fn session(&self) -> SessionId {

@@ -4,7 +4,7 @@ use crate::four_letter_client::ALL_COMMANDS;
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::request::{SetWatches, xid};
 use ox_proto::{OpCode, Zxid};
-use ox_testkit::{Handshake, RawClient, RawConnection, RawPacket};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use socket2::{Domain, Socket, Type};
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -25,7 +25,7 @@ fn from_elsewhere(server: &ServerFixture) -> RawConnection {
 #[test]
 fn address_at_its_session_limit_gets_no_new_session() {
     let server = server("oxkeeper.maxSessionsPerAddress=2");
-    let hello = Handshake::new(TIMEOUT_MS);
+    let hello = RawHandshake::new(TIMEOUT_MS);
     let first = server.client();
     drop(server.client()); // the connection ends, its session does not
     server.await_metric("num_alive_connections", "2"); // including the connection of mntr
@@ -51,7 +51,7 @@ fn address_at_its_watch_limit_gets_no_new_watch() {
     assert_eq!(two.ask(|packet, xid| packet.add_watch(xid, "/a", 1)).err, THROTTLED);
     assert_eq!(two.get("/a").err, 0, "without a watch");
     assert_eq!(one.watch(OpCode::GetData, "/a").err, 0, "an existing watch may be set again");
-    let mut other = RawClient::try_open_over(from_elsewhere(&server), &Handshake::new(TIMEOUT_MS)).unwrap();
+    let mut other = RawClient::try_open_over(from_elsewhere(&server), &RawHandshake::new(TIMEOUT_MS)).unwrap();
     assert_eq!(other.watch(OpCode::GetData, "/a").err, 0, "the limit is per address");
     assert_eq!([server.metric("watches_rejected"), server.metric("watch_count")], ["5", "4"]);
     two.set("/a", b"2"); // fires the watch of one

@@ -5,7 +5,7 @@ use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetDataRequest};
 use ox_proto::{Acl, OpCode, RawAcls};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -29,7 +29,7 @@ fn k162_garbage_of_any_length_does_not_affect_the_server() {
         random.fill_bytes(&mut bytes);
         let mut raw = server.connect();
         if round % 2 == 0 {
-            assert!(raw.handshake(&Handshake::new(TIMEOUT_MS)).is_some());
+            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
         }
         if round % 3 != 0 && 4 <= length {
             let honest = u32::try_from(length - 4).unwrap();
@@ -360,10 +360,10 @@ fn k165_session_can_be_taken_over_by_a_client_that_knows_its_id() {
     client.create_as("/e", 1);
     let owner = server.client().exists("/e").stat().ephemeral_owner;
     let password = ox_proto::password::session_password(ox_proto::SessionId(owner));
-    let hello = Handshake {
+    let hello = RawHandshake {
         session: ox_proto::SessionId(owner),
         password: Some(password.into()),
-        ..Handshake::new(TIMEOUT_MS)
+        ..RawHandshake::new(TIMEOUT_MS)
     };
     assert!(RawClient::try_open(server.address(), &hello).is_some());
 }

@@ -3,7 +3,7 @@
 use crate::four_letter_client::ALL_COMMANDS;
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
-use ox_testkit::{Handshake, RawClient, RawConnection, RawPacket};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -65,9 +65,9 @@ fn k147_flood_of_connections_leaks_no_connection() {
                     match kind {
                         0 => (), // closed immediately
                         1 => _ = raw.try_send(&[0, 0, 0, 45, 0]),
-                        2 => _ = raw.try_send(&Handshake::new(TIMEOUT_MS).frame()),
+                        2 => _ = raw.try_send(&RawHandshake::new(TIMEOUT_MS).frame()),
                         _ => {
-                            assert!(raw.handshake(&Handshake::new(TIMEOUT_MS)).is_some());
+                            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
                             raw.send(&RawPacket::default().create(1, &format!("/e{round}"), b"", 1).close(2).0);
                             raw.rest();
                         }

@@ -1,7 +1,7 @@
 //! Clients that make the server hold as much as possible, against a small memory budget.
 
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -163,7 +163,7 @@ fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
     let mut holders = [server.client(), server.client(), server.client()];
     holders.iter_mut().for_each(|holder| holder.raw.send(&frame[..LARGE / 5]));
     while used(&server) < 3 * LARGE {}
-    let mut waiting = RawClient::try_open(server.address(), &Handshake::new(400)).expect("a session");
+    let mut waiting = RawClient::try_open(server.address(), &RawHandshake::new(400)).expect("a session");
     assert_eq!(waiting.hello.timeout_ms, 400);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| waiting.set("/large", &vec![3; LARGE]).err);

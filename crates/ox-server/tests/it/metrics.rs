@@ -4,7 +4,7 @@ use crate::four_letter_client::{ALL_COMMANDS, address_of, find_metric, send_and_
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
 use ox_proto::request::PathVersion;
-use ox_testkit::{Handshake, RawClient, RawEvent, RawPacket};
+use ox_testkit::{RawClient, RawEvent, RawHandshake, RawPacket};
 
 fn next_event(client: &mut RawClient) -> (String, i32) {
     let RawEvent { path, kind, .. } = client.event();
@@ -250,7 +250,7 @@ fn refused_handshakes_are_counted() {
     let server = ServerFixture::with(&format!("{ALL_COMMANDS}{throttle}"));
     let _clients = (server.client(), server.client());
     let mut refused = server.connect();
-    assert_eq!(refused.handshake(&Handshake::new(TIMEOUT_MS)), None);
+    assert_eq!(refused.handshake(&RawHandshake::new(TIMEOUT_MS)), None);
     assert_eq!(server.metric("connection_rejected"), "1");
     assert_eq!(server.metric("max_connection_token_deficit"), "2");
     assert_eq!(server.metric("cnt_connection_token_deficit"), "2");

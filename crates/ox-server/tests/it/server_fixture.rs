@@ -3,7 +3,7 @@
 use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use ox_server::{Fatal, Server};
 use ox_store::disk::{Disk, RealDisk};
-use ox_testkit::{Handshake, RawClient, RawConnection};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -111,6 +111,6 @@ impl ServerFixture {
 
     /// A client that resumes a session; `None` when it is refused.
     pub(crate) fn resume(&self, client: &RawClient) -> Option<RawClient> {
-        RawClient::try_open(self.address(), &Handshake::resume(&client.hello))
+        RawClient::try_open(self.address(), &RawHandshake::resume(&client.hello))
     }
 }

@@ -3,7 +3,7 @@
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::request::SetWatches;
 use ox_proto::{OpCode, Zxid};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::time::{Duration, Instant};
 
 const SHORT: &str = "tickTime=200\nminSessionTimeout=400\n";
@@ -111,7 +111,7 @@ fn session_with_nodes_and_watches_survives_a_restart() {
     other.set("/a", b"2");
     other.close();
     server.restart();
-    let hello = Handshake { last_zxid_seen: seen, ..Handshake::resume(&client.hello) };
+    let hello = RawHandshake { last_zxid_seen: seen, ..RawHandshake::resume(&client.hello) };
     let mut again = RawClient::try_open(server.address(), &hello).expect("the session is alive");
     assert_eq!(again.exists("/e").stat().ephemeral_owner, client.session().0);
     // setWatches re-arms the watches and reports missed changes.
@@ -131,7 +131,7 @@ fn session_with_nodes_and_watches_survives_a_restart() {
 fn client_ahead_of_a_restored_server_is_refused() {
     let server = ServerFixture::start();
     let client = server.client();
-    let hello = Handshake { last_zxid_seen: 1000, ..Handshake::resume(&client.hello) };
+    let hello = RawHandshake { last_zxid_seen: 1000, ..RawHandshake::resume(&client.hello) };
     assert!(RawClient::try_open(server.address(), &hello).is_none());
     assert!(server.resume(&client).is_some());
 }

@@ -2,7 +2,7 @@
 
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
-use ox_testkit::{Handshake, RawClient, RawConnection, RawPacket};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use socket2::{Domain, Socket, Type};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn k147_end_of_stream_is_noticed_with_the_last_bytes() {
     for round in 0..20 {
         let mut raw = server.connect();
         if round % 2 == 0 {
-            assert!(raw.handshake(&Handshake::new(TIMEOUT_MS)).is_some());
+            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
         }
         // Data and end of stream together, so that the kernel reports both in one event.
         raw.send(&[0, 0, 0, 50, 1, 2, 3]);
@@ -71,7 +71,7 @@ fn narrow_client(server: &ServerFixture) -> RawClient {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&server.address().into()).unwrap();
-    RawClient::try_open_over(RawConnection::over(socket.into()), &Handshake::new(TIMEOUT_MS)).expect("a session")
+    RawClient::try_open_over(RawConnection::over(socket.into()), &RawHandshake::new(TIMEOUT_MS)).expect("a session")
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use crate::server_fixture::TIMEOUT_MS;
 use ox_proto::{OpCode, SessionId};
 use ox_server::{Server, TestServer};
-use ox_testkit::{Handshake, RawClient};
+use ox_testkit::{RawClient, RawHandshake};
 use std::net::TcpStream;
 
 fn client(server: &TestServer) -> RawClient {
@@ -11,7 +11,7 @@ fn client(server: &TestServer) -> RawClient {
 }
 
 fn again(server: &TestServer, client: &RawClient) -> Option<RawClient> {
-    RawClient::try_open(server.address(), &Handshake::resume(&client.hello))
+    RawClient::try_open(server.address(), &RawHandshake::resume(&client.hello))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Processes that are killed during their work, or stopped for a while.
 
 use crate::process::{Site, TIMEOUT_MS};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -99,7 +99,7 @@ fn k112_sessions_and_ephemeral_nodes_survive_kill_9() {
     running.process.kill();
     let running = site.start();
     for (number, client) in clients.iter().enumerate() {
-        let hello = Handshake::resume(&client.hello);
+        let hello = RawHandshake::resume(&client.hello);
         let mut again = RawClient::try_open(running.address, &hello).expect("the session lives");
         assert_eq!(again.exists(&format!("/e{number}")).stat().ephemeral_owner, client.session().0);
     }

@@ -5,15 +5,14 @@
 //! repeats the order of the faults.
 
 mod logs;
-pub(crate) mod network;
 mod recording_client;
 mod rng;
 
 use crate::disk::SmallDisk;
 use crate::members::Ensemble;
-use network::{Network, PathState};
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
+use ox_testkit::{LinkState, Network};
 use recording_client::{RecordingClient, Scene};
 use rng::Rng;
 use std::collections::BTreeSet;
@@ -140,18 +139,18 @@ impl Run {
                 self.pause(100, 1000);
                 self.ensemble.launch(one);
             }
-            Fault::SilenceLeader => self.part(&[leader], PathState::Silent),
-            Fault::CutOne => self.part(&[one], PathState::Cut),
-            Fault::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), PathState::Silent),
+            Fault::SilenceLeader => self.part(&[leader], LinkState::Silent),
+            Fault::CutOne => self.part(&[one], LinkState::Cut),
+            Fault::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), LinkState::Silent),
             Fault::OneWay => {
                 for other in self.others(one) {
-                    self.network.set(one, other, PathState::Silent);
+                    self.network.set(one, other, LinkState::Silent);
                 }
                 self.pause(1000, 4000);
             }
             Fault::Flap => {
                 for _ in 0..5 {
-                    self.network.part(&[one], &self.others(one), PathState::Cut);
+                    self.network.part(&[one], &self.others(one), LinkState::Cut);
                     self.pause(20, 300);
                     self.network.heal();
                     self.pause(20, 600);
@@ -175,7 +174,7 @@ impl Run {
         signal(self, "CONT");
     }
 
-    fn part(&mut self, some: &[usize], way: PathState) {
+    fn part(&mut self, some: &[usize], way: LinkState) {
         let others: Vec<usize> = (0..self.voters).filter(|at| !some.contains(at)).collect();
         self.network.part(some, &others, way);
         self.pause(500, 4000);

@@ -6,7 +6,7 @@ use ox_proto::connect::ConnectResponse;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::CreateRequest;
 use ox_proto::{RawAcls, SessionId};
-use ox_testkit::{Handshake, RawClient, RawConnection};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 
 const EPHEMERAL: i32 = 1;
 const TIMEOUT_MS: i32 = 30_000;
@@ -34,9 +34,9 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
         let dump = ensemble.four_letter(at, "dump");
         assert!(dump.contains("Local Session Sets (1)/(1):") && dump.contains("Global Session"), "{dump}");
         // No other server knows the session.
-        assert!(RawClient::try_open(ensemble.addresses[next], &Handshake::resume(&client.hello)).is_none());
+        assert!(RawClient::try_open(ensemble.addresses[next], &RawHandshake::resume(&client.hello)).is_none());
         let mut client =
-            RawClient::try_open(ensemble.addresses[at], &Handshake::resume(&client.hello)).expect("its server has");
+            RawClient::try_open(ensemble.addresses[at], &RawHandshake::resume(&client.hello)).expect("its server has");
         assert_eq!(client.session(), session);
         let path = format!("/e{at}");
         if at % 2 == 0 {
@@ -47,7 +47,7 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
         ensemble.wait_for_metric(at, "local_sessions", "0");
         ensemble.wait_for_metric(next, "global_sessions", "1");
         let mut moved =
-            RawClient::try_open(ensemble.addresses[next], &Handshake::resume(&client.hello)).expect("all know it");
+            RawClient::try_open(ensemble.addresses[next], &RawHandshake::resume(&client.hello)).expect("all know it");
         assert_eq!((moved.session(), moved.set(&path, b"moved").err), (session, 0));
         moved.close();
         ensemble.wait_for_metric(at, "ephemerals_count", "0");
@@ -84,7 +84,7 @@ fn local_session_survives_elections_but_not_silence() {
     let silent = RawClient::open(ensemble.addresses[at], 1000);
     ensemble.kill(leader);
     ensemble.leader_but(&[leader]);
-    let again = Handshake::resume(&client.hello);
+    let again = RawHandshake::resume(&client.hello);
     let mut resumed = None;
     while resumed.is_none() {
         let mut raw = RawConnection::connect(ensemble.addresses[at]);
@@ -94,6 +94,6 @@ fn local_session_survives_elections_but_not_silence() {
     assert_eq!(resumed.map(|hello| hello.session), Some(client.session()));
     ensemble.wait_for_metric(at, "local_sessions", "1");
     let mut raw = RawConnection::connect(ensemble.addresses[at]);
-    let hello = raw.handshake(&Handshake::resume(&silent.hello)).expect("an answer");
+    let hello = raw.handshake(&RawHandshake::resume(&silent.hello)).expect("an answer");
     assert_eq!(hello.session, SessionId::NONE, "it has expired");
 }

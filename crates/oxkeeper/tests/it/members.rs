@@ -3,7 +3,7 @@
 use crate::process::Process;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::{OpCode, SessionId};
-use ox_testkit::{Handshake, RawPacket, RawReply};
+use ox_testkit::{RawHandshake, RawPacket, RawReply};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -221,14 +221,14 @@ pub(crate) struct ReconnectingClient {
     addresses: Vec<SocketAddr>,
     at: usize,
     stream: Option<TcpStream>,
-    hello: Handshake,
+    hello: RawHandshake,
     xid: i32,
 }
 
 impl ReconnectingClient {
     /// Opens a session with any of these servers.
     pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
-        let mut roamer = Self { addresses, at: 0, stream: None, hello: Handshake::new(SESSION_MS), xid: 0 };
+        let mut roamer = Self { addresses, at: 0, stream: None, hello: RawHandshake::new(SESSION_MS), xid: 0 };
         roamer.connect();
         roamer
     }
@@ -256,7 +256,7 @@ impl ReconnectingClient {
         stream.write_all(&self.hello.frame()).ok()?;
         let answer = ConnectResponse::decode(&frame(&mut stream)?).expect("an answer to a handshake");
         assert_ne!(answer.session, SessionId::NONE, "the session {} is lost", self.session());
-        self.hello = Handshake { last_zxid_seen: self.hello.last_zxid_seen, ..Handshake::resume(&answer) };
+        self.hello = RawHandshake { last_zxid_seen: self.hello.last_zxid_seen, ..RawHandshake::resume(&answer) };
         self.stream = Some(stream);
         Some(())
     }

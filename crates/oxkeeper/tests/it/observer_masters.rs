@@ -1,7 +1,7 @@
 //! Followers that serve observers.
 
 use crate::members::{Ensemble, free_port};
-use ox_testkit::{Handshake, RawClient, RawConnection};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: i32 = 30_000;
@@ -27,10 +27,10 @@ fn observer_connects_to_any_follower() {
     }
     // The session moves to the follower and back; the connection that has lost it cannot continue.
     let mut moved =
-        RawClient::try_open(ensemble.addresses[first], &Handshake::resume(&client.hello)).expect("its session");
+        RawClient::try_open(ensemble.addresses[first], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(moved.exists("/e").err, 0);
     let mut back =
-        RawClient::try_open(ensemble.addresses[observer], &Handshake::resume(&client.hello)).expect("its session");
+        RawClient::try_open(ensemble.addresses[observer], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(moved.try_reply(), None);
     assert_eq!(back.set("/e", b"back").err, 0);
     ensemble.check_equal();
@@ -44,7 +44,7 @@ fn observer_connects_to_any_follower() {
     assert_ne!(master(&ensemble, observer), Some(leader));
     ensemble.restart(first);
     let mut back =
-        RawClient::try_open(ensemble.addresses[observer], &Handshake::resume(&client.hello)).expect("its session");
+        RawClient::try_open(ensemble.addresses[observer], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(back.exists("/e").err, 0);
     back.close();
     ensemble.check_equal();
@@ -59,7 +59,7 @@ fn leader_configured_without_clients_refuses_them() {
     let leader = modes.iter().position(Option::is_none).expect("a leader");
     assert_eq!(modes.iter().flatten().collect::<Vec<_>>(), ["follower", "follower"]);
     let mut raw = RawConnection::connect(ensemble.addresses[leader]);
-    assert!(raw.handshake(&Handshake::new(TIMEOUT_MS)).is_none());
+    assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_none());
     let mut client = RawClient::open(ensemble.addresses[(leader + 1) % 3], TIMEOUT_MS);
     assert_eq!(client.create("/n", b"").err, 0);
 }

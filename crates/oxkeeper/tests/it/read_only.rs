@@ -2,7 +2,7 @@
 
 use crate::members::Ensemble;
 use ox_proto::OpCode;
-use ox_testkit::{Handshake, RawClient, RawConnection};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: i32 = 30_000;
@@ -33,10 +33,10 @@ fn k027_server_without_quorum_serves_reads() {
     assert!(srvr.contains("\nMode: read-only\n") && srvr.contains("READ-ONLY mode"), "{srvr}");
     assert_eq!(ensemble.metric(0, "server_state").as_deref(), Some("read-only"));
     // A client that may write, or whose session is global, is refused.
-    assert!(RawConnection::connect(ensemble.addresses[0]).handshake(&Handshake::new(TIMEOUT_MS)).is_none());
-    let global = Handshake { read_only: Some(true), ..Handshake::resume(&owner.hello) };
+    assert!(RawConnection::connect(ensemble.addresses[0]).handshake(&RawHandshake::new(TIMEOUT_MS)).is_none());
+    let global = RawHandshake { read_only: Some(true), ..RawHandshake::resume(&owner.hello) };
     assert!(RawConnection::connect(ensemble.addresses[0]).handshake(&global).is_none());
-    let hello = Handshake { read_only: Some(true), ..Handshake::new(TIMEOUT_MS) };
+    let hello = RawHandshake { read_only: Some(true), ..RawHandshake::new(TIMEOUT_MS) };
     let mut reader = RawClient::try_open(ensemble.addresses[0], &hello).expect("a session");
     assert_eq!(reader.hello.read_only, Some(true));
     assert_eq!(reader.get("/n").data(), Some(b"seen".to_vec()));
@@ -57,7 +57,7 @@ fn k027_server_without_quorum_serves_reads() {
     assert_eq!(reader.set("/n", b"again").err, 0);
     ensemble.restart(2);
     let mut owner =
-        RawClient::try_open(ensemble.addresses[2], &Handshake::resume(&owner.hello)).expect("its session lives");
+        RawClient::try_open(ensemble.addresses[2], &RawHandshake::resume(&owner.hello)).expect("its session lives");
     assert_eq!(owner.get("/n").data(), Some(b"again".to_vec()));
     owner.close();
 }

@@ -3,7 +3,7 @@
 use crate::members::{Ensemble, ReconnectingClient, free_port};
 use ox_proto::OpCode;
 use ox_proto::request::ReconfigRequest;
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -195,7 +195,7 @@ fn removed_leader_hands_over() {
 fn open_sessions(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
-        assert!(RawClient::try_open(address, &Handshake::new(60_000)).is_some(), "connection {count} was refused");
+        assert!(RawClient::try_open(address, &RawHandshake::new(60_000)).is_some(), "connection {count} was refused");
         count += 1;
     }
     count
@@ -231,7 +231,7 @@ fn new_connections_are_served_while_the_leader_is_removed() {
     // A member that has lost its leader for good refuses, so that clients find the others.
     let lone = ensemble.addresses[3];
     (0..3).for_each(|at| ensemble.kill(at));
-    wait_until("it refuses", || RawClient::try_open(lone, &Handshake::new(4_000)).is_none());
+    wait_until("it refuses", || RawClient::try_open(lone, &RawHandshake::new(4_000)).is_none());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Descriptors, memory and CPU time: nothing leaks, and no thread spins.
 
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
-use ox_testkit::{Handshake, RawClient, RawConnection, RawPacket};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ fn k147_failed_connections_leak_nothing() {
             0 => (),
             1 => _ = raw.try_send(&[0xff; 4]),
             2 => _ = raw.try_send(&[0, 0, 0, 45, 1, 2, 3]),
-            _ => _ = raw.try_send(&Handshake { last_zxid_seen: i64::MAX, ..Handshake::new(TIMEOUT_MS) }.frame()),
+            _ => _ = raw.try_send(&RawHandshake { last_zxid_seen: i64::MAX, ..RawHandshake::new(TIMEOUT_MS) }.frame()),
         }
     }
     let begun = Instant::now();
@@ -93,7 +93,7 @@ fn k139_waiting_connections_use_no_cpu_time() {
     let mut halves: Vec<RawConnection> = (0..10).map(|_| RawConnection::connect(running.address)).collect();
     for (number, raw) in halves.iter_mut().enumerate() {
         if number % 2 == 0 {
-            raw.handshake(&Handshake::new(TIMEOUT_MS));
+            raw.handshake(&RawHandshake::new(TIMEOUT_MS));
         }
         raw.send(&[0, 0, 4, 0, 1, 2, 3]);
     }

@@ -4,7 +4,7 @@ use crate::members::Ensemble;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
 use ox_proto::{ErrorCode, OpCode};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 
 const TIMEOUT_MS: i32 = 30_000;
 const XID: i32 = 100;
@@ -25,7 +25,7 @@ fn moves(ensemble: &Ensemble, old: usize, new: usize) {
     for (name, write) in writes() {
         let mut stale = RawClient::open(ensemble.addresses[old], TIMEOUT_MS);
         let mut owner =
-            RawClient::try_open(ensemble.addresses[new], &Handshake::resume(&stale.hello)).expect("the session");
+            RawClient::try_open(ensemble.addresses[new], &RawHandshake::resume(&stale.hello)).expect("the session");
         assert_eq!(stale.get("/").err, 0, "reads are served");
         assert_eq!(stale.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0, "and so is sync");
         stale.send(&write);
@@ -50,7 +50,7 @@ fn write_over_the_old_connection_closes_it() {
     // A leader closes its connection as soon as the session moves away.
     let mut stale = RawClient::open(ensemble.addresses[leader], TIMEOUT_MS);
     let mut owner =
-        RawClient::try_open(ensemble.addresses[one], &Handshake::resume(&stale.hello)).expect("the session");
+        RawClient::try_open(ensemble.addresses[one], &RawHandshake::resume(&stale.hello)).expect("the session");
     stale.raw.expect_closed();
     assert_eq!(owner.create("/owner", b"").err, 0);
     ensemble.check_equal();

@@ -1,7 +1,7 @@
 //! Starts that succeed or are refused: exit codes, and one sentence with the cause.
 
 use crate::process::{Ended, Process, Running, Site};
-use ox_testkit::{Handshake, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::Command;
 
@@ -148,7 +148,7 @@ fn k164_log_contains_no_secrets_and_no_injected_lines() {
     client.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret-word"));
     client.create("/a", b"secret-payload");
     client.create("/line\nbreak-in", b"");
-    let wrong = Handshake { password: Some(b"secret-password!".to_vec()), ..Handshake::resume(&client.hello) };
+    let wrong = RawHandshake { password: Some(b"secret-password!".to_vec()), ..RawHandshake::resume(&client.hello) };
     assert!(RawClient::try_open(running.address, &wrong).is_none());
     let mut unknown_server = running.client();
     unknown_server.send(&RawPacket::default().auth(1, "secret-scheme", b"secret-credential"));

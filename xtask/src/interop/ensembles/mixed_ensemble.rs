@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
+use ox_testkit::Network;
 
 use super::failover_client::{CONFIG, FailoverClient};
-use super::network::{Network, PeerAddresses};
+use super::network::{PeerAddresses, PeerProxies};
 use super::small_disk::SmallDisk;
 use crate::interop::servers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
@@ -43,7 +44,7 @@ pub(super) struct MixedEnsemble {
     members: Vec<Member>,
     peer_addresses: Vec<PeerAddresses>,
     /// Present if the network between the members can fail.
-    network: Option<Network>,
+    proxies: Option<PeerProxies>,
     /// One disk per member if disks can be full. Declared after the members, so that it is unmounted after they ended.
     disks: Vec<SmallDisk>,
 }
@@ -79,8 +80,8 @@ impl MixedEnsemble {
     /// The same, with a network that can fail.
     pub(super) fn start_with_network(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Self, Network)> {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[])?;
-        let network = Network::between(&ensemble.peer_addresses)?;
-        ensemble.network = Some(network.clone());
+        let (proxies, network) = PeerProxies::between(&ensemble.peer_addresses);
+        ensemble.proxies = Some(proxies);
         ensemble.start_all()?;
         Ok((ensemble, network))
     }
@@ -121,8 +122,8 @@ impl MixedEnsemble {
             fs::write(dir.join("data/myid"), format!("{id}\n"))?;
             members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
         }
-        let (network, disks) = (None, Vec::new());
-        Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, network, disks })
+        let (proxies, disks) = (None, Vec::new());
+        Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, proxies, disks })
     }
 
     /// Starts all members, first the quorum that elects the last voter.
@@ -142,9 +143,9 @@ impl MixedEnsemble {
     fn server_line(&self, index: usize, key: &str, value: &str) -> String {
         let id: Option<usize> = key.strip_prefix("server.").and_then(|id| id.parse().ok());
         let other = id.map(|id| id - 1).filter(|other| *other != index);
-        let (Some(network), Some(other)) = (&self.network, other) else { return value.to_owned() };
+        let (Some(proxies), Some(other)) = (&self.proxies, other) else { return value.to_owned() };
         let (address, role) =
-            (network.address(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
+            (proxies.address(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
         format!("{}:{}:{role}", address.quorum, address.election.port())
     }
 
@@ -378,7 +379,7 @@ impl MixedEnsemble {
             let mut client = FailoverClient::new(vec![self.address(index)])?;
             let mut tree = client.walk().with_context(|| format!("walk server {}", index + 1))?;
             client.close()?;
-            if self.network.is_some() {
+            if self.proxies.is_some() {
                 tree.remove(CONFIG); // contains proxy addresses, which differ
             }
             if self.software(index) == Software::Oxkeeper {

@@ -7,7 +7,7 @@ use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{Reader, SessionId, Zxid};
-use ox_testkit::Handshake;
+use ox_testkit::RawHandshake;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -60,7 +60,7 @@ pub(crate) struct RecordingClient {
     scene: Arc<Scene>,
     number: usize,
     rng: Rng,
-    hello: Handshake,
+    hello: RawHandshake,
     xid: i32,
     stream: Option<TcpStream>,
     pending: VecDeque<(i32, Op)>,
@@ -75,7 +75,7 @@ impl RecordingClient {
             scene: Arc::clone(scene),
             number,
             rng: Rng::new(seed),
-            hello: Handshake::new(SESSION_MS),
+            hello: RawHandshake::new(SESSION_MS),
             xid: 0,
             stream: None,
             pending: VecDeque::new(),
@@ -176,7 +176,7 @@ impl RecordingClient {
             panic!("client {}: {} says that session {} is gone", self.number, server + 1, self.hello.session);
         }
         last.granted = Some(HandshakeReply::Session { at, session, timeout_ms });
-        self.hello = Handshake { last_zxid_seen: self.hello.last_zxid_seen, ..Handshake::resume(&answer) };
+        self.hello = RawHandshake { last_zxid_seen: self.hello.last_zxid_seen, ..RawHandshake::resume(&answer) };
         self.stream = Some(stream);
         Some(())
     }
