@@ -389,6 +389,6 @@ fn draw_keep(env: &mut Env, pieces: usize) -> Keep {
         1 => Keep::Everything,
         2 => Keep::Only(env.rng.index(pieces)),
         3 | 4 => Keep::AllBut(env.rng.index(pieces)),
-        _ => Keep::Random(env.rng.next()),
+        _ => Keep::Random(env.rng.next_u64()),
     }
 }

@@ -11,6 +11,7 @@ mod network;
 mod packet;
 mod proxy;
 mod raw_client;
+mod rng;
 #[cfg(feature = "server")]
 mod server_fixture;
 
@@ -21,5 +22,6 @@ pub use ox_proto::OpCode;
 pub use packet::{RawHandshake, RawPacket};
 pub use proxy::{Direction, Filter, Filters, LinkState, Proxy, ProxySettings, frame_filter};
 pub use raw_client::{OpenError, RawClient, RawEvent, RawReceived, RawReply};
+pub use rng::Rng;
 #[cfg(feature = "server")]
 pub use server_fixture::{ExternalServer, ServerFixture};

@@ -6,15 +6,13 @@
 
 mod logs;
 mod recording_client;
-mod rng;
 
 use crate::disk::SmallDisk;
 use crate::members::Ensemble;
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
-use ox_testkit::{LinkState, Network};
+use ox_testkit::{LinkState, Network, Rng};
 use recording_client::{RecordingClient, Scene};
-use rng::Rng;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -107,7 +105,7 @@ impl Run {
     }
 
     fn pause(&mut self, least_ms: usize, most_ms: usize) {
-        let ms = least_ms + self.rng.below(most_ms - least_ms);
+        let ms = least_ms + self.rng.index(most_ms - least_ms);
         std::thread::sleep(Duration::from_millis(ms as u64));
     }
 
@@ -117,7 +115,7 @@ impl Run {
 
     fn happens(&mut self, blow: Fault) {
         let leader = self.ensemble.leader_but(&[]);
-        let one = self.rng.below(self.voters);
+        let one = self.rng.index(self.voters);
         self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
         match blow {
             Fault::KillLeader => self.restart(&[leader]),
@@ -299,7 +297,7 @@ fn check(voters: usize, seed: u64, blows: &[Fault], disk: Option<SmallDisk>) {
         if left.is_empty() {
             left = blows.to_vec();
         }
-        let at = run.rng.below(left.len());
+        let at = run.rng.index(left.len());
         run.happens(left.swap_remove(at));
         run.recover();
     }

@@ -1,13 +1,12 @@
 //! A client that records everything it sends and receives.
 
-use super::rng::Rng;
 use ox_history::{Create, HandshakeReply, Op, ReceivedFrame, RecordedConnection, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{Reader, SessionId, Zxid};
-use ox_testkit::RawHandshake;
+use ox_testkit::{RawHandshake, Rng};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -100,15 +99,15 @@ impl RecordingClient {
     pub(crate) fn run(mut self) -> Vec<RecordedConnection> {
         while !self.scene.stop.load(Ordering::Relaxed) {
             if self.stream.is_none() && self.connect().is_none() {
-                std::thread::sleep(Duration::from_millis(self.rng.below(30) as u64));
+                std::thread::sleep(Duration::from_millis(self.rng.index(30) as u64));
                 continue;
             }
-            let count = 1 + self.rng.below(4);
+            let count = 1 + self.rng.index(4);
             let burst = (0..count).flat_map(|_| self.next_ops()).collect();
-            if self.exchange(burst).is_none() || self.rng.below(200) == 0 {
+            if self.exchange(burst).is_none() || self.rng.index(200) == 0 {
                 self.disconnect();
             }
-            std::thread::sleep(Duration::from_micros(self.rng.below(3000) as u64));
+            std::thread::sleep(Duration::from_micros(self.rng.index(3000) as u64));
         }
         self.close()
     }
@@ -144,7 +143,7 @@ impl RecordingClient {
     }
 
     fn connect(&mut self) -> Option<()> {
-        let server = self.rng.below(self.scene.addresses.len());
+        let server = self.rng.index(self.scene.addresses.len());
         let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
         stream.set_nodelay(true).ok()?;
         stream.set_read_timeout(Some(PATIENCE)).ok()?;
@@ -235,13 +234,13 @@ impl RecordingClient {
 
     /// The next requests of a typical coordination client.
     fn next_ops(&mut self) -> Vec<Op> {
-        let register = format!("/r{}", self.rng.below(REGISTERS));
-        let other = format!("/r{}", self.rng.below(REGISTERS));
+        let register = format!("/r{}", self.rng.index(REGISTERS));
+        let other = format!("/r{}", self.rng.index(REGISTERS));
         let data = Some(format!("{}-{}", self.number, self.xid).into_bytes());
-        let (path, watch) = (register.clone(), self.rng.below(3) == 0);
+        let (path, watch) = (register.clone(), self.rng.index(3) == 0);
         let name = |kind: &str| format!("/{kind}/{}-{}-{}", self.number, self.xid, self.own.len());
         let set = |path: String, version| Op::SetData { path, data: data.clone(), version };
-        match self.rng.below(16) {
+        match self.rng.index(16) {
             0..4 => vec![set(path, self.versions.get(&register).copied().unwrap_or(-1))],
             4 => vec![set(path, -1)],
             5 => vec![Op::Create(Create::open(&name("s"), b"set", 0))],
@@ -250,7 +249,7 @@ impl RecordingClient {
             8 | 9 => match self.own.is_empty() {
                 true => vec![Op::Exists { path, watch: true }],
                 false => {
-                    let at = self.rng.below(self.own.len());
+                    let at = self.rng.index(self.own.len());
                     vec![Op::Delete { path: self.own.swap_remove(at), version: -1 }]
                 }
             },
