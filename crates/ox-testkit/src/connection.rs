@@ -95,6 +95,14 @@ impl RawConnection {
         }
     }
 
+    /// The next frame; `None` when the server has closed the connection, or sends nothing in time.
+    pub fn try_frame(&mut self) -> Option<Vec<u8>> {
+        match self.next_frame() {
+            FrameRead::Frame(payload) => Some(payload),
+            FrameRead::Closed | FrameRead::Silence => None,
+        }
+    }
+
     /// The next frame, within the timeout of the connection.
     pub fn next_frame(&mut self) -> FrameRead {
         self.frame_within(self.timeout)

@@ -14,6 +14,7 @@ mod raw_client;
 mod rng;
 #[cfg(feature = "server")]
 mod server_fixture;
+mod small_disk;
 
 pub use client_proxy::{ClientProxy, DroppedPart};
 pub use connection::{FrameRead, READ_TIMEOUT, RawConnection};
@@ -25,3 +26,4 @@ pub use raw_client::{OpenError, RawClient, RawEvent, RawReceived, RawReply};
 pub use rng::Rng;
 #[cfg(feature = "server")]
 pub use server_fixture::{ExternalServer, ServerFixture};
+pub use small_disk::SmallDisk;

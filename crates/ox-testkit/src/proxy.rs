@@ -224,7 +224,7 @@ impl Proxy {
         self.close_all();
     }
 
-    /// Accepts connections again.
+    /// Accepts connections again after [`Self::refuse`] or [`Self::block`].
     pub fn open(&self) {
         self.refuses.store(false, Ordering::SeqCst);
     }

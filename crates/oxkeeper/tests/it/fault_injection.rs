@@ -7,11 +7,10 @@
 mod logs;
 mod recording_client;
 
-use crate::disk::SmallDisk;
 use crate::members::Ensemble;
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
-use ox_testkit::{LinkState, Network, Rng};
+use ox_testkit::{LinkState, Network, Rng, SmallDisk};
 use recording_client::{RecordingClient, Scene};
 use std::collections::BTreeSet;
 use std::path::PathBuf;

@@ -8,11 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
-use ox_testkit::Network;
+use ox_testkit::{Network, SmallDisk};
 
 use super::failover_client::{CONFIG, FailoverClient};
 use super::network::{PeerAddresses, PeerProxies};
-use super::small_disk::SmallDisk;
 use crate::interop::servers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
 use crate::interop::tree_walk::{Tree, differences};
@@ -21,6 +20,8 @@ use crate::interop::workspace::Workspace;
 /// Longer than any election takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
+/// Sufficient for the writes of a test, and soon full.
+const DISK_MEGABYTES: usize = 64;
 /// Transactions between the digests that `hash` reports.
 const DIGEST_EVERY: i64 = 128;
 /// Differences to quote in an error message.
@@ -91,7 +92,7 @@ impl MixedEnsemble {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
         for (id, member) in (1..).zip(&ensemble.members) {
             let data = member.dir.join("data");
-            let Some(disk) = SmallDisk::mount(&data)? else { return Ok(None) };
+            let Some(disk) = SmallDisk::mount_at(&data, DISK_MEGABYTES) else { return Ok(None) };
             ensemble.disks.push(disk);
             fs::write(data.join("myid"), format!("{id}\n"))?;
         }

@@ -6,10 +6,9 @@ use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{Reader, SessionId, Zxid};
-use ox_testkit::{RawHandshake, Rng};
+use ox_testkit::{RawConnection, RawHandshake, Rng};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -61,7 +60,7 @@ pub(crate) struct RecordingClient {
     rng: Rng,
     hello: RawHandshake,
     xid: i32,
-    stream: Option<TcpStream>,
+    stream: Option<RawConnection>,
     pending: VecDeque<(i32, Op)>,
     versions: BTreeMap<String, i32>,
     own: Vec<String>,
@@ -144,9 +143,7 @@ impl RecordingClient {
 
     fn connect(&mut self) -> Option<()> {
         let server = self.rng.index(self.scene.addresses.len());
-        let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let mut stream = RawConnection::try_connect(self.scene.addresses[server]).ok()?.with_timeout(PATIENCE);
         self.seen.push(RecordedConnection {
             server: server as u32,
             address: "127.0.0.1".to_owned(),
@@ -161,7 +158,7 @@ impl RecordingClient {
             received: Vec::new(),
             closed: None,
         });
-        let answer = stream.write_all(&self.hello.frame()).ok().and_then(|()| frame(&mut stream));
+        let answer = stream.try_send(&self.hello.frame()).then(|| stream.try_frame()).flatten();
         let (at, last) = (self.scene.now(), self.seen.last_mut()?);
         let Some(payload) = answer else {
             last.closed = Some(at);
@@ -190,9 +187,9 @@ impl RecordingClient {
             connection.requests.push(SentRequest { at: self.scene.now(), xid: self.xid, op: op.clone() });
             self.pending.push_back((self.xid, op));
         }
-        self.stream.as_mut()?.write_all(&bytes).ok()?;
+        self.stream.as_mut()?.try_send(&bytes).then_some(())?;
         while !self.pending.is_empty() {
-            let payload = frame(self.stream.as_mut()?)?;
+            let payload = self.stream.as_mut()?.try_frame()?;
             self.on_frame(&payload);
         }
         Some(())
@@ -260,12 +257,4 @@ impl RecordingClient {
             _ => vec![Op::Sync { path: path.clone() }, Op::GetData { path, watch: false }],
         }
     }
-}
-
-fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut prefix = [0; 4];
-    stream.read_exact(&mut prefix).ok()?;
-    let mut payload = vec![0; u32::from_be_bytes(prefix) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(payload)
 }
