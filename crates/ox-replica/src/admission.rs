@@ -1,4 +1,5 @@
-//! Admission of client requests, and the memory budget for requests and replies.
+//! Admission of client requests, and the memory budget for requests and replies. A connection whose request is not
+//! admitted is not read, so that back-pressure reaches the client.
 //!
 //! One budget covers requests being received, requests in flight (queued, or proposed and not applied), and unsent
 //! replies and events. Each of these has a share that drains by itself, so that none waits for another: requests in

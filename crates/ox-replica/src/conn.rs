@@ -1,7 +1,8 @@
 //! The server's end of one client connection: handshake, authentication, and the order of requests.
 //!
-//! Reads are replied to here, from the state. If earlier requests of the connection are still in flight in the replica,
-//! a read follows them, so that a client's requests take effect and are replied to in the order in which it sent them.
+//! Reads are replied to here, from the state. Writes are added to the [`Submission`] for the replica. If earlier
+//! requests of the connection are still in flight there, a read follows them, so that a client's requests take effect
+//! and are replied to in the order in which it sent them.
 //!
 //! ```text
 //! Handshake --connect request--> Connecting --attached--> Serving --close--> Closing

@@ -1,7 +1,8 @@
-//! Outboxes: replies and watch events for connections, in sending order.
+//! Outboxes: encoded replies and watch events for connections, in sending order.
 //!
-//! There is one outbox per I/O thread. The applier fills them under the write lock of the state and hands them over
-//! before it releases the lock, so that no connection can read a state whose events it has not received yet.
+//! There is one outbox per I/O thread. The replica thread fills them: while it applies transactions under the write
+//! lock of the state, and with replies that need no transaction. What it applies, it hands over before it releases the
+//! lock, so that no connection can read a state whose events it has not received yet.
 
 use crate::ConnId;
 use crate::limits::{LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};

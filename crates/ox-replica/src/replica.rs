@@ -2,8 +2,10 @@
 //!
 //! [`Replica::step`] handles requests of clients under a read lock of the state; it prepares writes and assigns zxids.
 //! [`Replica::apply`] applies committed transactions under the write lock. Between the two, a write is a [`Proposal`],
-//! and later requests of its connection wait for it. A learner forwards writes to its leader instead
-//! (`ensemble_member.rs`). [`Replica::on_time`] expires sessions, and deletes containers and TTL nodes.
+//! and later requests of its connection wait for it (`pending_requests.rs`). [`Replica::take_log`] hands proposals over
+//! to the log and, on a leader, to the [`QuorumPeer`], which sends them to the followers. A learner forwards writes to
+//! its leader instead (`ensemble_member.rs`). [`Replica::on_time`] expires sessions, and deletes containers and TTL
+//! nodes.
 
 mod conn_states;
 mod container_manager;

@@ -3,8 +3,10 @@
 //! A connection records every sign of life in the [`LastSeen`] of its session, without moving the session to another
 //! bucket. Only when a bucket is due are its sessions checked, and those that were touched since move to a later one.
 //!
-//! A leader or standalone server expires the others (`on_time` in `replica.rs`). A learner tracks the sessions of its
-//! own clients, expires none, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`).
+//! A leader or standalone server tracks all global sessions. Those that were not touched it expires: `on_time` in
+//! `replica.rs` proposes a closeSession for each. A learner tracks the global sessions of its own clients, expires none
+//! of them, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`). Local sessions have a tracker
+//! of their own in every server, which expires them without a transaction (`local_sessions.rs`).
 
 use crate::ConnId;
 use ox_proto::{ErrorCode, SessionId};

@@ -1,4 +1,8 @@
 //! The log thread: one write per batch, and one fsync for all batches that have arrived meanwhile (group commit).
+//!
+//! A member's disk jobs run here too, in order with the batches: storing epochs, truncating the log, installing a
+//! leader's snapshot (`ox-store/src/member.rs`), and writing configuration files. The inbox of the replica thread
+//! receives the last durable zxid, and a report of each job.
 
 use crate::limits::FSYNC_BATCH_BYTES;
 use crate::reconfig::ConfigChange;

@@ -1,8 +1,9 @@
 //! The thread that runs the replica: inputs in, effects out. It never waits for the disk.
 //!
-//! One iteration: take the inbox; `step` passes it to the replica and hands the log batch to the log thread; `apply`
-//! applies committed transactions under the write lock, and posts the outboxes to the I/O threads; a snapshot starts if
-//! one is due. `ensemble.rs` adds what a member does for its disk jobs and links.
+//! One iteration: take the inbox; `step` passes it to the replica, expires sessions and runs the other timers, and
+//! hands the log batch to the log thread; `apply` applies committed transactions under the write lock, and posts the
+//! outboxes to the I/O threads; a snapshot starts if one is due. `ensemble.rs` adds what a member does for its disk
+//! jobs and links.
 
 mod ensemble;
 mod latency;

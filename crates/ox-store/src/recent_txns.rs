@@ -1,4 +1,5 @@
-//! The newest transactions of a history, with which a leader synchronises learners that are slightly behind.
+//! The newest transactions that recovery reads from the log. At the start of a member they become the contents of
+//! `ox-zab/src/recent_log.rs`, from which a leader synchronises learners that are slightly behind.
 
 use crate::limits::RECENT_TXNS_BYTES_MAX;
 use ox_proto::Zxid;

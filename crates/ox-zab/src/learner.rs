@@ -9,8 +9,12 @@
 //! ```
 //! Every packet is checked against those before it (R3), and an ACK is sent only when the disk has reported what it
 //! covers (R1). While the next step depends on the disk ([`Learner::takes_packets`] returns false), packets wait in the
-//! link. A snapshot is received and loaded by the driver (`ox-server/src/peers.rs`), which reports it by
-//! [`Learner::on_snapshot_received`].
+//! link.
+//!
+//! After DIFF or TRUNC, committed transactions before NEWLEADER are logged and applied. After SNAP, the driver receives
+//! the snapshot (`ox-server/src/peers/link.rs`) and loads it (`ox-server/src/peers.rs`); those transactions
+//! are applied to it ([`Effect::ApplyToSnapshot`]), and NEWLEADER starts its installation
+//! ([`DiskJob::Install`]). All other proposals are logged after UPTODATE.
 
 use crate::config_pair::{config_of_txn, parse};
 use crate::context::Context;

@@ -3,6 +3,9 @@
 //! [`RecentLog::catch_up`] decides by the transactions in memory. If the learner's log ends before these, the on-disk
 //! log is searched ([`Effect::ReadLog`]); if that does not suffice either, the learner is sent a snapshot. A
 //! [`LearnerStream`] sends what follows. Leaders use this for their learners, and observer masters for their observers.
+//!
+//! The driver searches the log (`ox-server/src/replica_loop/ensemble.rs`) and sends log diffs and snapshots, with the
+//! SNAP packet before a snapshot (`ox-server/src/peers/link.rs`).
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};

@@ -1,5 +1,5 @@
-//! The newest transactions in memory (`ZKDatabase.committedLog`), and how a learner can be synchronised from these
-//! alone. `learner_sync.rs` makes the final choice.
+//! The newest transactions in memory (`ZKDatabase.committedLog`, and the proposals in flight), and how a learner can be
+//! synchronised from these alone. `learner_sync.rs` makes the final choice.
 
 use crate::epoch::Epoch;
 use crate::message::EncodedTxn;

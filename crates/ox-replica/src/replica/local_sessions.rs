@@ -1,4 +1,4 @@
-//! Local sessions: known to this server only, created and closed without a transaction.
+//! Local sessions: known to this server only, created, expired and closed without a transaction.
 //!
 //! A local session owns no ephemeral node. When its client creates one, the session is upgraded to a global one first,
 //! if the configuration allows it: createSession is ordered right before the write that needs it (P45).

@@ -1,4 +1,8 @@
 //! Writes of this server's clients that are not applied, in order, and the requests that wait for them.
+//!
+//! When `Replica::apply` applies a transaction of one of these clients, that transaction belongs to the first write in
+//! the queue, which it removes and replies to. A learner applies transactions of other servers' clients too, so it
+//! compares session and xid first.
 
 use super::session_txns::Granted;
 use crate::ConnId;

@@ -1,5 +1,8 @@
-//! Creating, resuming and closing global sessions. Handshakes (`on_handshake`) and expiry (`on_time`) call this from
-//! `replica.rs`.
+//! Creating, resuming and closing global sessions.
+//!
+//! `replica.rs` calls this for handshakes (`on_handshake`), for closeSession requests (`on_write`) and for expiry
+//! (`on_time`). Every server calls `on_closed` when it applies a closeSession: it removes the session from its tracker
+//! and, if the client is connected to it, closes the connection.
 
 use super::Replica;
 use super::pending_requests::{Origin, Reply, Waiting};

@@ -1,4 +1,4 @@
-//! Closing of connections that have been silent, slow or stuck for too long.
+//! Closing of connections that have been silent, slow or stuck for too long. Their sessions stay, and may expire later.
 
 use super::connection::Connection;
 use super::io_thread::IoThread;

@@ -69,7 +69,7 @@ pub(crate) struct IoThread {
     pub(super) admission: Admission,
     /// How much of the memory share of replies and events is used.
     pub(super) pressure: Pressure,
-    /// Unsent bytes at which the server stops reading from a connection.
+    /// Back-pressure: the server does not read from a connection with more unsent bytes than this.
     pub(super) pause_bytes: usize,
     /// Bytes per read from a connection without a reservation.
     read_bytes: usize,

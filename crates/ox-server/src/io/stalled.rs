@@ -1,4 +1,4 @@
-//! Connections whose next request waits for memory.
+//! Back-pressure: connections whose next request waits for memory. They are not read until there is some.
 //!
 //! Each kind of memory has its own queue, so that connections waiting for one kind do not delay those waiting for
 //! another. A queue is retried only while its memory may be available, from its front, and a connection that must wait

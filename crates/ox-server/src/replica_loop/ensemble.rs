@@ -1,5 +1,8 @@
-//! The replica thread of a member: input from other servers and the disk, and effects for both. It replaces the state
-//! when a snapshot of the leader is installed, or when the log was truncated and the state recovered from the rest.
+//! The replica thread of a member: input from other servers and the disk, and effects for both.
+//!
+//! It also replaces the state: by a leader's snapshot, when it passes that to the log thread for installation; and by
+//! the state that the log thread has recovered after it truncated the log. To send a snapshot, it freezes the state for
+//! `peers/link.rs`; to send a log diff, it starts the search of the on-disk log (`log_diff_reads.rs`).
 
 use super::ReplicaLoop;
 use super::log_diff_reads::LogDiffReads;

@@ -2,7 +2,7 @@
 //! yet.
 //!
 //! Sockets hold [`crate::Plan::wire_bytes`]. What does not fit waits here; the core learns how many bytes the socket
-//! has accepted.
+//! has accepted. So back-pressure between servers is simulated.
 
 use super::member::{PeerInput, wire};
 use super::process::Process;

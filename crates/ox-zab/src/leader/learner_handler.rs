@@ -1,4 +1,5 @@
-//! The leader's end of the link to one learner (`LearnerHandler`).
+//! The leader's state of one learner (`LearnerHandler`): its stage, ACKs, pings and outgoing stream. `leader.rs`
+//! handles its packets.
 
 use crate::learner_stream::LearnerStream;
 use crate::message::LearnerKind;

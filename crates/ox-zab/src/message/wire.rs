@@ -1,4 +1,4 @@
-//! Encodes messages as packets and decodes them.
+//! Encodes messages as packets and decodes them. Called where links are read and written, in `ox-server/src/peers`.
 
 use super::{EncodedTxn, LearnerKind, Message, Request};
 use crate::epoch::Epoch;
