@@ -14,7 +14,6 @@
 mod known_nodes;
 mod paths;
 mod requests;
-mod rng;
 mod sessions;
 
 use crate::acl::{ScriptAcl, credentials};
@@ -25,8 +24,8 @@ use crate::script::{Action, Batch, Handshake, HandshakeSession, Line, SessionNam
 use crate::value::FieldValue;
 use known_nodes::KnownNodes;
 use ox_proto::OpCode;
+use ox_testkit::Rng;
 use paths::Scope;
-use rng::Rng;
 use sessions::Sessions;
 use std::collections::VecDeque;
 
@@ -112,15 +111,15 @@ impl Generator {
         if let Some(batch) = self.reconnect_overdue() {
             return batch;
         }
-        match self.rng.below(100) {
+        match self.rng.index(100) {
             0..=5 => self.session_batch(),
             6..=12 => self.overlap(),
             roll => {
                 let Some(name) = self.sessions.any_connected(&mut self.rng) else { return self.session_batch() };
                 let depth = match roll {
                     13..=55 => 1,
-                    56..=90 => 2 + self.rng.below(12),
-                    _ => 2 + self.rng.below(PIPELINE_MAX - 1),
+                    56..=90 => 2 + self.rng.index(12),
+                    _ => 2 + self.rng.index(PIPELINE_MAX - 1),
                 };
                 Batch(self.pipeline(name, depth))
             }
@@ -130,21 +129,21 @@ impl Generator {
     /// Requests of one session while no other session acts.
     fn pipeline(&mut self, name: SessionName, depth: usize) -> Vec<Line> {
         let mut requests = Vec::new();
-        if self.rng.chance(4) {
+        if self.rng.chance(40) {
             requests.push(self.authentication(name));
         }
         let enforced = self.profile.name == "quota";
-        let one_write = enforced && self.rng.chance(50);
-        let (mut reads_only, mut may_write) = (false, self.rng.chance(80));
+        let one_write = enforced && self.rng.chance(500);
+        let (mut reads_only, mut may_write) = (false, self.rng.chance(800));
         for _ in 0..depth {
-            let request = if may_write && !reads_only && self.rng.chance(55) {
+            let request = if may_write && !reads_only && self.rng.chance(550) {
                 let scope = match (enforced, one_write || depth == 1) {
-                    (true, true) if self.rng.chance(60) => Scope::Tree(Self::QUOTA),
-                    (true, false) => Scope::Tree(self.rng.below(Self::QUOTA)),
+                    (true, true) if self.rng.chance(600) => Scope::Tree(Self::QUOTA),
+                    (true, false) => Scope::Tree(self.rng.index(Self::QUOTA)),
                     _ => Scope::All,
                 };
                 self.write(scope)
-            } else if self.rng.chance(3) {
+            } else if self.rng.chance(30) {
                 self.repeated_authentication(name)
             } else {
                 self.read(Scope::All)
@@ -162,22 +161,22 @@ impl Generator {
         if names.len() < 2 {
             return self.session_batch();
         }
-        let writer = names.remove(self.rng.below(names.len()));
+        let writer = names.remove(self.rng.index(names.len()));
         let mut trees = vec![0, 1, 2];
-        let tree = trees.remove(self.rng.below(3));
+        let tree = trees.remove(self.rng.index(3));
         let mut batch = Batch::default();
-        for _ in 0..1 + self.rng.below(12) {
+        for _ in 0..1 + self.rng.index(12) {
             let request =
-                if self.rng.chance(70) { self.write(Scope::Tree(tree)) } else { self.read(Scope::Tree(tree)) };
+                if self.rng.chance(700) { self.write(Scope::Tree(tree)) } else { self.read(Scope::Tree(tree)) };
             let last = is_last_write(&request);
             batch.0.push(Line::request(writer, request));
             if last {
                 break;
             }
         }
-        for _ in 0..1 + self.rng.below(2) {
+        for _ in 0..1 + self.rng.index(2) {
             let (Some(reader), Some(tree)) = (names.pop(), trees.pop()) else { break };
-            for _ in 0..1 + self.rng.below(12) {
+            for _ in 0..1 + self.rng.index(12) {
                 batch.0.push(Line::request(reader, self.read(Scope::Tree(tree))));
             }
         }

@@ -29,7 +29,6 @@
 
 pub mod acl;
 pub mod compare;
-pub mod connection;
 pub mod coverage;
 pub mod generate;
 pub mod grammar;

@@ -3,7 +3,6 @@
 //! Replies arrive in the order of the requests, except those of the connection layer, which are matched by xid;
 //! notifications arrive at any position.
 
-use crate::connection::{FrameRead, RawConnection};
 use crate::normalize::{self, ReplyFacts, SessionNames};
 use crate::request::ScriptRequest;
 use crate::script::{Action, Batch, HandshakeSession, SessionName};
@@ -16,6 +15,7 @@ use ox_proto::password::session_password;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{OpCode, Zxid};
+use ox_testkit::{FrameRead, RawConnection};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ impl ReplyMatcher<'_> {
             // Both servers get the same time, although they are read one after the other.
             Action::Wait(ms) => (Duration::from_millis(*ms).saturating_sub(self.since.elapsed()), SETTLE_TIMEOUT),
             Action::Drop => {
-                connection.half_close();
+                connection.finish();
                 (self.timeout, self.timeout)
             }
             Action::Raw(_) | Action::Connect(_) | Action::Request(_) => {
@@ -107,7 +107,7 @@ impl ReplyMatcher<'_> {
         };
         let mut timeout = timeout;
         loop {
-            match connection.frame(timeout) {
+            match connection.frame_within(timeout) {
                 FrameRead::Frame(payload) => self.push_unmatched(payload),
                 FrameRead::Closed => return StreamEnd::Closed,
                 FrameRead::Silence => return if *action == Action::Drop { StreamEnd::Silent } else { StreamEnd::Open },
@@ -124,14 +124,14 @@ impl ReplyMatcher<'_> {
         connection: &mut RawConnection,
     ) -> StreamEnd {
         if let Some(line) = expected.handshake {
-            match connection.frame(self.timeout) {
+            match connection.frame_within(self.timeout) {
                 FrameRead::Frame(payload) => self.handshake(name, batch, line, payload),
                 FrameRead::Closed => return StreamEnd::Closed,
                 FrameRead::Silence => return StreamEnd::Silent,
             }
         }
         while !expected.replies.is_empty() && !self.closes_connection() {
-            match connection.frame(self.timeout) {
+            match connection.frame_within(self.timeout) {
                 FrameRead::Frame(payload) => self.frame(payload, &mut expected.replies),
                 FrameRead::Closed => return StreamEnd::Closed,
                 FrameRead::Silence => return StreamEnd::Silent,
@@ -141,7 +141,7 @@ impl ReplyMatcher<'_> {
             return StreamEnd::Open;
         }
         loop {
-            match connection.frame(CLOSE_TIMEOUT) {
+            match connection.frame_within(CLOSE_TIMEOUT) {
                 FrameRead::Frame(payload) => self.frame(payload, &mut expected.replies),
                 FrameRead::Closed => return StreamEnd::Closed,
                 FrameRead::Silence => return StreamEnd::Open,

@@ -1,17 +1,17 @@
 //! One server under test with the script's sessions on it.
 
-use crate::connection::RawConnection;
 use crate::normalize::SessionNames;
 use crate::reply_matcher::{Awaited, Expected, ReplyMatcher};
 use crate::request::ScriptRequest;
 use crate::script::{Action, Batch, Handshake, HandshakeSession, Line, Password, SessionName};
 use crate::stream::{Stream, StreamEnd};
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use ox_proto::OpCode;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{Jute as _, put_buffer};
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::request::xid;
+use ox_testkit::RawConnection;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -86,7 +86,7 @@ impl TargetServer {
                 self.prepare(index, line, &mut bytes, &mut expected)?;
             }
             if let Some(connection) = self.clients.get_mut(&name).and_then(|client| client.connection.as_mut()) {
-                connection.send(&bytes);
+                connection.try_send(&bytes); // a closed connection is reported by the next read
             }
             sent.push((name, expected));
         }
@@ -105,7 +105,7 @@ impl TargetServer {
             Action::Connect(handshake) => {
                 let payload = self.handshake_payload(name, handshake);
                 let client = self.clients.entry(name).or_default();
-                let connection = RawConnection::open(&self.address)?;
+                let connection = connect(&self.address)?;
                 let old = client.connection.replace(connection);
                 if handshake.target == HandshakeSession::New {
                     *client = ScriptClient { connection: client.connection.take(), ..ScriptClient::default() };
@@ -120,7 +120,7 @@ impl TargetServer {
             Action::Raw(raw) => {
                 let client = self.clients.entry(name).or_default();
                 if client.connection.is_none() {
-                    client.connection = Some(RawConnection::open(&self.address)?);
+                    client.connection = Some(connect(&self.address)?);
                 }
                 bytes.extend_from_slice(raw);
                 expected.special = Some((index, &line.action));
@@ -206,4 +206,8 @@ impl ScriptClient {
             }
         }
     }
+}
+
+fn connect(address: &str) -> Result<RawConnection> {
+    RawConnection::try_connect(address).with_context(|| format!("connect to {address}"))
 }

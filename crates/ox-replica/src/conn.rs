@@ -8,6 +8,7 @@
 //! Handshake --connect request--> Connecting --attached--> Serving --close--> Closing
 //! ```
 
+use crate::ConnId;
 use crate::admission::{Admission, SMALL_BYTES, Shortage};
 use crate::clock::Now;
 use crate::limits::{
@@ -22,9 +23,9 @@ use ox_proto::password::password_matches;
 use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
+use ox_tree::State;
 use ox_tree::auth::{Identities, Identity, authenticate};
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
-use ox_tree::{ConnId, State};
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -255,7 +256,7 @@ impl Conn {
         match known {
             Some(op) if read::is_read(op) => {
                 if self.in_flight == 0 && !(op == OpCode::Sync && service.settings.syncs_travel) {
-                    let requester = Requester { conn: self.id, session, ids: &self.ids };
+                    let requester = Requester { watcher: self.id.into(), session, ids: &self.ids };
                     let before = service.out.len();
                     let then = read::put_reply(service.state, requester, ReadRequest { xid, op, body }, service.out);
                     if then == AfterReply::Close {

@@ -6,10 +6,10 @@ pub const REQUESTS_IN_FLIGHT_MAX: u32 = 2_000;
 /// Bytes of those requests. One request is always admitted, whatever its size.
 pub const BYTES_IN_FLIGHT_MAX: usize = 2 << 20;
 
-/// Bytes that a new submission reserves at most, because the previous one had them.
+/// Bytes that a new submission or outbox reserves at most, because the previous one had them.
 pub const LIKELY_BYTES_MAX: usize = 64 << 10;
 
-/// The same limit in entries.
+/// The same limit in entries or parts.
 pub const LIKELY_ENTRIES_MAX: usize = 1024;
 
 /// Memory of a request in flight besides its bytes.

@@ -24,6 +24,7 @@ mod session_txns;
 mod syncs;
 mod write_admission;
 
+use crate::ConnId;
 use crate::clock::Now;
 use crate::counters::ReplicaCounters;
 use crate::limits::{
@@ -31,6 +32,7 @@ use crate::limits::{
     REPLIES_BYTES_MAX,
 };
 use crate::log_batch::LogBatch;
+use crate::outbox::{Outboxes, PartKind};
 use crate::pause_detector::PauseDetector;
 use crate::sessions::{LastSeen, SessionInfo, Sessions};
 use crate::sessions_per_address::SessionsPerAddress;
@@ -51,10 +53,9 @@ use ox_proto::txn::{Record, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Prepared};
-use ox_tree::outbox::{Outboxes, PartKind};
 use ox_tree::prefetch::BATCH;
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
-use ox_tree::{ConnId, PendingChanges, PendingView, State, WriteStamp, put_write_reply};
+use ox_tree::{PendingChanges, PendingView, State, WriteStamp, put_write_reply};
 use ox_zab::{Broadcast, Effects, Epoch, Input as PeerInput, LinkId, Quorum, QuorumPeer, Reason, ServerId};
 use parked_handshakes::Handshakes;
 use pending_requests::{Origin, PendingWrite, PendingWrites, Reply, Waiting};
@@ -452,7 +453,7 @@ impl Replica {
 
     fn on_connect(&mut self, now: Now, conn: ConnId, input: &ClientInput, state: &State, out: &mut Outboxes) {
         let ClientInput::Connect { address, ids, .. } = input else { return };
-        state.watches().lock().add_conn(conn, *address);
+        state.watches().lock().add_watcher(conn.into(), *address);
         let handshake = self.is_member().then(|| self.handshakes.begin(now, input.clone()));
         self.conns.insert(ConnState::new(conn, Arc::clone(ids), handshake));
         if !self.keep_handshake(now, conn) {
@@ -553,7 +554,7 @@ impl Replica {
             gone.handshake.into_iter().for_each(|handshake| self.handshakes.forget(&handshake));
         }
         self.syncs.forget(conn);
-        state.watches().lock().drop_conn(conn);
+        state.watches().lock().drop_watcher(conn.into());
     }
 
     fn on_write(&mut self, now: Now, conn: ConnId, request: (i32, OpCode, &[u8]), state: &State, out: &mut Outboxes) {
@@ -720,8 +721,8 @@ impl Replica {
                     ClientInput::Request { xid, op } => {
                         let mut then = AfterReply::Continue;
                         outbox.reply(conn, |bytes| {
-                            let (requester, start) =
-                                (Requester { conn, session: requester.session, ids: &ids }, bytes.len());
+                            let start = bytes.len();
+                            let requester = Requester { watcher: conn.into(), session: requester.session, ids: &ids };
                             then = read::put_reply(state, requester, ReadRequest { xid, op, body }, bytes);
                             self.counters.reads.note_read(op, body, &bytes[start..]);
                             self.replies_left = self.replies_left.saturating_sub(bytes.len() - start);

@@ -8,8 +8,8 @@
 //! of them, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`). Local sessions have a tracker
 //! of their own in every server, which expires them without a transaction (`local_sessions.rs`).
 
+use crate::ConnId;
 use ox_proto::{ErrorCode, SessionId};
-use ox_tree::ConnId;
 use ox_zab::LinkId;
 use std::collections::BTreeMap;
 use std::ops::Bound;

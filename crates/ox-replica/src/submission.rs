@@ -1,8 +1,8 @@
 //! Requests that connections submit to the replica, in the order received.
 
+use crate::ConnId;
 use crate::limits::{ENTRY_BYTES, LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};
 use ox_proto::{OpCode, SessionId, Zxid};
-use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use ox_tree::prefetch::request_path;
 use std::net::IpAddr;

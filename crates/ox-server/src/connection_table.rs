@@ -2,7 +2,7 @@
 
 use crate::metrics::Summary;
 use ox_proto::{OpCode, SessionId};
-use ox_tree::ConnId;
+use ox_replica::ConnId;
 use parking_lot::Mutex;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, SocketAddr};

@@ -28,7 +28,7 @@ use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
 use ox_config::FourLetterWhitelist;
-use ox_tree::ConnId;
+use ox_replica::ConnId;
 use queue::{Queue, Task};
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -3,8 +3,8 @@
 
 use mio::Waker;
 use mio::net::TcpStream;
-use ox_tree::ConnId;
-use ox_tree::outbox::{Outbox, OutboxPart};
+use ox_replica::ConnId;
+use ox_replica::outbox::{Outbox, OutboxPart};
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

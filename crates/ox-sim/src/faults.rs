@@ -226,7 +226,7 @@ fn partition(world: &mut World) {
     let servers = world.servers.len();
     let env = &mut world.env;
     let kind = env.rng.below(8);
-    let (one, sides) = (env.rng.index(servers), env.rng.next());
+    let (one, sides) = (env.rng.index(servers), env.rng.next_u64());
     let other = (one + 1 + env.rng.index(servers - 1)) % servers;
     let is_cut = |from: usize, to: usize| match kind {
         0 => from == one || to == one,

@@ -90,7 +90,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
             server.wall_ahead_ms = -world.env.now.0 / 1000;
         }
         let (disk, calls, now_ms) = (server.disk.clone(), server.disk.calls(), server.wall_ms(world.env.now));
-        let seed = world.env.rng.next();
+        let seed = world.env.rng.next_u64();
         world.env.note(format_args!("server {number} process {} starts", pid.boot));
         let plan = &world.env.plan;
         let member = plan.is_ensemble().then(|| member_options(plan, number));
@@ -570,7 +570,7 @@ fn check_restorable(world: &mut World, pid: ProcessId) {
         return;
     }
     env.coverage.restores_checked += 1;
-    let seed = env.rng.next();
+    let seed = env.rng.next_u64();
     let seen = (&env.reference_log, &server.expected);
     if let Err(finding) = restorable::check(&server.disk, pid.server, seen, &env.plan, seed) {
         finding.report(env);

@@ -29,7 +29,6 @@ mod outcome;
 mod plan;
 mod queue;
 mod quiesce;
-mod rng;
 mod server;
 mod trace;
 mod world;

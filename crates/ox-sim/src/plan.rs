@@ -5,9 +5,9 @@
 
 mod fault_profile;
 
-use crate::rng::Rng;
 pub use fault_profile::FaultProfile;
 use ox_store::names::Compression;
+use ox_testkit::Rng;
 
 /// Mean interval between two faults of a kind; 0 disables it.
 pub type MeanMs = i64;

@@ -389,6 +389,6 @@ fn draw_keep(env: &mut Env, pieces: usize) -> KeepUnsynced {
         1 => KeepUnsynced::Everything,
         2 => KeepUnsynced::Only(env.rng.index(pieces)),
         3 | 4 => KeepUnsynced::AllBut(env.rng.index(pieces)),
-        _ => KeepUnsynced::Random(env.rng.next()),
+        _ => KeepUnsynced::Random(env.rng.next_u64()),
     }
 }

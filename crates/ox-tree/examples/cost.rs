@@ -13,9 +13,9 @@ use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Prepared};
-use ox_tree::outbox::Outboxes;
 use ox_tree::read::{ReadRequest, Requester, put_reply};
-use ox_tree::{ConnId, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
+use ox_tree::{PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 use std::alloc::System;
 use std::collections::VecDeque;
@@ -28,11 +28,17 @@ const SESSION: SessionId = SessionId(1);
 const PARENTS: usize = 1000;
 const DATA: [u8; 100] = [b'x'; 100];
 
+/// No operation of this benchmark registers a watch.
+struct NoEvents;
+
+impl EventSink for NoEvents {
+    fn event(&mut self, _: &[WatcherId], _: &FiredEvent<'_>) {}
+}
+
 /// A server without sockets and disk. A prepared write is applied after `depth` further writes.
 struct Bench {
     state: State,
     pending: PendingChanges,
-    outboxes: Outboxes,
     ids: Identities,
     zxid: i64,
     in_flight: VecDeque<Vec<u8>>,
@@ -47,7 +53,6 @@ impl Bench {
         Self {
             state: State::new(TreeOptions { hash_seed: 42, ..TreeOptions::default() }),
             pending: PendingChanges::default(),
-            outboxes: Outboxes::new(1),
             ids: Identities::of_address([127, 0, 0, 1].into()),
             zxid: 0,
             in_flight: VecDeque::new(),
@@ -86,7 +91,7 @@ impl Bench {
     fn apply(&mut self) {
         let Some(bytes) = self.in_flight.pop_front() else { return };
         let record = Record::decode(&bytes).expect("just encoded");
-        let outcome = self.state.apply(&record, self.pending.applied(record.header.zxid), &mut self.outboxes);
+        let outcome = self.state.apply(&record, self.pending.applied(record.header.zxid), &mut NoEvents);
         assert!(!outcome.digest_differs);
         self.reply.clear();
         put_write_reply(&mut self.reply, &record, &outcome.applied);
@@ -113,7 +118,7 @@ impl Bench {
         self.body.clear();
         PathWatch { path: Some(path.into()), watch: false }.put(&mut self.body);
         self.reply.clear();
-        let requester = Requester { conn: ConnId::new(0, 0, 0), session: SESSION, ids: &self.ids };
+        let requester = Requester { watcher: WatcherId::new(0), session: SESSION, ids: &self.ids };
         let _ = put_reply(&self.state, requester, ReadRequest { xid: 1, op, body: &self.body }, &mut self.reply);
     }
 }

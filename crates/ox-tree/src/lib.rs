@@ -3,13 +3,12 @@
 //!
 //! The crate is deterministic: no clock, no threads, no I/O. A server replies to reads from [`State`] ([`read`]) and
 //! changes it only through [`State::apply`]. [`ops`] checks write requests against the state and the changes in flight
-//! ([`PendingChanges`]) and turns them into transactions.
+//! ([`PendingChanges`]), turns them into transactions, applies these, and replies.
 
 mod acl_table;
 mod apply;
 pub mod auth;
 mod children_cache;
-mod conn;
 mod frozen_view;
 mod hash;
 mod index;
@@ -19,7 +18,6 @@ mod metric_summary;
 mod node;
 pub mod ops;
 mod options;
-pub mod outbox;
 pub mod path;
 mod pending;
 pub mod prefetch;
@@ -29,16 +27,14 @@ mod slab;
 mod state;
 mod tree;
 pub mod watch;
-mod write_reply;
 
 pub use acl_table::AclList;
 pub use apply::{Applied, ApplyOutcome};
-pub use conn::ConnId;
 pub use frozen_view::{FrozenNode, FrozenView, SortedWalk, Walk};
 pub use loader::{LoadError, Loader};
 pub use metric_summary::MetricSummary;
+pub use ops::put_write_reply;
 pub use options::TreeOptions;
 pub use pending::{NodeHints, PendingChanges, PendingView, WriteStamp};
 pub use quota::{QuotaExceeded, QuotaStatus};
 pub use state::{EphemeralCursor, State};
-pub use write_reply::put_write_reply;

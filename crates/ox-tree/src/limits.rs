@@ -18,9 +18,3 @@ pub(crate) const IDENTITY_OVERHEAD_BYTES: usize = 64;
 
 /// The size of a record's header and digest.
 pub(crate) const RECORD_OVERHEAD_BYTES: usize = 32 + 12;
-
-/// The maximum capacity that a new outbox takes over from its predecessor, in bytes.
-pub(crate) const LIKELY_BYTES_MAX: usize = 64 << 10;
-
-/// As [`LIKELY_BYTES_MAX`], in parts.
-pub(crate) const LIKELY_PARTS_MAX: usize = 1024;

@@ -1,5 +1,7 @@
-//! Preparing writes: a request is checked against the state and its pending changes, and becomes a transaction body or
-//! a refusal (Apache's `PrepRequestProcessor`).
+//! Writes, one file per operation: prepare, apply and reply.
+//!
+//! Preparing checks a request against the state and its pending changes; it becomes a transaction body or a refusal
+//! (Apache's `PrepRequestProcessor`). The reply is built from the transaction and the result of applying it.
 //!
 //! Clients can observe the order of the checks; it is Apache's for each operation (tests in `ox-diff`). A refused write
 //! becomes an error transaction, because it uses a zxid; only a request that cannot be decoded does not.
@@ -7,15 +9,22 @@
 mod check;
 mod close_session;
 mod create;
+mod create_session;
 mod delete;
 mod multi;
 mod reconfig;
 mod set_acl;
 mod set_data;
 
+use crate::apply::Applied;
 use crate::limits::RECORD_OVERHEAD_BYTES;
 use crate::pending::PendingView;
-use ox_proto::txn::Txn;
+pub use close_session::prepare_close_session;
+pub use create_session::prepare_create_session;
+use ox_proto::frame::{begin_frame, end_frame};
+use ox_proto::jute::Jute;
+use ox_proto::reply::ReplyHeader;
+use ox_proto::txn::{Record, Txn};
 use ox_proto::{DecodeError, ErrorCode, OpCode, Reader};
 pub use reconfig::ReconfigFn;
 
@@ -146,18 +155,6 @@ fn prepare_op(view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec
     }
 }
 
-/// Prepares the createSession of the view's session. Its ephemeral creates may follow immediately.
-pub fn prepare_create_session(view: &mut PendingView<'_>, timeout_ms: i32, out: &mut Vec<u8>) {
-    view.open_session();
-    Txn::CreateSession { timeout_ms }.put(out);
-}
-
-/// Prepares the closeSession of the view's session, which deletes its ephemeral nodes. Returns whether the transaction
-/// may carry a digest.
-pub fn prepare_close_session(view: &mut PendingView<'_>, out: &mut Vec<u8>) -> bool {
-    close_session::prepare(view, out)
-}
-
 /// Prepares the deletion of an expired container or TTL node. `never_used_ms` is the time for which a container that
 /// never had a child is kept, 0 for no limit.
 pub fn prepare_delete_container(
@@ -187,4 +184,34 @@ pub(crate) fn signed(bytes: usize) -> i64 {
 
 fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {
     if expected == -1 || expected == actual { Ok(()) } else { Err(ErrorCode::BadVersion) }
+}
+
+/// Appends the complete reply frame for the write that `record` logs.
+pub fn put_write_reply(out: &mut Vec<u8>, record: &Record<'_>, applied: &Applied) {
+    let mark = begin_frame(out);
+    let err = if let Txn::Error { err } = record.txn { err } else { 0 };
+    ReplyHeader { xid: record.header.cxid, zxid: record.header.zxid, err }.put(out);
+    put_body(out, &record.txn, applied);
+    end_frame(out, mark);
+}
+
+fn put_body(out: &mut Vec<u8>, txn: &Txn<'_>, applied: &Applied) {
+    match txn {
+        Txn::Create(create) => create::put_reply(out, create, applied),
+        Txn::Multi(elements) => multi::put_reply(out, elements, applied),
+        Txn::Reconfig { data, .. } => reconfig::put_reply(out, *data, applied),
+        Txn::SetData { .. } | Txn::SetAcl { .. } => put_stat(out, applied),
+        Txn::Delete { .. }
+        | Txn::DeleteContainer { .. }
+        | Txn::Check { .. }
+        | Txn::CreateSession { .. }
+        | Txn::CloseSession { .. }
+        | Txn::Error { .. } => (),
+    }
+}
+
+fn put_stat(out: &mut Vec<u8>, applied: &Applied) {
+    if let Applied::Stat(stat) = applied {
+        stat.put(out);
+    }
 }

@@ -3,6 +3,8 @@
 //! A quota on `/p` is active while `/zookeeper/quota/p/zookeeper_limits` exists. The usage is stored as data of the
 //! node `zookeeper_stats` beside it; updating it changes no Stat, no version and no digest.
 
+use crate::State;
+use crate::ops::signed;
 use crate::path;
 use ox_proto::jute::decode_text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -191,6 +193,45 @@ impl Quotas {
             return None;
         }
         std::iter::once(node_path).chain(path::ancestors(node_path)).find(|above| self.0.contains(*above))
+    }
+}
+
+impl State {
+    /// Recounts the subtree of a quota and writes the result into its stats node.
+    pub(crate) fn recount_quota(&mut self, quota_path: &str) {
+        let (mut count, mut bytes) = (0, 0);
+        if let Some(top) = self.tree.find(quota_path) {
+            for id in self.tree.subtree(top) {
+                count += 1;
+                bytes += signed(self.tree.get(id).data_length());
+            }
+        }
+        self.write_quota(quota_path, &StatsTrack::usage(count, bytes));
+    }
+
+    fn write_quota(&mut self, quota_path: &str, usage: &StatsTrack) {
+        let stats_path = format!("{}{quota_path}/{}", path::QUOTA, STATS);
+        if let Some(id) = self.tree.find(&stats_path) {
+            self.tree.set_data(id, &stats_path, Some(usage.to_text().as_bytes()), |_| ());
+        }
+    }
+
+    pub(crate) fn adjust_quota(&mut self, node_path: &str, count: i64, bytes: i64) {
+        let Some(quota_path) = self.quotas.find_covering(node_path) else { return };
+        match self.quota_track(quota_path, STATS) {
+            Some(Ok(mut usage)) => {
+                usage.add(count, bytes);
+                self.write_quota(quota_path, &usage);
+            }
+            Some(Err(_)) => self.recount_quota(quota_path),
+            None => (),
+        }
+    }
+
+    /// The parsed limits or stats node of a quota; `None` if the node does not exist.
+    pub(crate) fn quota_track(&self, quota_path: &str, name: &str) -> Option<Result<StatsTrack, MalformedQuota>> {
+        let id = self.tree.find(&format!("{}{quota_path}/{name}", path::QUOTA))?;
+        Some(StatsTrack::parse(self.tree.get(id).data()))
     }
 }
 

@@ -1,29 +1,36 @@
-//! Reads: requests that change nothing but watches. Replies are encoded directly from the state.
+//! Reads, one file per operation: requests that change nothing but watches. Replies are encoded directly from the
+//! state.
 //!
 //! The caller holds the read lock of the state. Watches are registered under the same lock, so that no change falls
 //! between the contents of a reply and its watch.
 
+mod exists;
+mod get_acl;
+mod get_all_children_number;
+mod get_children;
+mod get_data;
+mod get_ephemerals;
 mod multi_read;
 mod watches;
+mod who_am_i;
 
-use crate::auth::{Identities, user_name};
+use crate::auth::Identities;
 use crate::limits::{MEASURED_BODY_BYTES_MAX, REPLY_BYTES_MAX};
 use crate::node::NodeId;
 use crate::path;
-use crate::watch::{WatchKind, WatchMode};
-use crate::{AclList, ConnId, State};
-use ox_proto::acl::{perms, put_acls};
+use crate::watch::{WatchKind, WatchMode, WatcherId};
+use crate::{AclList, State};
+use ox_proto::acl::perms;
 use ox_proto::frame::{begin_frame, end_frame};
-use ox_proto::jute::{put_buffer, put_count, put_text};
 use ox_proto::reply::{ReplyHeader, put_bare_reply};
 use ox_proto::request::{PathRequest, PathWatch, xid};
-use ox_proto::{Acl, DecodeError, ErrorCode, Jute, OpCode, Reader, SessionId};
+use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader, SessionId};
 
 /// The origin of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
-    /// The connection, to which watches belong.
-    pub conn: ConnId,
+    /// The owner of the watches that the request registers.
+    pub watcher: WatcherId,
     pub session: SessionId,
     /// The identities that ACLs are checked against.
     pub ids: &'a Identities,
@@ -173,14 +180,14 @@ fn put_body(
     let mut from = Reader::new(body);
     #[expect(clippy::wildcard_enum_match_arm, reason = "callers pass reads only")]
     match op {
-        OpCode::Exists => exists(state, requester, &from.get()?, out)?,
-        OpCode::GetData => get_data(state, requester, &from.get()?, out)?,
-        OpCode::GetChildren | OpCode::GetChildren2 => get_children(state, requester, op, &from.get()?, out)?,
-        OpCode::GetAcl => get_acl(state, requester, &from.get()?, out)?,
-        OpCode::GetAllChildrenNumber => get_all_children_number(state, requester, &from.get()?, out)?,
-        OpCode::GetEphemerals => get_ephemerals(state, requester, &from.get()?, out),
+        OpCode::Exists => exists::put(state, requester, &from.get()?, out)?,
+        OpCode::GetData => get_data::put(state, requester, &from.get()?, out)?,
+        OpCode::GetChildren | OpCode::GetChildren2 => get_children::put(state, requester, op, &from.get()?, out)?,
+        OpCode::GetAcl => get_acl::put(state, requester, &from.get()?, out)?,
+        OpCode::GetAllChildrenNumber => get_all_children_number::put(state, requester, &from.get()?, out)?,
+        OpCode::GetEphemerals => get_ephemerals::put(state, requester, &from.get()?, out),
         OpCode::Sync => from.get::<PathRequest<'_>>()?.path.put(out),
-        OpCode::WhoAmI => who_am_i(requester, out),
+        OpCode::WhoAmI => who_am_i::put(requester, out),
         OpCode::MultiRead => multi_read::put(state, requester, body, out)?,
         OpCode::AddWatch => watches::add(state, requester, &from.get()?, out)?,
         OpCode::CheckWatches => watches::check(state, requester, &from.get()?)?,
@@ -209,125 +216,9 @@ fn watch(
     watch_kind: WatchKind,
 ) -> Result<(), ErrorCode> {
     match request.path.as_deref().filter(|_| request.watch) {
-        Some(path) if !state.watches().lock().add(requester.conn, path, &[watch_kind], WatchMode::Standard) => {
+        Some(path) if !state.watches().lock().add(requester.watcher, path, &[watch_kind], WatchMode::Standard) => {
             Err(TOO_MANY_WATCHES)
         }
         _ => Ok(()),
-    }
-}
-
-fn exists(
-    state: &State,
-    requester: Requester<'_>,
-    request: &PathWatch<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
-    if path.contains('\0') {
-        return Err(ErrorCode::BadArguments);
-    }
-    let found = readable(state, requester, Some(path));
-    if found != Err(ErrorCode::NoAuth) {
-        watch(state, requester, request, WatchKind::Data)?;
-    }
-    state.stat_of(found?).put(out);
-    Ok(())
-}
-
-fn get_data(
-    state: &State,
-    requester: Requester<'_>,
-    request: &PathWatch<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let id = readable(state, requester, request.path.as_deref())?;
-    watch(state, requester, request, WatchKind::Data)?;
-    put_buffer(out, state.tree.get(id).data());
-    state.stat_of(id).put(out);
-    Ok(())
-}
-
-fn get_children(
-    state: &State,
-    requester: Requester<'_>,
-    op: OpCode,
-    request: &PathWatch<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let id = readable(state, requester, request.path.as_deref())?;
-    watch(state, requester, request, WatchKind::Child)?;
-    put_children(state, id, out)?;
-    if op == OpCode::GetChildren2 {
-        state.stat_of(id).put(out);
-    }
-    Ok(())
-}
-
-fn put_children(state: &State, parent: NodeId, out: &mut Vec<u8>) -> Result<(), ErrorCode> {
-    // A name takes at least five bytes: refuse early a list that cannot fit.
-    if REPLY_BYTES_MAX / 5 < state.tree.get(parent).children as usize {
-        return Err(ErrorCode::MarshallingError);
-    }
-    state.tree.put_children(parent, out);
-    Ok(())
-}
-
-fn get_acl(
-    state: &State,
-    requester: Requester<'_>,
-    request: &PathRequest<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let client_path = request.path.as_deref().ok_or(ErrorCode::MarshallingError)?;
-    let id = state.tree.find(path::internal(client_path)).ok_or(ErrorCode::NoNode)?;
-    let list = state.acls.get(state.tree.get(id).acl);
-    if !may(state, requester, list, perms::READ | perms::ADMIN) {
-        return Err(ErrorCode::NoAuth);
-    }
-    if may(state, requester, list, perms::ADMIN) {
-        out.extend_from_slice(list.encoded());
-    } else {
-        put_acls(out, &list.entries.iter().map(masked).collect::<Vec<_>>());
-    }
-    state.stat_of(id).put(out);
-    Ok(())
-}
-
-/// The entry without the password hash of the digest scheme.
-fn masked(acl: &Acl) -> Acl {
-    match acl.id.split_once(':') {
-        Some((user, _)) if &*acl.scheme == "digest" => Acl::new(acl.perms, &acl.scheme, &format!("{user}:x")),
-        _ => acl.clone(),
-    }
-}
-
-fn get_all_children_number(
-    state: &State,
-    requester: Requester<'_>,
-    request: &PathRequest<'_>,
-    out: &mut Vec<u8>,
-) -> Result<(), ErrorCode> {
-    let id = readable(state, requester, request.path.as_deref())?;
-    // Compat: under its alias "" the root counts itself.
-    let alias = usize::from(request.path.as_deref() == Some(""));
-    i32::try_from(state.tree.count_below(id) + alias).unwrap_or(i32::MAX).put(out);
-    Ok(())
-}
-
-fn get_ephemerals(state: &State, requester: Requester<'_>, request: &PathRequest<'_>, out: &mut Vec<u8>) {
-    let prefix = request.path.as_deref().unwrap_or_default();
-    let is_blank = |c: char| c <= ' ';
-    let everything = matches!(prefix.trim_matches(is_blank), "" | "/");
-    let paths = state.ephemerals_of(requester.session).filter(|path| everything || path.starts_with(prefix));
-    let paths: Vec<String> = paths.collect();
-    put_count(out, paths.len());
-    paths.iter().for_each(|path| put_text(out, path));
-}
-
-fn who_am_i(requester: Requester<'_>, out: &mut Vec<u8>) {
-    put_count(out, requester.ids.iter().count());
-    for identity in requester.ids.iter() {
-        put_text(out, &identity.scheme);
-        put_text(out, user_name(identity));
     }
 }

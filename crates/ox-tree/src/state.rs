@@ -7,11 +7,10 @@ use crate::TreeOptions;
 use crate::acl_table::{AclList, AclTable};
 use crate::frozen_view::FrozenView;
 use crate::node::{AclId, Kind, Node, NodeId};
-use crate::outbox::FiredCounts;
 use crate::path;
 use crate::quota::{self, QuotaStatus, Quotas};
 use crate::tree::{NewNode, Tree};
-use crate::watch::WatchTable;
+use crate::watch::{FiredCounts, WatchTable};
 use ox_proto::acl::perms;
 use ox_proto::stat::StatPersisted;
 use ox_proto::{Acl, RawAcls, SessionId, Stat, Zxid};
@@ -252,7 +251,7 @@ impl State {
         matches!(self.kind(owner), Kind::Ephemeral(_))
     }
 
-    /// The list that restricts the receivers of an event; `None` if every connection may receive it.
+    /// The list that restricts the receivers of an event; `None` if every client may receive it.
     pub(crate) fn readers(&self, acl: AclId) -> Option<Arc<AclList>> {
         let list = self.acls.get(acl);
         (!self.options.skip_acl && list.world_perms & perms::READ == 0).then(|| Arc::clone(list))

@@ -1,22 +1,25 @@
 //! The watch table (Apache's `WatchManager`). `read.rs` and `read/watches.rs` register watches, `apply.rs` fires them.
 //!
 //! Watches belong to paths, not to nodes: a watched node may not exist, or may be deleted and created again. The key is
-//! the path as the client sent it. Each path has two lists of watchers, for data and child watches; a watcher is a
-//! connection with a set of modes, in eight bytes. The list of paths of a connection is cleaned up lazily, so it may
-//! contain paths whose watch has fired.
+//! the path as the client sent it. Each path has two lists of watchers, for data and child watches; a watcher is an id
+//! with a set of modes, in eight bytes. The list of paths of a watcher is cleaned up lazily, so it may contain paths
+//! whose watch has fired.
 
 mod address_limits;
+mod event;
 mod scan;
 mod watchers;
 
-use crate::conn::ConnId;
 use crate::hash::PathHasher;
 use crate::path;
 use address_limits::AddressLimits;
+pub use event::{EventSink, FiredCounts, FiredEvent};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use watchers::{Watcher, Watchers};
+use watchers::Watcher;
+pub use watchers::WatcherId;
+use watchers::Watchers;
 
 /// Smaller tables are never shrunk.
 const SHRINK_MIN: usize = 1024;
@@ -65,26 +68,26 @@ impl WatchedPath {
         self.data.as_slice().iter().chain(self.child.as_slice()).copied()
     }
 
-    fn has(&self, conn: ConnId) -> bool {
-        self.data.find(conn).is_some() || self.child.find(conn).is_some()
+    fn has(&self, id: WatcherId) -> bool {
+        self.data.find(id).is_some() || self.child.find(id).is_some()
     }
 }
 
-/// The paths that a connection watches. May contain paths whose watch has fired.
+/// The paths that a watcher watches. May contain paths whose watch has fired.
 #[derive(Debug, Default)]
-struct ConnWatches {
+struct WatchedPaths {
     slots: Vec<u32>,
     /// The length at which stale entries are removed next.
     check_at: usize,
 }
 
-/// All watches of a server, by path and by connection.
+/// All watches of a server, by path and by watcher.
 #[derive(Debug)]
 pub struct WatchTable {
     index: HashTable<u32>,
     paths: Vec<Option<WatchedPath>>,
     free: Vec<u32>,
-    conns: BTreeMap<ConnId, ConnWatches>,
+    watchers: BTreeMap<WatcherId, WatchedPaths>,
     /// The number of recursive registrations. If it is 0, ancestors need not be looked up.
     recursive: usize,
     /// The number of registrations of both kinds.
@@ -100,7 +103,7 @@ impl WatchTable {
             index: HashTable::new(),
             paths: Vec::new(),
             free: Vec::new(),
-            conns: BTreeMap::new(),
+            watchers: BTreeMap::new(),
             recursive: 0,
             total: 0,
             limits: AddressLimits::new(per_address_max),
@@ -112,7 +115,7 @@ impl WatchTable {
         self.index.is_empty()
     }
 
-    /// Registrations of both kinds. All modes of a connection on a path count as one.
+    /// Registrations of both kinds. All modes of a watcher on a path count as one.
     pub fn total(&self) -> usize {
         self.total
     }
@@ -126,9 +129,9 @@ impl WatchTable {
         self.index.find(self.hash(path), is_it).copied()
     }
 
-    /// Adds a connection that may register watches, with its client's address.
-    pub fn add_conn(&mut self, conn: ConnId, address: IpAddr) {
-        self.limits.add_conn(conn, address);
+    /// Adds a watcher that may register watches, with its client's address.
+    pub fn add_watcher(&mut self, id: WatcherId, address: IpAddr) {
+        self.limits.add_watcher(id, address);
     }
 
     /// How often a watch was refused because of the limit per address, and the last refused address.
@@ -139,34 +142,34 @@ impl WatchTable {
     /// Registers a watch of each of `watch_kinds`; repeating a registration has no effect. Returns false, without
     /// registering anything, if the limit of the client's address is reached.
     #[must_use]
-    pub fn add(&mut self, conn: ConnId, path: &str, watch_kinds: &[WatchKind], mode: WatchMode) -> bool {
+    pub fn add(&mut self, id: WatcherId, path: &str, watch_kinds: &[WatchKind], mode: WatchMode) -> bool {
         let slot = self.find(path).unwrap_or_else(|| self.insert_path(path));
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let (in_data, in_child) = (watched.data.find(conn).is_some(), watched.child.find(conn).is_some());
+        let (in_data, in_child) = (watched.data.find(id).is_some(), watched.child.find(id).is_some());
         let is_new = |watch_kind: &&WatchKind| !if **watch_kind == WatchKind::Data { in_data } else { in_child };
         let new = watch_kinds.iter().filter(is_new).count();
-        if new != 0 && !self.limits.acquire(conn, new) {
+        if new != 0 && !self.limits.acquire(id, new) {
             self.drop_if_idle(slot);
             return false;
         }
         self.total += new;
         for watch_kind in watch_kinds {
             let watchers = watched.watchers_mut(*watch_kind);
-            let is_new_mode = match watchers.find_mut(conn) {
+            let is_new_mode = match watchers.find_mut(id) {
                 Some(watcher) => {
                     let is_new = !watcher.has(mode);
                     watcher.add(mode);
                     is_new
                 }
                 None => {
-                    watchers.insert(Watcher::new(conn, mode));
+                    watchers.insert(Watcher::new(id, mode));
                     true
                 }
             };
             self.recursive += usize::from(is_new_mode && mode == WatchMode::Recursive);
         }
         if !in_data && !in_child {
-            self.note_conn_path(conn, slot);
+            self.note_path(id, slot);
         }
         true
     }
@@ -193,15 +196,15 @@ impl WatchTable {
         slot
     }
 
-    /// Records that `conn` watches the path in `slot`, and removes stale entries whenever the list has doubled.
-    fn note_conn_path(&mut self, conn: ConnId, slot: u32) {
-        let watches = self.conns.entry(conn).or_default();
+    /// Records that a watcher watches the path in `slot`, and removes stale entries whenever the list has doubled.
+    fn note_path(&mut self, id: WatcherId, slot: u32) {
+        let watches = self.watchers.entry(id).or_default();
         watches.slots.push(slot);
         if watches.check_at <= watches.slots.len() {
             watches.slots.sort_unstable();
             watches.slots.dedup();
             let paths = &self.paths;
-            watches.slots.retain(|slot| paths[*slot as usize].as_ref().is_some_and(|watched| watched.has(conn)));
+            watches.slots.retain(|slot| paths[*slot as usize].as_ref().is_some_and(|watched| watched.has(id)));
             watches.check_at = (2 * watches.slots.len()).max(16);
         }
     }
@@ -218,8 +221,8 @@ impl WatchTable {
         self.free.push(slot);
     }
 
-    /// Appends the connections that watch a change at `path`, each once and sorted. One-shot watches are removed.
-    pub(crate) fn collect(&mut self, watch_kind: WatchKind, path: &str, found: &mut Vec<ConnId>) {
+    /// Appends the watchers of a change at `path`, each once and sorted. One-shot watches are removed.
+    pub(crate) fn collect(&mut self, watch_kind: WatchKind, path: &str, found: &mut Vec<WatcherId>) {
         found.clear();
         if self.is_empty() {
             return;
@@ -233,15 +236,15 @@ impl WatchTable {
         }
     }
 
-    fn collect_at(&mut self, slot: u32, watch_kind: WatchKind, found: &mut Vec<ConnId>) {
+    fn collect_at(&mut self, slot: u32, watch_kind: WatchKind, found: &mut Vec<WatcherId>) {
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
         let (mut spent, limits) = (0, &mut self.limits);
         watched.watchers_mut(watch_kind).retain(|watcher| {
-            found.push(watcher.conn());
+            found.push(watcher.id());
             watcher.remove(WatchMode::Standard);
             if watcher.is_empty() {
                 spent += 1;
-                limits.release(watcher.conn(), 1);
+                limits.release(watcher.id(), 1);
             }
             !watcher.is_empty()
         });
@@ -249,7 +252,7 @@ impl WatchTable {
         self.drop_if_idle(slot);
     }
 
-    fn collect_above(&self, at: &str, found: &mut Vec<ConnId>) {
+    fn collect_above(&self, at: &str, found: &mut Vec<WatcherId>) {
         let direct = found.len();
         if at == path::ROOT {
             return;
@@ -258,7 +261,7 @@ impl WatchTable {
             let Some(slot) = self.find(path::external(ancestor)) else { continue };
             let watchers = self.paths[slot as usize].as_ref().map_or(&[][..], |watched| watched.data.as_slice());
             found.extend(
-                watchers.iter().filter(|watcher| watcher.has(WatchMode::Recursive)).map(|watcher| watcher.conn()),
+                watchers.iter().filter(|watcher| watcher.has(WatchMode::Recursive)).map(|watcher| watcher.id()),
             );
         }
         if direct < found.len() {
@@ -267,67 +270,67 @@ impl WatchTable {
         }
     }
 
-    /// Whether the connection has a watch with any of `modes` at `path`.
-    pub fn has(&mut self, conn: ConnId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
+    /// Whether the watcher has a watch with any of `modes` at `path`.
+    pub fn has(&mut self, id: WatcherId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
         let Some(slot) = self.find(path) else { return false };
         let watched = self.paths[slot as usize].as_mut().expect("slots in the index are taken");
-        let watcher = watched.watchers_mut(watch_kind).find(conn);
+        let watcher = watched.watchers_mut(watch_kind).find(id);
         watcher.is_some_and(|watcher| modes.iter().any(|mode| watcher.has(*mode)))
     }
 
-    /// Removes modes of a watch. Returns whether the connection had any of them.
-    pub fn remove(&mut self, conn: ConnId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
-        if !self.has(conn, path, watch_kind, modes) {
+    /// Removes modes of a watch. Returns whether the watcher had any of them.
+    pub fn remove(&mut self, id: WatcherId, path: &str, watch_kind: WatchKind, modes: &[WatchMode]) -> bool {
+        if !self.has(id, path, watch_kind, modes) {
             return false;
         }
         let slot = self.find(path).expect("just found");
         let watchers =
             self.paths[slot as usize].as_mut().expect("slots in the index are taken").watchers_mut(watch_kind);
-        let watcher = watchers.find_mut(conn).expect("just found");
+        let watcher = watchers.find_mut(id).expect("just found");
         let was_recursive = watcher.has(WatchMode::Recursive);
         modes.iter().for_each(|mode| watcher.remove(*mode));
         self.recursive -= usize::from(was_recursive && !watcher.has(WatchMode::Recursive));
         if watcher.is_empty() {
-            watchers.remove(conn);
+            watchers.remove(id);
             self.total -= 1;
-            self.limits.release(conn, 1);
+            self.limits.release(id, 1);
         }
         self.drop_if_idle(slot);
         self.shrink();
         true
     }
 
-    /// Removes all watches of a closed connection.
-    pub fn drop_conn(&mut self, conn: ConnId) {
-        for slot in self.conns.remove(&conn).unwrap_or_default().slots {
+    /// Removes a watcher with all its watches.
+    pub fn drop_watcher(&mut self, id: WatcherId) {
+        for slot in self.watchers.remove(&id).unwrap_or_default().slots {
             let Some(watched) = self.paths[slot as usize].as_mut() else { continue };
             for watch_kind in [WatchKind::Data, WatchKind::Child] {
-                if let Some(watcher) = watched.watchers_mut(watch_kind).remove(conn) {
+                if let Some(watcher) = watched.watchers_mut(watch_kind).remove(id) {
                     self.total -= 1;
-                    self.limits.release(conn, 1);
+                    self.limits.release(id, 1);
                     self.recursive -= usize::from(watcher.has(WatchMode::Recursive));
                 }
             }
             self.drop_if_idle(slot);
         }
-        self.limits.remove_conn(conn);
+        self.limits.remove_watcher(id);
         self.shrink();
     }
 
-    /// Releases memory after most watches are gone: compacts the paths and rebuilds the lists of all connections.
+    /// Releases memory after most watches are gone: compacts the paths and rebuilds the lists of all watchers.
     fn shrink(&mut self) {
         if self.paths.len() < SHRINK_MIN || self.paths.len() / 4 < self.index.len() {
             return;
         }
         let paths = std::mem::take(&mut self.paths);
-        (self.index, self.free, self.conns) = (HashTable::new(), Vec::new(), BTreeMap::new());
+        (self.index, self.free, self.watchers) = (HashTable::new(), Vec::new(), BTreeMap::new());
         for watched in paths.into_iter().flatten() {
             let slot = u32::try_from(self.paths.len()).expect("fewer paths than before");
-            let mut conns: Vec<ConnId> = watched.watchers().map(|watcher| watcher.conn()).collect();
-            conns.sort_unstable();
-            conns.dedup();
-            for conn in conns {
-                let watches = self.conns.entry(conn).or_default();
+            let mut ids: Vec<WatcherId> = watched.watchers().map(|watcher| watcher.id()).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            for id in ids {
+                let watches = self.watchers.entry(id).or_default();
                 watches.slots.push(slot);
                 watches.check_at = (2 * watches.slots.len()).max(16);
             }

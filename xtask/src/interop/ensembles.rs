@@ -12,7 +12,6 @@ mod mixed_ensemble;
 mod network;
 mod reconfig;
 mod roles;
-mod small_disk;
 
 use std::time::Instant;
 

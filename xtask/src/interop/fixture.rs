@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use ox_testkit::Proxy;
 
-use super::proxy::Proxy;
 use super::servers::{ServerUnderTest, four_letter_command};
 
 /// A server with proxy and control port. Dropping the fixture kills a server that xtask started.
@@ -53,7 +53,7 @@ impl ServerFixture {
     fn new(address: SocketAddr, server: Option<ServerUnderTest>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
         let control_port = listener.local_addr()?;
-        let controls = Controls { proxy: Proxy::start(address)?, server: Arc::new(Mutex::new(server)) };
+        let controls = Controls { proxy: Proxy::start(address), server: Arc::new(Mutex::new(server)) };
         let shared = controls.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -108,7 +108,7 @@ impl Controls {
 
     fn execute(&self, command: &str) -> Result<()> {
         match command {
-            "drop" => self.proxy.drop_all(),
+            "drop" => self.proxy.close_all(),
             "block" => self.proxy.block(),
             "open" => self.proxy.open(),
             "restart" => self.with_server(ServerUnderTest::restart)?,

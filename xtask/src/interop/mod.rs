@@ -9,7 +9,6 @@ mod differential;
 mod ensembles;
 mod files;
 mod fixture;
-mod proxy;
 mod recipes;
 mod report;
 pub(crate) mod servers;

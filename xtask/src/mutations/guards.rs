@@ -299,11 +299,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-tree/src/apply.rs",
+        file: "crates/ox-tree/src/ops/multi.rs",
         guard: "applying a failed multi changes nothing",
         breaks: "a part of a multi takes effect",
-        with: "            Txn::Multi(elements) if elements.iter().any(|element| element.kind() == OpCode::Error) => Applied::Nothing,\n",
-        without: "",
+        with: "        if elements.iter().any(|element| element.kind() == OpCode::Error) {\n",
+        without: "        if false && elements.iter().any(|element| element.kind() == OpCode::Error) {\n",
     },
     // Sessions and ephemeral nodes.
     Guard {
@@ -349,10 +349,10 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-tree/src/apply.rs",
+        file: "crates/ox-tree/src/ops/close_session.rs",
         guard: "applying closeSession deletes nodes that its record does not list",
         breaks: "an ephemeral node outlives its session",
-        with: "                left.iter().for_each(|path| self.delete(path));\n",
+        with: "        left.iter().for_each(|path| self.delete(path));\n",
         without: "",
     },
     Guard {
@@ -416,7 +416,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "the watches of a connection are removed with it",
         breaks: "watches of closed connections remain",
-        with: "        state.watches().lock().drop_conn(conn);\n",
+        with: "        state.watches().lock().drop_watcher(conn.into());\n",
         without: "",
     },
     Guard {
@@ -434,10 +434,10 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        }\n    }\n\n    /// Whether",
     },
     Guard {
-        file: "crates/ox-tree/src/apply.rs",
+        file: "crates/ox-tree/src/ops/delete.rs",
         guard: "data and child watches on a deleted node send one event",
         breaks: "a client receives an event twice",
-        with: "        also.retain(|conn| notified.binary_search(conn).is_err()); // both are sorted\n",
+        with: "        also.retain(|id| notified.binary_search(id).is_err()); // both are sorted\n",
         without: "",
     },
     Guard {

@@ -1,9 +1,8 @@
 //! The guarantees of the client while connections are dropped at random.
 
-use crate::lossy_proxy::{LossyProxy, Part, SET};
-use crate::server_fixture::ServerFixture;
 use crate::{builder, client, server, with_timeout};
 use ox_client::{AddWatchMode, Client, CreateMode, EventKind, RequestOutcome, RetryPolicy, Version, WatchStream, Zxid};
+use ox_testkit::{ClientProxy, DroppedPart, OpCode, ServerFixture};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::future::poll_fn;
@@ -112,15 +111,15 @@ async fn events_precede_reads_that_show_the_change() {
 #[tokio::test]
 async fn lost_request_and_lost_reply_have_unknown_outcome() {
     let server = server();
-    let proxy = LossyProxy::start(server.address());
+    let proxy = ClientProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let client = builder.connect().await.unwrap();
     client.create("/n", b"", CreateMode::Persistent).await.unwrap();
-    for (part, version) in [(Part::Request, 0), (Part::Reply, 1)] {
-        proxy.drop_next(SET, part);
+    for (part, version) in [(DroppedPart::Request, 0), (DroppedPart::Reply, 1)] {
+        proxy.drop_next(OpCode::SetData, part);
         let error = with_timeout(client.set("/n", b"x", Version::Any)).await.unwrap_err();
         assert_eq!(error.outcome(), RequestOutcome::Unknown, "{part:?}");
-        proxy.open();
+        proxy.proxy().open();
         with_timeout(client.write_barrier()).await.unwrap();
         assert_eq!(with_timeout(client.get("/n")).await.unwrap().stat.version, version, "{part:?}");
     }

@@ -5,17 +5,13 @@
 mod blocking;
 mod chaos;
 mod limits;
-#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod lossy_proxy;
 mod nodes;
-#[allow(dead_code, reason = "shared with the tests of the recipes, which use more of it")]
-mod server_fixture;
 mod servers;
 mod sessions;
 mod watches;
 
 use ox_client::{Builder, Client};
-use server_fixture::ServerFixture;
+use ox_testkit::ServerFixture;
 use std::time::Duration;
 
 /// Time limit of a single wait in a test.

@@ -72,7 +72,7 @@ pub(super) enum Scope {
 impl Generator {
     /// A path for an operation on a node.
     pub(super) fn path(&mut self, scope: Scope) -> FieldValue {
-        let roll = self.rng.below(100);
+        let roll = self.rng.index(100);
         if roll < 4 && scope == Scope::All {
             return self.odd_path();
         }
@@ -93,12 +93,12 @@ impl Generator {
     /// A path that can probably be created.
     pub(super) fn probable_new_path(&mut self, scope: Scope) -> FieldValue {
         let base = self.existing(scope);
-        FieldValue::text(format!("{base}/{}{}", self.rng.pick(&NAMES), self.rng.below(100)))
+        FieldValue::text(format!("{base}/{}{}", self.rng.pick(&NAMES), self.rng.index(100)))
     }
 
     /// A path for a node to create.
     pub(super) fn new_path(&mut self, scope: Scope) -> FieldValue {
-        let roll = self.rng.below(100);
+        let roll = self.rng.index(100);
         if roll < 2 && scope == Scope::All {
             return self.odd_path();
         }
@@ -114,7 +114,7 @@ impl Generator {
     /// A valid path, for watches.
     pub(super) fn plain_path(&mut self, scope: Scope) -> FieldValue {
         let base = self.existing(scope);
-        if self.rng.chance(30) {
+        if self.rng.chance(300) {
             FieldValue::text(format!("{base}/{}", self.rng.pick(&NAMES)))
         } else {
             FieldValue::text(base)
@@ -123,8 +123,8 @@ impl Generator {
 
     /// A path that a session may be watching, for requests about watches.
     pub(super) fn watched_path(&mut self, scope: Scope) -> FieldValue {
-        if scope == Scope::All && !self.watched.is_empty() && self.rng.chance(70) {
-            return self.watched[self.rng.below(self.watched.len())].clone();
+        if scope == Scope::All && !self.watched.is_empty() && self.rng.chance(700) {
+            return self.watched[self.rng.index(self.watched.len())].clone();
         }
         self.plain_path(scope)
     }
@@ -144,7 +144,7 @@ impl Generator {
     /// An assumed path, or the root of a subtree.
     pub(super) fn existing(&mut self, scope: Scope) -> String {
         let tree = match scope {
-            Scope::All => self.rng.below(self.trees.len()),
+            Scope::All => self.rng.index(self.trees.len()),
             Scope::Tree(tree) => tree,
         };
         let root = &self.trees[tree];

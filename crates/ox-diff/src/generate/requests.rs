@@ -78,7 +78,7 @@ impl Generator {
     }
 
     pub(super) fn write(&mut self, scope: Scope) -> ScriptRequest {
-        if scope == Scope::All && self.rng.chance(4) {
+        if scope == Scope::All && self.rng.chance(40) {
             return self.quota_write();
         }
         let op = self.rng.weighted(WRITES);
@@ -91,7 +91,7 @@ impl Generator {
             OpCode::Multi => self.multi(scope),
             OpCode::Reconfig => {
                 let texts = ["null", "1", "server.1=h:1:2;3"].map(FieldValue::text);
-                let mut field = || if self.rng.chance(50) { FieldValue::NULL } else { self.rng.pick(&texts).clone() };
+                let mut field = || if self.rng.chance(500) { FieldValue::NULL } else { self.rng.pick(&texts).clone() };
                 let (joining, leaving, members) = (field(), field(), field());
                 RequestBody::Reconfig { joining, leaving, members, config: -1 }
             }
@@ -111,9 +111,9 @@ impl Generator {
             }
             OpCode::GetEphemerals => {
                 let blanks = ["", "/", " ", " / ", "/s", "/zz"];
-                let path = if self.rng.chance(50) {
+                let path = if self.rng.chance(500) {
                     FieldValue::text(self.rng.pick(&blanks))
-                } else if self.rng.chance(20) {
+                } else if self.rng.chance(200) {
                     FieldValue::NULL
                 } else {
                     self.path(scope)
@@ -139,7 +139,7 @@ impl Generator {
                 RequestBody::Token { token: if token == FieldValue::NULL { FieldValue::text("") } else { token } }
             }
             _ => {
-                let (path, watch) = (self.path(scope), self.rng.chance(40));
+                let (path, watch) = (self.path(scope), self.rng.chance(400));
                 if watch {
                     self.note_watch(&path);
                 }
@@ -193,15 +193,15 @@ impl Generator {
 
     fn multi(&mut self, scope: Scope) -> RequestBody {
         let mut elements = Vec::new();
-        let tame = self.rng.chance(70);
+        let tame = self.rng.chance(700);
         for _ in 0..self.rng.weighted(&[(1, 0), (6, 1), (8, 2), (8, 3), (4, 5), (2, 10)]) {
             let op = self.rng.weighted(ELEMENTS);
             let body = if tame { self.probable_change(op, scope) } else { self.change(op, scope) };
             elements.push(ScriptElement { op: op.code(), body });
         }
-        if self.rng.chance(4) {
+        if self.rng.chance(40) {
             let path = self.path(scope);
-            let odd = match self.rng.below(4) {
+            let odd = match self.rng.index(4) {
                 0 => ScriptElement {
                     op: OpCode::SetAcl.code(),
                     body: RequestBody::SetAcl { path, acl: ScriptAcl::open(), version: -1 },
@@ -210,14 +210,14 @@ impl Generator {
                 2 => ScriptElement { op: OpCode::Error.code(), body: RequestBody::Raw(vec![0; 4]) },
                 _ => ScriptElement { op: OpCode::DeleteContainer.code(), body: RequestBody::Path { path } },
             };
-            elements.insert(self.rng.below(elements.len() + 1), odd);
+            elements.insert(self.rng.index(elements.len() + 1), odd);
         }
-        RequestBody::Multi { elements, ended: !self.rng.chance(2) }
+        RequestBody::Multi { elements, ended: !self.rng.chance(20) }
     }
 
     fn multi_read(&mut self, scope: Scope) -> RequestBody {
         let mut elements = Vec::new();
-        for _ in 0..self.rng.below(6) {
+        for _ in 0..self.rng.index(6) {
             let op = self.rng.weighted(&[
                 (10, OpCode::GetData),
                 (8, OpCode::GetChildren),
@@ -226,34 +226,34 @@ impl Generator {
             ]);
             let body = match op {
                 OpCode::Check => self.change(op, scope),
-                _ => RequestBody::PathWatch { path: self.path(scope), watch: self.rng.chance(30) },
+                _ => RequestBody::PathWatch { path: self.path(scope), watch: self.rng.chance(300) },
             };
             elements.push(ScriptElement { op: op.code(), body });
         }
-        RequestBody::Multi { elements, ended: !self.rng.chance(2) }
+        RequestBody::Multi { elements, ended: !self.rng.chance(20) }
     }
 
     fn set_watches(&mut self, lists: usize, scope: Scope) -> RequestBody {
-        let seen = match self.rng.below(10) {
+        let seen = match self.rng.index(10) {
             0 => ZxidRef::Exactly(0),
             1 => ZxidRef::Exactly(-1),
             2 => ZxidRef::Last(100),
             3 | 4 => ZxidRef::Last(0),
-            _ => ZxidRef::Last(-i64::try_from(self.rng.below(60)).unwrap_or(0)),
+            _ => ZxidRef::Last(-i64::try_from(self.rng.index(60)).unwrap_or(0)),
         };
         let lists = (0..lists).map(|_| self.watch_list(scope)).collect();
         RequestBody::SetWatches { seen, lists }
     }
 
     fn watch_list(&mut self, scope: Scope) -> Option<Vec<FieldValue>> {
-        if self.rng.chance(2) {
+        if self.rng.chance(20) {
             return None;
         }
         let mut paths = Vec::new();
-        for _ in 0..self.rng.below(4) {
+        for _ in 0..self.rng.index(4) {
             // setWatches for nodes that the session may not read is an intended difference.
             let scope = match scope {
-                Scope::All => Scope::Tree(self.rng.below(Self::PROTECTED)),
+                Scope::All => Scope::Tree(self.rng.index(Self::PROTECTED)),
                 within => within,
             };
             paths.push(self.plain_path(scope));
@@ -267,8 +267,8 @@ impl Generator {
         let base = format!("/zookeeper/quota{node}");
         let (limits, usage) = (format!("{base}/zookeeper_limits"), format!("{base}/zookeeper_stats"));
         let mut text = FieldValue::text(self.rng.pick(&QUOTAS));
-        let target = self.rng.below(10);
-        if target < 2 && self.rng.chance(10) {
+        let target = self.rng.index(10);
+        if target < 2 && self.rng.chance(100) {
             text = FieldValue::text("count=x");
         }
         let create = |path: String, data| RequestBody::Create {
@@ -293,13 +293,13 @@ impl Generator {
 
     /// Data of all sizes, including null and empty.
     fn data(&mut self) -> FieldValue {
-        match self.rng.below(40) {
+        match self.rng.index(40) {
             0..=2 => FieldValue::NULL,
             3..=7 => FieldValue::text(""),
-            8 | 9 => FieldValue::fill(65 + self.rng.below(3000)),
-            10 if self.rng.chance(20) => FieldValue::fill(100_000),
+            8 | 9 => FieldValue::fill(65 + self.rng.index(3000)),
+            10 if self.rng.chance(200) => FieldValue::fill(100_000),
             _ => {
-                let bytes = (0..self.rng.below(30)).map(|_| b' ' + u8::try_from(self.rng.below(90)).unwrap_or(0));
+                let bytes = (0..self.rng.index(30)).map(|_| b' ' + u8::try_from(self.rng.index(90)).unwrap_or(0));
                 FieldValue(Some(bytes.collect()))
             }
         }
@@ -321,17 +321,17 @@ impl Generator {
 
     /// A list for a node at `path`: arbitrary below the protected subtree; elsewhere everyone keeps all permissions.
     fn acl(&mut self, path: &FieldValue) -> ScriptAcl {
-        if self.rng.chance(6) {
+        if self.rng.chance(60) {
             return self.bad_acl();
         }
         let protected = &self.trees[Self::PROTECTED];
         let inside = path.as_str().and_then(|path| path.strip_prefix(protected.as_str()));
-        if inside.is_some_and(|rest| !rest.trim_end_matches('/').is_empty()) && self.rng.chance(70) {
-            let count = 1 + self.rng.below(3);
+        if inside.is_some_and(|rest| !rest.trim_end_matches('/').is_empty()) && self.rng.chance(700) {
+            let count = 1 + self.rng.index(3);
             return ScriptAcl(Some((0..count).map(|_| self.entry()).collect()));
         }
         let mut list = ScriptAcl::open();
-        if self.rng.chance(15) {
+        if self.rng.chance(150) {
             let entry = AclEntry::user(*self.rng.pick(&[1, 2, 16, 31]), "bob");
             list.0.as_mut().expect("open lists have entries").push(entry);
         }
@@ -353,7 +353,7 @@ impl Generator {
             (1, 32),
         ]);
         let user = *self.rng.pick(&["bob", "alice", "eve"]);
-        match self.rng.below(12) {
+        match self.rng.index(12) {
             0..=3 => AclEntry::new(perms, "world", "anyone"),
             4..=6 => AclEntry::user(perms, user),
             7 | 8 => AclEntry {
@@ -391,7 +391,7 @@ impl Generator {
         ];
         let (scheme, id) = *self.rng.pick(&bad);
         let one = |scheme, id| ScriptAcl(Some(vec![AclEntry { perms: 31, scheme, id }]));
-        match self.rng.below(9) {
+        match self.rng.index(9) {
             0 => ScriptAcl(None),
             1 => ScriptAcl(Some(Vec::new())),
             2 => one(FieldValue::NULL, FieldValue::text("x")),
@@ -406,14 +406,14 @@ impl Generator {
         if request.is_out_of_band() {
             return request;
         }
-        match self.rng.below(100) {
+        match self.rng.index(100) {
             0 | 1 => {
                 let length = request.body_bytes();
                 if length != 0 {
-                    request.cut = Some(self.rng.below(length));
+                    request.cut = Some(self.rng.index(length));
                 }
             }
-            2 => request.tail = vec![0xab; 1 + self.rng.below(9)],
+            2 => request.tail = vec![0xab; 1 + self.rng.index(9)],
             3 => request.xid = Some(*self.rng.pick(&[0, -2, -3, -8, -9, 1, 7, i32::MAX, i32::MIN])),
             4 => null_path(&mut request.body),
             _ => (),

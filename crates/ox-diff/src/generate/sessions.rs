@@ -1,12 +1,12 @@
 //! The sessions of a random run: their connections and identities, and random connection events.
 
-use super::rng::Rng;
 use super::{Generator, auth, is_last_write};
 use crate::request::{RequestBody, ScriptRequest, ZxidRef};
 use crate::script::{Action, Batch, Handshake, HandshakeSession, Line, Password, SessionName};
 use crate::stream::{ItemKind, StreamEnd, StreamItem};
 use crate::value::FieldValue;
 use ox_proto::OpCode;
+use ox_testkit::Rng;
 use std::collections::BTreeMap;
 
 /// Maximum number of sessions; their names are the first letters.
@@ -91,7 +91,7 @@ impl Generator {
     pub(super) fn session_batch(&mut self) -> Batch {
         let connected = self.sessions.any_connected(&mut self.rng);
         let detached = self.sessions.detached();
-        let lines = match (self.rng.below(12), connected) {
+        let lines = match (self.rng.index(12), connected) {
             (_, None) if detached.is_empty() => self.connect(),
             (0..=2, _) if self.sessions.0.len() < SESSIONS_MAX => self.connect(),
             (_, None) => self.reattach(detached[0]),
@@ -106,8 +106,8 @@ impl Generator {
             (9, _) => self.throwaway_connection(),
             (_, Some(name)) => {
                 let mut lines = Vec::new();
-                if self.rng.chance(50) {
-                    let depth = self.rng.below(6);
+                if self.rng.chance(500) {
+                    let depth = self.rng.index(6);
                     lines = self.pipeline(name, depth);
                 }
                 let is_last = |line: &Line| matches!(&line.action, Action::Request(request) if is_last_write(request));
@@ -125,8 +125,8 @@ impl Generator {
         let Some(name) = names.into_iter().find(|name| !self.sessions.0.contains_key(name)) else { return Vec::new() };
         let handshake = self.varied(Handshake::new(HandshakeSession::New));
         let mut lines = vec![Line::new(name, Action::Connect(handshake))];
-        if self.rng.chance(40) {
-            let depth = self.rng.below(8);
+        if self.rng.chance(400) {
+            let depth = self.rng.index(8);
             lines.extend(self.pipeline(name, depth));
         }
         lines
@@ -138,8 +138,8 @@ impl Generator {
         }
         let handshake = self.varied(Handshake::new(HandshakeSession::Of(name)));
         let mut lines = vec![Line::new(name, Action::Connect(handshake))];
-        if self.rng.chance(50) {
-            let depth = self.rng.below(8);
+        if self.rng.chance(500) {
+            let depth = self.rng.index(8);
             lines.extend(self.pipeline(name, depth));
         }
         lines
@@ -148,10 +148,10 @@ impl Generator {
     /// A valid handshake in one of its forms.
     fn varied(&mut self, mut handshake: Handshake) -> Handshake {
         handshake.timeout_ms = *self.rng.pick(&[30_000, 25_000, 40_000, 40_001, i32::MAX]);
-        match self.rng.below(12) {
+        match self.rng.index(12) {
             0 | 1 => handshake.read_only = None,
             2 => handshake.read_only = Some(*self.rng.pick(&[1, 2, 255])),
-            3 => handshake.tail = vec![7; 1 + self.rng.below(5)],
+            3 => handshake.tail = vec![7; 1 + self.rng.index(5)],
             4 => handshake.version = *self.rng.pick(&[1, -1, i32::MAX]),
             5 => handshake.seen = *self.rng.pick(&[ZxidRef::Exactly(0), ZxidRef::Exactly(-5), ZxidRef::Last(-3)]),
             6 if handshake.target == HandshakeSession::New => {
@@ -166,11 +166,11 @@ impl Generator {
     /// A handshake that fails for a session that continues; a wrong password closes its connection.
     fn wrong_handshake(&mut self, name: SessionName) -> Vec<Line> {
         let mut handshake = Handshake::new(HandshakeSession::Of(name));
-        match self.rng.below(4) {
+        match self.rng.index(4) {
             0 => handshake.password = Password::Wrong,
             1 => handshake.password = Password::Bytes(FieldValue::text("short")),
             2 => handshake.seen = ZxidRef::Last(1_000_000),
-            _ => handshake.cut = Some(self.rng.below(44)),
+            _ => handshake.cut = Some(self.rng.index(44)),
         }
         vec![Line::new(THROWAWAY, Action::Connect(handshake))]
     }
@@ -184,19 +184,19 @@ impl Generator {
             cut: None,
             tail: Vec::new(),
         };
-        let request = match self.rng.below(9) {
+        let request = match self.rng.index(9) {
             0 => unknown(
                 *self.rng.pick(&[10, 23, 50, 99, 108, 1000, 0, -1, -2, -9, -12, i32::MIN, i32::MAX]),
                 Vec::new(),
             ),
-            1 => unknown(99, vec![1; self.rng.below(20)]),
+            1 => unknown(99, vec![1; self.rng.index(20)]),
             2 => {
                 ScriptRequest::new(OpCode::Check, RequestBody::PathVersion { path: FieldValue::text("/"), version: -1 })
             }
             3 => auth("bogus", FieldValue::text("x")),
             4 => auth("digest", FieldValue::NULL),
             5 => auth("sasl", FieldValue::text("x")),
-            6 => ScriptRequest { cut: Some(self.rng.below(8)), ..auth("digest", FieldValue::text("bob:bob")) },
+            6 => ScriptRequest { cut: Some(self.rng.index(8)), ..auth("digest", FieldValue::text("bob:bob")) },
             7 => ScriptRequest::new(OpCode::Sasl, RequestBody::Token { token: FieldValue::NULL }),
             _ => {
                 let frames: [&[u8]; 5] = [&[0; 4], &[0, 0, 0, 3, 1, 2, 3], &[0xff; 4], &[0, 0x10, 0, 0], b"ruok"];
@@ -208,16 +208,16 @@ impl Generator {
 
     /// A connection without a session, or with a session that is closed immediately.
     fn throwaway_connection(&mut self) -> Vec<Line> {
-        if self.rng.chance(50) {
+        if self.rng.chance(500) {
             let openings: [&[u8]; 6] = [&[0; 4], &[0xff; 4], &[0, 0x10, 0, 0], b"ruok", b"GET / HTTP/1.1\r\n", b"isro"];
             return vec![Line::new(THROWAWAY, Action::Raw(self.rng.pick(&openings).to_vec()))];
         }
         let mut handshake = Handshake::new(HandshakeSession::New);
-        match self.rng.below(4) {
+        match self.rng.index(4) {
             0 => handshake.timeout_ms = *self.rng.pick(&[-5, 0, 1, 3999, 4000, 4001, i32::MIN]),
             1 => handshake.target = HandshakeSession::Id(*self.rng.pick(&[1, -1, 0x1234, i64::MAX, i64::MIN])),
             2 => handshake.seen = ZxidRef::Exactly(*self.rng.pick(&[i64::MAX, 1 << 40])),
-            _ => handshake.cut = Some(self.rng.below(44)),
+            _ => handshake.cut = Some(self.rng.index(44)),
         }
         let mut lines = vec![Line::new(THROWAWAY, Action::Connect(handshake))];
         lines.push(Line::request(THROWAWAY, ScriptRequest::new(OpCode::CloseSession, RequestBody::Empty)));

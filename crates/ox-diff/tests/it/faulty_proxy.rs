@@ -1,11 +1,9 @@
 //! A proxy that corrupts one reply and forwards everything else.
 
-use ox_proto::frame::split_frame;
-use std::io::{Read as _, Write as _};
-use std::net::{Shutdown, TcpListener, TcpStream};
+use ox_testkit::{Filters, Proxy, frame_filter};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 
 /// How the proxy corrupts a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,67 +33,26 @@ pub(crate) enum Fault {
     Timeout,
 }
 
-pub(crate) struct FaultyProxy {
-    address: String,
-}
-
-impl FaultyProxy {
-    pub(crate) fn start(target: &str, fault: Fault) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let (target, injected) = (target.to_owned(), Arc::new(AtomicBool::new(false)));
-        thread::spawn(move || {
-            for client in listener.incoming().flatten() {
-                let server = TcpStream::connect(&target).unwrap();
-                let (mut up_from, mut up_to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-                thread::spawn(move || {
-                    let _ = std::io::copy(&mut up_from, &mut up_to);
-                    let _ = up_to.shutdown(Shutdown::Write);
-                });
-                let injected = Arc::clone(&injected);
-                thread::spawn(move || forward(server, client, fault, &injected));
-            }
-        });
-        Self { address }
-    }
-
-    pub(crate) fn address(&self) -> &str {
-        &self.address
-    }
-}
-
-/// Forwards frames from the server to the client; corrupts the first one to which the fault applies.
-fn forward(mut server: TcpStream, mut client: TcpStream, fault: Fault, injected: &AtomicBool) {
-    let (mut inbox, mut chunk, mut held) = (Vec::new(), [0; 4096], None);
-    loop {
-        while let Ok(Some((payload, rest))) = split_frame(&inbox, 1 << 20) {
-            let mut frames = vec![payload.to_vec()];
-            inbox = rest.to_vec();
+/// Starts a proxy that corrupts the first reply to which the fault applies.
+pub(crate) fn start(target: SocketAddr, fault: Fault) -> Proxy {
+    let injected = Arc::new(AtomicBool::new(false));
+    Proxy::with_filters(target, move |_| {
+        let (injected, mut held) = (Arc::clone(&injected), None);
+        let replies = frame_filter(move |payload| {
+            let mut frames = vec![payload];
             if applies_to(fault, &frames[0]) && !injected.swap(true, Ordering::Relaxed) {
                 if fault == Fault::LateEvent {
                     held = frames.pop();
                 } else if !change(fault, &mut frames) {
-                    let _ = client.shutdown(Shutdown::Both);
-                    return;
+                    return None;
                 }
             } else {
                 frames.extend(held.take());
             }
-            for frame in frames {
-                let length = u32::try_from(frame.len()).unwrap().to_be_bytes();
-                if client.write_all(&[&length[..], &frame].concat()).is_err() {
-                    return;
-                }
-            }
-        }
-        match server.read(&mut chunk) {
-            Ok(count) if count != 0 => inbox.extend_from_slice(&chunk[..count]),
-            _ => {
-                let _ = client.shutdown(Shutdown::Both);
-                return;
-            }
-        }
-    }
+            Some(frames)
+        });
+        Filters { requests: None, replies: Some(replies) }
+    })
 }
 
 const HEADER: usize = 16;

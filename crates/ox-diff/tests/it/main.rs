@@ -6,7 +6,7 @@ mod fake_server;
 mod faulty_proxy;
 
 use fake_server::FakeServer;
-use faulty_proxy::{Fault, FaultyProxy};
+use faulty_proxy::Fault;
 use ox_diff::runner::{Runner, ServerPair};
 use ox_diff::script::Script;
 use ox_diff::shrink::shrink;
@@ -33,8 +33,8 @@ B closeSession
 fn differences(fault: Fault) -> Vec<String> {
     let script = Script::parse("t", SCRIPT).unwrap();
     let (left, right) = (FakeServer::start(), FakeServer::start());
-    let proxy = FaultyProxy::start(left.address(), fault);
-    let pair = ServerPair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+    let proxy = faulty_proxy::start(left.address().parse().unwrap(), fault);
+    let pair = ServerPair { ours: proxy.address().to_string(), apache: right.address().to_owned() };
     let mut runner = Runner::new(&pair).unwrap();
     let mut found = Vec::new();
     for batch in &script.batches {
@@ -80,8 +80,8 @@ fn differing_script_is_shortened() {
     let mut running = Vec::new();
     let mut fresh = || {
         let (left, right) = (FakeServer::start(), FakeServer::start());
-        let proxy = FaultyProxy::start(left.address(), Fault::Version);
-        let pair = ServerPair { ours: proxy.address().to_owned(), apache: right.address().to_owned() };
+        let proxy = faulty_proxy::start(left.address().parse().unwrap(), Fault::Version);
+        let pair = ServerPair { ours: proxy.address().to_string(), apache: right.address().to_owned() };
         running.push((left, right, proxy));
         Ok(pair)
     };

@@ -5,11 +5,12 @@ use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::outbox::{Outboxes, PartKind};
 use ox_replica::{
-    Admission, Conn, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaSettings, Service, Submission,
+    Admission, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaSettings, Service,
+    Submission,
 };
-use ox_tree::outbox::{Outboxes, PartKind};
-use ox_tree::{ConnId, State, TreeOptions};
+use ox_tree::{State, TreeOptions};
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {
     let mut out = Vec::new();

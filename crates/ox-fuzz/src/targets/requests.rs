@@ -7,11 +7,12 @@ use ox_proto::request::{
 };
 use ox_proto::txn::{DIGEST_VERSION, Record, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::outbox::Outboxes;
 use ox_tree::auth::Identities;
 use ox_tree::ops::{self, Prepared};
-use ox_tree::outbox::Outboxes;
 use ox_tree::read::{self, ReadRequest, Requester};
-use ox_tree::{ConnId, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
+use ox_tree::watch::WatcherId;
+use ox_tree::{PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 
 /// The first byte of an input selects the operation.
 const OPS: &[OpCode] = OpCode::ALL;
@@ -66,7 +67,7 @@ pub(super) fn run(input: &[u8]) {
     let mut out = Vec::new();
     write(&mut state, &ids, OpCode::Create, &corpus_parent());
     if read::is_read(op) {
-        let asker = Requester { conn: ConnId::new(0, 1, 1), session: SessionId(7), ids: &ids };
+        let asker = Requester { watcher: WatcherId::new(1), session: SessionId(7), ids: &ids };
         let _ = read::put_reply(&state, asker, ReadRequest { xid: 3, op, body }, &mut out);
         assert!(4 <= out.len(), "every read has a reply");
     } else {

@@ -1,9 +1,9 @@
 //! Barriers: no member passes too early, and none is left behind.
 
-use crate::server_fixture::ServerFixture;
 use crate::{client, server, with_timeout};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
+use ox_testkit::ServerFixture;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::sync::Arc;

@@ -1,10 +1,10 @@
 //! Workers whose sessions are disrupted at random, and a ledger of what they hold at the same time.
 
-use crate::server_fixture::ServerFixture;
 use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
 use ox_recipes::RecipeError;
 use ox_recipes::sessions::run_in_sessions;
+use ox_testkit::ServerFixture;
 use parking_lot::Mutex;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;

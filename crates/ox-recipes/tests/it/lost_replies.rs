@@ -1,7 +1,5 @@
 //! Single requests or replies are lost on purpose, where that is most harmful.
 
-use crate::lossy_proxy::{DELETE, LossyProxy, MULTI, Part};
-use crate::server_fixture::ServerFixture;
 use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, CreateMode, Version};
 use ox_recipes::RecipeError;
@@ -10,14 +8,21 @@ use ox_recipes::lock::Lock;
 use ox_recipes::presence::PersistentNode;
 use ox_recipes::queue::Queue;
 use ox_recipes::tasks::{TaskList, TaskWorker};
+use ox_testkit::{ClientProxy, DroppedPart, OpCode, ServerFixture};
 use std::time::Duration;
 
 /// A client that connects through a proxy.
-async fn proxied_client(server: &ServerFixture) -> (LossyProxy, Client) {
-    let proxy = LossyProxy::start(server.address());
+async fn proxied_client(server: &ServerFixture) -> (ClientProxy, Client) {
+    let proxy = ClientProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let client = builder.session_timeout(Duration::from_secs(20)).connect().await.unwrap();
     (proxy, client)
+}
+
+/// Waits until the proxy has dropped a message.
+async fn wait_until_dropped(proxy: &ClientProxy) {
+    let proxy = proxy.clone();
+    with_timeout(tokio::task::spawn_blocking(move || proxy.wait_until_dropped(1))).await.unwrap();
 }
 
 /// Waits for the background requests of the client, which precede this in session order.
@@ -36,11 +41,11 @@ async fn repeated_item_release_spares_the_next_consumer() {
     let queue = Queue::new(&second, "/queue");
     queue.put("x").await.unwrap();
     let item = with_timeout(Queue::new(&first, "/queue").take()).await.unwrap();
-    proxy.drop_next(DELETE, Part::Reply);
+    proxy.drop_next(OpCode::Delete, DroppedPart::Reply);
     drop(item);
-    with_timeout(proxy.lost(1)).await;
+    wait_until_dropped(&proxy).await;
     let item = with_timeout(queue.take()).await.unwrap();
-    proxy.open();
+    proxy.proxy().open();
     await_background_requests(&first).await;
     let locks = third.children("/queue-locks").await.unwrap();
     assert_eq!(locks.len(), 1, "the second consumer still holds it");
@@ -55,9 +60,9 @@ async fn repeated_task_release_spares_the_next_worker() {
     TaskList::new(&second, "/crew").add("t", "").await.unwrap();
     let alice = with_timeout(TaskWorker::join(&first, "/crew", "alice")).await.unwrap();
     let mut bob = with_timeout(TaskWorker::join(&second, "/crew", "bob")).await.unwrap();
-    proxy.drop_next(DELETE, Part::Reply);
+    proxy.drop_next(OpCode::Delete, DroppedPart::Reply);
     let leaving = tokio::spawn(alice.leave());
-    with_timeout(proxy.lost(1)).await;
+    wait_until_dropped(&proxy).await;
     let tasks = TaskList::new(&second, "/crew");
     tasks.add("u", "").await.unwrap(); // bob's quota becomes one
     with_timeout(async {
@@ -66,7 +71,7 @@ async fn repeated_task_release_spares_the_next_worker() {
         }
     })
     .await;
-    proxy.open();
+    proxy.proxy().open();
     with_timeout(leaving).await.unwrap().unwrap();
     bob.commit("t", "1").await.unwrap();
 }
@@ -77,12 +82,12 @@ async fn repeated_node_deletion_spares_the_next_owner() {
     let (proxy, first) = proxied_client(&server).await;
     let second = client(&server).await;
     let here = with_timeout(PersistentNode::start(&first, "/hosts/a", "1")).await.unwrap();
-    proxy.drop_next(DELETE, Part::Reply);
+    proxy.drop_next(OpCode::Delete, DroppedPart::Reply);
     let stopping = tokio::spawn(here.stop());
-    with_timeout(proxy.lost(1)).await;
+    wait_until_dropped(&proxy).await;
     let _here = with_timeout(PersistentNode::start(&second, "/hosts/a", "2")).await.unwrap();
     let before = second.exists("/hosts/a").await.unwrap().unwrap();
-    proxy.open();
+    proxy.proxy().open();
     with_timeout(stopping).await.unwrap().unwrap();
     assert_eq!(second.exists("/hosts/a").await.unwrap().map(|stat| stat.czxid), Some(before.czxid));
 }
@@ -93,13 +98,13 @@ async fn lost_publication_is_sent_again() {
     let (proxy, client) = proxied_client(&server).await;
     let config = SharedConfig::<String>::new(&client, "/config");
     assert_eq!(config.publish(&"one".to_owned()).await.unwrap(), 1);
-    proxy.drop_next(MULTI, Part::Request);
+    proxy.drop_next(OpCode::Multi, DroppedPart::Request);
     let publishing = tokio::spawn({
         let config = SharedConfig::<String>::new(&client, "/config");
         async move { config.publish_after(1, &"two".to_owned()).await }
     });
-    with_timeout(proxy.lost(1)).await;
-    proxy.open();
+    wait_until_dropped(&proxy).await;
+    proxy.proxy().open();
     assert_eq!(with_timeout(publishing).await.unwrap().unwrap(), Some(2), "no other client published");
 }
 
@@ -107,7 +112,7 @@ async fn lost_publication_is_sent_again() {
 #[tokio::test]
 async fn owner_with_lost_requests_stops_although_events_arrive() {
     let server = server();
-    let proxy = LossyProxy::start(server.address());
+    let proxy = ClientProxy::start(server.address());
     let builder = Client::builder().servers(&format!("{}{}", proxy.address(), server.root())).unwrap();
     let silent = builder.session_timeout(Duration::from_secs(4)).connect().await.unwrap();
     let other = client(&server).await;

@@ -8,18 +8,12 @@ mod chaos;
 mod counters;
 mod leaders;
 mod locks;
-#[path = "../../../ox-client/tests/it/lossy_proxy.rs"]
-#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod lossy_proxy;
 mod lost_replies;
 mod queues;
-#[path = "../../../ox-client/tests/it/server_fixture.rs"]
-#[allow(dead_code, reason = "shared with the tests of the client, which use more of it")]
-mod server_fixture;
 mod workers;
 
 use ox_client::{Builder, Client};
-use server_fixture::ServerFixture;
+use ox_testkit::ServerFixture;
 use std::time::Duration;
 
 /// Time limit of a single wait in a test.

@@ -2,11 +2,11 @@
 
 use super::parked_handshakes::Handshake;
 use super::pending_requests::PendingWrites;
+use crate::ConnId;
 use crate::clock::Now;
 use bytes::Bytes;
 use ox_proto::SessionId;
 use ox_proto::quorum::identities::put_ids;
-use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::sync::Arc;
 

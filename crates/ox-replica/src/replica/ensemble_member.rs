@@ -18,8 +18,10 @@ use super::revalidations::Revalidations;
 use super::session_txns::Granted;
 use super::syncs::SyncWaiter;
 use super::{Replica, Role, Zab};
+use crate::ConnId;
 use crate::clock::Now;
 use crate::limits::{BODIES_BYTES, ENTRY_BYTES};
+use crate::outbox::Outboxes;
 use crate::sessions::{LastSeen, Sessions};
 use crate::submission::{ClientInput, Submission};
 use bytes::Bytes;
@@ -27,8 +29,7 @@ use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, Jute, OpCode, SessionId, Zxid};
-use ox_tree::outbox::Outboxes;
-use ox_tree::{ConnId, PendingChanges, State};
+use ox_tree::{PendingChanges, State};
 use ox_zab::{
     DiskDone, DiskJob, Effect, Effects, ElectionConnection, EncodedTxn, Input as PeerInput, Learner, LinkId, Message,
     PeerState, QuorumPeer, Reason, Request, ServerId, Traffic, VoteNotification,

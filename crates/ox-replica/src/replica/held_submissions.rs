@@ -73,7 +73,7 @@ impl Replica {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ox_tree::ConnId;
+    use crate::ConnId;
 
     #[test]
     fn submission_is_counted_until_its_last_request_is_done() {

@@ -9,12 +9,13 @@ use super::pending_requests::{Origin, PendingWrite, Reply};
 use super::proposals::Proposer;
 use super::session_txns::Granted;
 use super::{Replica, Role};
+use crate::ConnId;
 use crate::clock::Now;
 use crate::limits::{ENDED_SESSIONS_MAX, EXPIRED_AT_ONCE_MAX};
+use crate::outbox::Outboxes;
 use crate::sessions::{LastSeen, SessionInfo, Sessions};
 use ox_proto::{ErrorCode, OpCode, SessionId};
-use ox_tree::outbox::Outboxes;
-use ox_tree::{ConnId, State, ops};
+use ox_tree::{State, ops};
 use std::collections::{BTreeSet, VecDeque};
 use std::net::IpAddr;
 

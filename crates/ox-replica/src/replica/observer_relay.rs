@@ -5,11 +5,11 @@ use super::revalidations::{RequestedBy, Revalidating};
 use super::syncs::SyncWaiter;
 use crate::clock::Now;
 use crate::limits::RELAYED_MAX;
+use crate::outbox::Outboxes;
 use bytes::Bytes;
 use ox_proto::quorum::payload::Touches;
 use ox_proto::request::PathVersion;
 use ox_proto::{Jute, OpCode, Reader, SessionId};
-use ox_tree::outbox::Outboxes;
 use ox_zab::{Input as PeerInput, LinkId, Message, Reason, Request};
 use std::collections::BTreeMap;
 

@@ -12,11 +12,12 @@
 use super::conn_states::Conns;
 use super::ensemble_member::Todo;
 use super::{Replica, Role};
+use crate::ConnId;
 use crate::clock::Now;
+use crate::outbox::Outboxes;
 use crate::submission::ClientInput;
 use ox_proto::Zxid;
-use ox_tree::outbox::Outboxes;
-use ox_tree::{ConnId, State};
+use ox_tree::State;
 use ox_zab::{Epoch, QuorumPeer};
 use std::collections::BTreeMap;
 

@@ -5,10 +5,10 @@
 //! compares session and xid first.
 
 use super::session_txns::Granted;
+use crate::ConnId;
 use crate::sessions::LastSeen;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
-use ox_tree::ConnId;
 use ox_tree::auth::Identities;
 use std::collections::VecDeque;
 use std::net::IpAddr;

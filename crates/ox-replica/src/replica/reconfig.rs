@@ -3,13 +3,14 @@
 use super::ensemble_member::Todo;
 use super::pending_requests::{PendingWrite, Waiting};
 use super::{Replica, Zab};
+use crate::ConnId;
 use crate::clock::Now;
+use crate::outbox::Outboxes;
 use ox_proto::ensemble::{Change, ChangeRules};
 use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, OpCode, Zxid};
 use ox_tree::ops::{self, Prepared};
-use ox_tree::outbox::Outboxes;
-use ox_tree::{Applied, ConnId, PendingView, State, put_write_reply};
+use ox_tree::{Applied, PendingView, State, put_write_reply};
 
 /// The reply to a reconfiguration, which waits until this server has stored the configuration. The watch event does not
 /// wait: Apache notifies watchers when a configuration becomes active, and replies when it has written its files and

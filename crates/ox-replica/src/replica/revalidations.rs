@@ -5,12 +5,12 @@
 
 use super::session_txns::Granted;
 use super::{Replica, Role};
+use crate::ConnId;
 use crate::clock::Now;
 use crate::limits::REVALIDATIONS_IN_FLIGHT_MAX;
+use crate::outbox::Outboxes;
 use crate::sessions::LastSeen;
 use ox_proto::SessionId;
-use ox_tree::ConnId;
-use ox_tree::outbox::Outboxes;
 use ox_zab::{LinkId, Message};
 use std::collections::VecDeque;
 use std::net::IpAddr;

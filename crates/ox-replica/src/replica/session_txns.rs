@@ -7,13 +7,14 @@
 use super::Replica;
 use super::pending_requests::{Origin, Reply, Waiting};
 use super::proposals::Proposer;
+use crate::ConnId;
 use crate::clock::Now;
+use crate::outbox::{Outboxes, PartKind};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::password::session_password;
 use ox_proto::txn::Record;
 use ox_proto::{OpCode, SessionId};
-use ox_tree::outbox::{Outboxes, PartKind};
-use ox_tree::{Applied, ConnId, State, ops, put_write_reply};
+use ox_tree::{Applied, State, ops, put_write_reply};
 use std::sync::Arc;
 
 /// The session in the reply to a handshake.

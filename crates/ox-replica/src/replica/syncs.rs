@@ -4,9 +4,9 @@
 //! does meanwhile.
 
 use super::session_txns::Granted;
+use crate::ConnId;
 use crate::submission::Submission;
 use ox_proto::{SessionId, Zxid};
-use ox_tree::ConnId;
 use ox_zab::LinkId;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -8,12 +8,12 @@ use ox_proto::request::{
     CreateRequest, PathRequest, PathWatch, ReconfigRequest, SetDataRequest, put_bare_request, put_request,
 };
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
+use ox_replica::outbox::{Outbox, Outboxes, PartKind};
 use ox_replica::{
-    Admission, ClientInput, Conn, ConnSettings, FrameOutcome, LocalSessions, LogBatch, Now, Replica, ReplicaSettings,
-    Service, Submission,
+    Admission, ClientInput, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, LogBatch, Now, Replica,
+    ReplicaSettings, Service, Submission,
 };
-use ox_tree::outbox::{Outbox, Outboxes, PartKind};
-use ox_tree::{ConnId, State, TreeOptions};
+use ox_tree::{State, TreeOptions};
 use ox_zab::{Effect, LinkId, Message};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};

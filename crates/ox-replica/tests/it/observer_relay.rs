@@ -7,7 +7,7 @@ use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::limits::RELAYED_MAX;
-use ox_tree::outbox::Outboxes;
+use ox_replica::outbox::Outboxes;
 use ox_zab::{Effect, LinkId, Message, Request, ServerId};
 
 const SESSION: SessionId = SessionId(0x0300_0000_0000_0001);

@@ -7,7 +7,7 @@ use crate::limits::LISTING_BATCH_MAX;
 use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_proto::SessionId;
-use ox_tree::ConnId;
+use ox_replica::ConnId;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 

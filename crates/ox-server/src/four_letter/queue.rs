@@ -2,7 +2,7 @@
 
 use super::FourLetterCommand;
 use crate::limits::COMMANDS_QUEUED_MAX;
-use ox_tree::ConnId;
+use ox_replica::ConnId;
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -7,7 +7,7 @@ use crate::limits::LISTING_BATCH_MAX;
 use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use ox_proto::SessionId;
-use ox_tree::ConnId;
+use ox_tree::watch::WatcherId;
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
@@ -32,13 +32,13 @@ pub(super) fn wchs(_: ServerMode) -> Listing {
 pub(super) fn wchp(_: ServerMode) -> Listing {
     let mut from = 0;
     Box::new(move |shared, text| {
-        let mut found: Vec<(String, Vec<ConnId>)> = Vec::new();
+        let mut found: Vec<(String, Vec<WatcherId>)> = Vec::new();
         let next = shared.state.read().watches().lock().scan_data_watches(from, LISTING_BATCH_MAX, |path, watchers| {
             found.push((path.to_owned(), watchers.collect()));
         });
-        for (path, conns) in found {
+        for (path, watchers) in found {
             writeln!(text, "{path}").expect("a string takes every write");
-            for session in conns.into_iter().filter_map(|conn| session_of(shared, conn)) {
+            for session in watchers.into_iter().filter_map(|watcher| session_of(shared, watcher)) {
                 writeln!(text, "\t{session}").expect("a string takes every write");
             }
         }
@@ -53,17 +53,19 @@ pub(super) fn wchp(_: ServerMode) -> Listing {
 }
 
 pub(super) fn wchc(_: ServerMode) -> Listing {
-    let mut conn: Option<ConnId> = None;
+    let mut watcher: Option<WatcherId> = None;
     // Remaining entries of the current connection, and whether its session id is printed.
     let (mut entries, mut named): (Vec<u32>, bool) = (Vec::new(), false);
     Box::new(move |shared, text| {
         if entries.is_empty() {
-            let Some((next, found)) = shared.state.read().watches().lock().next_conn(conn) else { return end(text) };
-            (conn, entries, named) = (Some(next), found, false);
+            let Some((next, found)) = shared.state.read().watches().lock().next_watcher(watcher) else {
+                return end(text);
+            };
+            (watcher, entries, named) = (Some(next), found, false);
             entries.sort_unstable_by(|a, b| b.cmp(a));
             entries.dedup();
         }
-        let current = conn.expect("entries belong to a connection");
+        let current = watcher.expect("entries belong to a connection");
         let batch = entries.split_off(entries.len().saturating_sub(LISTING_BATCH_MAX));
         let paths: Vec<String> = {
             let state = shared.state.read();
@@ -90,7 +92,7 @@ fn end(text: &mut String) -> ListingStatus {
     ListingStatus::Last
 }
 
-/// The session of a connection that is still open.
-fn session_of(shared: &Shared, conn: ConnId) -> Option<SessionId> {
-    Some(shared.connections.find(conn)?.session())
+/// The session of a watcher whose connection is still open.
+fn session_of(shared: &Shared, watcher: WatcherId) -> Option<SessionId> {
+    Some(shared.connections.find(watcher.into())?.session())
 }

@@ -5,8 +5,8 @@ use super::io_thread::IoThread;
 use crate::limits::{UNSENT_BYTES_MAX, UNSENT_BYTES_PAUSE, UNSENT_EVENT_BYTES_MAX};
 use crate::mailbox::{Mail, Text, memory_of};
 use ox_proto::acl::perms;
+use ox_replica::outbox::{Outbox, PartKind};
 use ox_replica::{Now, Pressure, SMALL_BYTES};
-use ox_tree::outbox::{Outbox, PartKind};
 
 impl IoThread {
     /// Moves everything in this thread's mailbox into the connections' buffers.

@@ -149,7 +149,7 @@ mod tests {
     use crate::io::buffer_pool::BufferPool;
     use ox_proto::SessionId;
     use ox_replica::Conn;
-    use ox_tree::ConnId;
+    use ox_replica::ConnId;
     use socket2::{Domain, Socket, Type};
     use std::io::Read;
     use std::net::{TcpListener, TcpStream};

@@ -24,9 +24,9 @@ use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
 use ox_proto::OpCode;
 use ox_replica::{
-    Admission, ClientInput, Conn, ConnSettings, Load, Now, PauseDetector, Pressure, SMALL_BYTES, Shortage, Submission,
+    Admission, ClientInput, Conn, ConnId, ConnSettings, Load, Now, PauseDetector, Pressure, SMALL_BYTES, Shortage,
+    Submission,
 };
-use ox_tree::ConnId;
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;

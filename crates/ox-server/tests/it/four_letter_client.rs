@@ -1,7 +1,7 @@
 //! Four-letter commands, and the metrics in their replies.
 
-use crate::raw::{Client, Raw};
 use crate::server_fixture::ServerFixture;
+use ox_testkit::{RawClient, RawConnection};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -41,7 +41,7 @@ impl ServerFixture {
 }
 
 /// Sends bytes and reads to the end of the connection.
-pub(crate) fn send_and_read(mut raw: Raw, bytes: &[u8]) -> String {
+pub(crate) fn send_and_read(mut raw: RawConnection, bytes: &[u8]) -> String {
     raw.send(bytes);
     String::from_utf8(raw.rest()).expect("text")
 }
@@ -52,6 +52,6 @@ pub(crate) fn find_metric(mntr: &str, name: &str) -> Option<String> {
 }
 
 /// The client's address, as the server sees it.
-pub(crate) fn address_of(client: &Client) -> SocketAddr {
+pub(crate) fn address_of(client: &RawClient) -> SocketAddr {
     client.raw.writer().local_addr().unwrap()
 }

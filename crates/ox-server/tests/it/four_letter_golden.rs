@@ -1,9 +1,9 @@
 //! Replies have the format of Apache's, recorded in `testdata/4lw`. Values differ; everything else is equal.
 
 use crate::four_letter_client::ALL_COMMANDS;
-use crate::raw::Client;
 use crate::server_fixture::ServerFixture;
 use ox_proto::OpCode;
+use ox_testkit::RawClient;
 use std::collections::BTreeSet;
 
 macro_rules! golden {
@@ -56,7 +56,7 @@ fn check_unordered(reply: &str, golden: &str) {
 }
 
 /// Creates the data of the recording.
-fn recorded_scene(server: &ServerFixture) -> Client {
+fn recorded_scene(server: &ServerFixture) -> RawClient {
     let mut client = server.client();
     client.create("/app", b"");
     client.create("/app/cfg", b"v");

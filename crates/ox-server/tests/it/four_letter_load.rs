@@ -1,10 +1,10 @@
 //! Four-letter commands and client requests do not delay each other.
 
 use crate::four_letter_client::ALL_COMMANDS;
-use crate::raw::{Client, Packet, Raw};
 use crate::server_fixture::ServerFixture;
 use ox_proto::OpCode;
 use ox_proto::request::{SetWatches, xid};
+use ox_testkit::{RawClient, RawConnection, RawPacket};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const PER_PACKET: usize = 4000;
 
 /// Sets watches on nodes that do not exist, with paths of 200 characters.
-fn watch_many(client: &mut Client, watches: usize) {
+fn watch_many(client: &mut RawClient, watches: usize) {
     for first in (0..watches).step_by(PER_PACKET) {
         let paths = (first..(first + PER_PACKET).min(watches)).map(|number| format!("/{number:0199}").into());
         let mut lists: [Vec<_>; 5] = Default::default();
         lists[1] = paths.collect();
         let mut body = Vec::new();
         SetWatches { lists, ..SetWatches::default() }.put(3, &mut body);
-        client.send(&Packet::default().raw(xid::SET_WATCHES, OpCode::SetWatches.code(), &body));
+        client.send(&RawPacket::default().raw(xid::SET_WATCHES, OpCode::SetWatches.code(), &body));
         assert_eq!(client.reply().err, 0);
     }
 }
@@ -109,7 +109,7 @@ fn repeated_listings_do_not_delay_requests() {
 #[test]
 fn many_concurrent_commands_all_get_a_reply() {
     let server = ServerFixture::with(ALL_COMMANDS);
-    let mut asking: Vec<Raw> = (0..100).map(|_| server.connect()).collect();
+    let mut asking: Vec<RawConnection> = (0..100).map(|_| server.connect()).collect();
     for raw in &mut asking {
         raw.send(b"stat");
     }

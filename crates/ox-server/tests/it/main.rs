@@ -15,7 +15,6 @@ mod many_clients;
 mod memory_budget;
 mod metrics;
 mod pipeline;
-mod raw;
 mod server_fixture;
 mod sessions;
 mod slow_clients;

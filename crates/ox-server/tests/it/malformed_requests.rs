@@ -1,11 +1,11 @@
 //! Malformed input, and requests that crash other servers.
 
-use crate::raw::{Client, Hello, Packet};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetDataRequest};
 use ox_proto::{Acl, OpCode, RawAcls};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 
@@ -29,7 +29,7 @@ fn k162_garbage_of_any_length_does_not_affect_the_server() {
         random.fill_bytes(&mut bytes);
         let mut raw = server.connect();
         if round % 2 == 0 {
-            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
         }
         if round % 3 != 0 && 4 <= length {
             let honest = u32::try_from(length - 4).unwrap();
@@ -67,7 +67,7 @@ fn k162_mutated_requests_do_not_affect_the_server() {
             }
         }
         let xid = i32::try_from(random.next_u32() % 1000).unwrap() + 1;
-        client.raw.try_send(&Packet::default().raw(xid, *op, &body).0);
+        client.raw.try_send(&RawPacket::default().raw(xid, *op, &body).0);
         match client.try_reply() {
             Some(reply) => assert!(reply.xid == xid || reply.xid == -2, "{reply:?} answers {xid}"),
             None => client = server.client(),
@@ -82,7 +82,7 @@ fn k162_mutated_requests_do_not_affect_the_server() {
 
 /// Names, data and versions of all nodes, two levels deep.
 fn state_of(server: &ServerFixture) -> Vec<(String, Vec<u8>)> {
-    let mut client = Client::open(server.address(), TIMEOUT_MS);
+    let mut client = RawClient::open(server.address(), TIMEOUT_MS);
     let mut seen = Vec::new();
     for name in client.children("/").into_iter().filter(|name| name != "zookeeper" && !name.starts_with("alive")) {
         let path = format!("/{name}");
@@ -98,20 +98,20 @@ fn state_of(server: &ServerFixture) -> Vec<(String, Vec<u8>)> {
 fn templates() -> Vec<(i32, Vec<u8>)> {
     let path = || "/fuzz/a".to_owned();
     let packets = [
-        Packet::default().create(1, "/fuzz", b"data", 0),
-        Packet::default().create(1, "/fuzz/a", b"data", 3),
-        Packet::default().create_ttl(1, "/fuzz/t", 5, 1000),
-        Packet::default().set(1, "/fuzz", b"more"),
-        Packet::default().delete(1, "/fuzz/a"),
-        Packet::default().read(1, OpCode::GetData, "/fuzz", true),
-        Packet::default().read(1, OpCode::GetChildren2, "/fuzz", true),
-        Packet::default().read(1, OpCode::Exists, "/fuzz/a", true),
-        Packet::default().of_path(1, OpCode::GetAcl, "/fuzz"),
-        Packet::default().of_path(1, OpCode::GetEphemerals, "/"),
-        Packet::default().of_path(1, OpCode::GetAllChildrenNumber, "/"),
-        Packet::default().add_watch(1, "/fuzz", 1),
-        Packet::default().auth(1, "digest", b"a:b"),
-        Packet::default().multi(
+        RawPacket::default().create(1, "/fuzz", b"data", 0),
+        RawPacket::default().create(1, "/fuzz/a", b"data", 3),
+        RawPacket::default().create_ttl(1, "/fuzz/t", 5, 1000),
+        RawPacket::default().set(1, "/fuzz", b"more"),
+        RawPacket::default().delete(1, "/fuzz/a"),
+        RawPacket::default().read(1, OpCode::GetData, "/fuzz", true),
+        RawPacket::default().read(1, OpCode::GetChildren2, "/fuzz", true),
+        RawPacket::default().read(1, OpCode::Exists, "/fuzz/a", true),
+        RawPacket::default().of_path(1, OpCode::GetAcl, "/fuzz"),
+        RawPacket::default().of_path(1, OpCode::GetEphemerals, "/"),
+        RawPacket::default().of_path(1, OpCode::GetAllChildrenNumber, "/"),
+        RawPacket::default().add_watch(1, "/fuzz", 1),
+        RawPacket::default().auth(1, "digest", b"a:b"),
+        RawPacket::default().multi(
             1,
             &[
                 MultiOp::Create(
@@ -122,10 +122,10 @@ fn templates() -> Vec<(i32, Vec<u8>)> {
                 MultiOp::SetData(SetDataRequest { path: Some("/fuzz".into()), data: Some(b"m"), version: -1 }),
             ],
         ),
-        Packet::default().create(1, "/zookeeper/quota/fuzz", b"", 0),
-        Packet::default().create(1, "/zookeeper/quota/fuzz/zookeeper_limits", b"count=5,bytes=50", 0),
-        Packet::default().create(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1", 0),
-        Packet::default().set(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1"),
+        RawPacket::default().create(1, "/zookeeper/quota/fuzz", b"", 0),
+        RawPacket::default().create(1, "/zookeeper/quota/fuzz/zookeeper_limits", b"count=5,bytes=50", 0),
+        RawPacket::default().create(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1", 0),
+        RawPacket::default().set(1, "/zookeeper/quota/fuzz/zookeeper_stats", b"count=1,bytes=1"),
     ];
     let mut templates: Vec<_> = packets
         .iter()
@@ -221,7 +221,7 @@ fn undecodable_authentication_is_closed_without_a_reply() {
         (OpCode::Sasl, &[]),
     ] {
         let mut client = server.client();
-        client.send(&Packet::default().raw(1, op.code(), body));
+        client.send(&RawPacket::default().raw(1, op.code(), body));
         assert_eq!(client.try_reply(), None, "{op:?}");
         assert!(server.resume(&client).is_some());
     }
@@ -230,7 +230,7 @@ fn undecodable_authentication_is_closed_without_a_reply() {
     assert_eq!((reply.zxid, reply.err, &reply.body[..]), (0, 0, &[0xff; 4][..]), "no SASL here");
     for scheme in ["sasl", "unknown", "super", "x509", ""] {
         let mut client = server.client();
-        client.send(&Packet::default().auth(-4, scheme, b"x").ping());
+        client.send(&RawPacket::default().auth(-4, scheme, b"x").ping());
         let reply = client.reply();
         assert_eq!((reply.xid, reply.zxid, reply.err), (-4, 0, -115), "{scheme}");
         assert_eq!(client.try_reply(), None);
@@ -242,14 +242,14 @@ fn identities_of_a_connection_are_bounded() {
     let server = ServerFixture::start();
     let mut client = server.client();
     // Repeating an identity uses no memory.
-    let packet = (0..5000).fold(Packet::default(), |packet, xid| packet.auth(xid, "digest", b"bob:pw"));
+    let packet = (0..5000).fold(RawPacket::default(), |packet, xid| packet.auth(xid, "digest", b"bob:pw"));
     client.send(&packet);
     for xid in 0..5000 {
         let reply = client.reply();
         assert_eq!((reply.xid, reply.err), (xid, 0));
     }
     let packet =
-        (0..255).fold(Packet::default(), |packet, xid| packet.auth(xid, "digest", format!("u{xid}:p").as_bytes()));
+        (0..255).fold(RawPacket::default(), |packet, xid| packet.auth(xid, "digest", format!("u{xid}:p").as_bytes()));
     client.send(&packet);
     let refused = (0..255).map(|_| client.reply().err).find(|err| *err != 0);
     assert_eq!(refused, Some(-115), "256 are enough, and the address is one of them");
@@ -294,7 +294,7 @@ fn k157_password_hashes_are_shown_only_with_admin_permission() {
     let mut list = Vec::new();
     put_acls(&mut list, &[Acl::new(31, "auth", ""), Acl::new(1, "world", "anyone")]);
     assert_eq!(owner.ask(|packet, xid| packet.create_with_acl(xid, "/a", &list)).err, 0);
-    let shown = |client: &mut Client| {
+    let shown = |client: &mut RawClient| {
         let reply = client.ask(|packet, xid| packet.of_path(xid, OpCode::GetAcl, "/a"));
         assert_eq!(reply.err, 0);
         let acls = reply.body.len() - 68; // the stat after them may contain any byte
@@ -360,7 +360,10 @@ fn k165_session_can_be_taken_over_by_a_client_that_knows_its_id() {
     client.create_as("/e", 1);
     let owner = server.client().exists("/e").stat().ephemeral_owner;
     let password = ox_proto::password::session_password(ox_proto::SessionId(owner));
-    let hello =
-        Hello { session: ox_proto::SessionId(owner), password: Some(password.into()), ..Hello::new(TIMEOUT_MS) };
-    assert!(Client::try_open(server.address(), &hello).is_some());
+    let hello = RawHandshake {
+        session: ox_proto::SessionId(owner),
+        password: Some(password.into()),
+        ..RawHandshake::new(TIMEOUT_MS)
+    };
+    assert!(RawClient::try_open(server.address(), &hello).is_some());
 }

@@ -1,9 +1,9 @@
 //! Many clients at the same time, some of them misbehaving.
 
 use crate::four_letter_client::ALL_COMMANDS;
-use crate::raw::{Client, Hello, Packet, Raw};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -17,12 +17,12 @@ fn flooding_clients_do_not_starve_a_quiet_one() {
     let (stop, replies) = (AtomicBool::new(false), AtomicUsize::new(0));
     // Requests with long bodies and short replies: they are served quickly, and there is always more to read.
     let path = format!("/{}", "x".repeat(60_000));
-    let packet = (0..16).fold(Packet::default(), |packet, xid| packet.read(xid, OpCode::Exists, &path, false));
+    let packet = (0..16).fold(RawPacket::default(), |packet, xid| packet.read(xid, OpCode::Exists, &path, false));
     thread::scope(|scope| {
         for _ in 0..24 {
             let (stop, replies, packet) = (&stop, &replies, &packet);
             scope.spawn(move || {
-                let mut client = Client::open(address, TIMEOUT_MS);
+                let mut client = RawClient::open(address, TIMEOUT_MS);
                 let mut writer = client.raw.writer();
                 thread::scope(|scope| {
                     scope.spawn(move || {
@@ -37,7 +37,7 @@ fn flooding_clients_do_not_starve_a_quiet_one() {
                 });
             });
         }
-        let mut quiet = Client::open(address, TIMEOUT_MS);
+        let mut quiet = RawClient::open(address, TIMEOUT_MS);
         let before = replies.load(Ordering::Relaxed);
         for _ in 0..30 {
             assert_eq!(quiet.exists("/").err, 0);
@@ -61,14 +61,14 @@ fn k147_flood_of_connections_leaks_no_connection() {
         for kind in 0..4 {
             scope.spawn(move || {
                 for round in 0..400 {
-                    let mut raw = Raw::connect(address);
+                    let mut raw = RawConnection::connect(address);
                     match kind {
                         0 => (), // closed immediately
                         1 => _ = raw.try_send(&[0, 0, 0, 45, 0]),
-                        2 => _ = raw.try_send(&Hello::new(TIMEOUT_MS).frame()),
+                        2 => _ = raw.try_send(&RawHandshake::new(TIMEOUT_MS).frame()),
                         _ => {
-                            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
-                            raw.send(&Packet::default().create(1, &format!("/e{round}"), b"", 1).close(2).0);
+                            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
+                            raw.send(&RawPacket::default().create(1, &format!("/e{round}"), b"", 1).close(2).0);
                             raw.rest();
                         }
                     }
@@ -88,12 +88,12 @@ fn k117_many_expiring_sessions_delay_no_heartbeat() {
     const SESSIONS: usize = 400;
     let server = ServerFixture::with("tickTime=200\nminSessionTimeout=400\n");
     let address = server.address();
-    let mut steady = Client::open(address, 10_000);
-    let doomed: Vec<Client> = (0..SESSIONS)
+    let mut steady = RawClient::open(address, 10_000);
+    let doomed: Vec<RawClient> = (0..SESSIONS)
         .map(|number| {
-            let mut client = Client::open(address, 1000);
-            let packet =
-                (0..10).fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/{number}-{xid}"), b"", 1));
+            let mut client = RawClient::open(address, 1000);
+            let packet = (0..10)
+                .fold(RawPacket::default(), |packet, xid| packet.create(xid, &format!("/{number}-{xid}"), b"", 1));
             client.send(&packet);
             client
         })
@@ -117,12 +117,14 @@ fn k117_many_expiring_sessions_delay_no_heartbeat() {
 #[test]
 fn many_concurrent_connections_are_all_served() {
     let server = ServerFixture::start();
-    let mut clients: Vec<Client> = (0..300).map(|_| server.client()).collect();
+    let mut clients: Vec<RawClient> = (0..300).map(|_| server.client()).collect();
     for round in 0..3 {
         for (number, client) in clients.iter_mut().enumerate() {
             let path = format!("/n{number}");
-            let packet =
-                Packet::default().create(1, &path, b"", 0).set(2, &path, format!("{round}").as_bytes()).get(3, &path);
+            let packet = RawPacket::default()
+                .create(1, &path, b"", 0)
+                .set(2, &path, format!("{round}").as_bytes())
+                .get(3, &path);
             client.send(&packet);
         }
         for client in &mut clients {

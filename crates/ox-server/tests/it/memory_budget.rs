@@ -1,7 +1,7 @@
 //! Clients that make the server hold as much as possible, against a small memory budget.
 
-use crate::raw::{Client, Hello, Packet};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::io::Read;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ fn used(server: &ServerFixture) -> usize {
 }
 
 /// Runs `flood` while a well-behaved client reads and writes small nodes, and checks the memory in use.
-fn check_flood(server: &ServerFixture, flood: impl FnOnce() -> Vec<Client>) {
+fn check_flood(server: &ServerFixture, flood: impl FnOnce() -> Vec<RawClient>) {
     assert_eq!(server.metric("client_memory_limit_bytes"), BUDGET.to_string());
     let (ends, peak, requests) = (AtomicBool::new(false), AtomicUsize::new(0), AtomicUsize::new(0));
     std::thread::scope(|scope| {
@@ -65,7 +65,7 @@ fn memory_for_incomplete_requests_is_bounded_and_released() {
     let server = prepared();
     check_flood(&server, || {
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
-        let frame = Packet::default().set(1, "/large", &vec![2; LARGE]).0;
+        let frame = RawPacket::default().set(1, "/large", &vec![2; LARGE]).0;
         for client in &mut clients {
             client.raw.writer().set_nonblocking(true).unwrap();
             client.raw.try_send(&frame[..LARGE / 10 * 9]); // as much as the server takes
@@ -78,7 +78,7 @@ fn memory_for_incomplete_requests_is_bounded_and_released() {
 fn memory_for_large_writes_is_bounded_and_all_get_a_reply() {
     let server = prepared();
     check_flood(&server, || {
-        let packet = (1..=5).fold(Packet::default(), |packet, xid| packet.set(xid, "/large", &vec![3; LARGE]));
+        let packet = (1..=5).fold(RawPacket::default(), |packet, xid| packet.set(xid, "/large", &vec![3; LARGE]));
         let mut clients: Vec<_> = (0..CLIENTS / 5).map(|_| server.client()).collect();
         std::thread::scope(|scope| {
             for client in &mut clients {
@@ -98,7 +98,7 @@ fn memory_for_large_writes_is_bounded_and_all_get_a_reply() {
 fn memory_for_unread_replies_is_bounded_and_released() {
     let server = prepared();
     check_flood(&server, || {
-        let packet = (1..=20).fold(Packet::default(), |packet, xid| packet.get(xid, "/large"));
+        let packet = (1..=20).fold(RawPacket::default(), |packet, xid| packet.get(xid, "/large"));
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.send(&packet));
         clients
@@ -110,7 +110,8 @@ fn memory_for_unread_replies_is_bounded_and_released() {
 fn memory_for_replies_that_follow_a_write_is_bounded_and_released() {
     let server = prepared();
     check_flood(&server, || {
-        let packet = (1..=30).fold(Packet::default().set(0, "/small", b"x"), |packet, xid| packet.get(xid, "/large"));
+        let packet =
+            (1..=30).fold(RawPacket::default().set(0, "/small", b"x"), |packet, xid| packet.get(xid, "/large"));
         let mut clients: Vec<_> = (0..CLIENTS).map(|_| server.client()).collect();
         clients.iter_mut().for_each(|client| client.send(&packet));
         clients
@@ -158,11 +159,11 @@ fn session_of_a_connection_that_waits_for_memory_does_not_expire() {
     let mut client = server.client();
     assert_eq!(client.create("/large", b"").err, 0);
     // They hold the share of requests being received, and send fast enough not to be closed.
-    let frame = Packet::default().set(1, "/large", &vec![2; LARGE]).0;
+    let frame = RawPacket::default().set(1, "/large", &vec![2; LARGE]).0;
     let mut holders = [server.client(), server.client(), server.client()];
     holders.iter_mut().for_each(|holder| holder.raw.send(&frame[..LARGE / 5]));
     while used(&server) < 3 * LARGE {}
-    let mut waiting = Client::try_open(server.address(), &Hello::new(400)).expect("a session");
+    let mut waiting = RawClient::try_open(server.address(), &RawHandshake::new(400)).expect("a session");
     assert_eq!(waiting.hello.timeout_ms, 400);
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| waiting.set("/large", &vec![3; LARGE]).err);

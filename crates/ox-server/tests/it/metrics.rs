@@ -1,13 +1,13 @@
 //! Values of metrics and of connection statistics.
 
 use crate::four_letter_client::{ALL_COMMANDS, address_of, find_metric, send_and_read};
-use crate::raw::{Client, Event, Hello, Packet};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
 use ox_proto::request::PathVersion;
+use ox_testkit::{RawClient, RawEvent, RawHandshake, RawPacket};
 
-fn next_event(client: &mut Client) -> (String, i32) {
-    let Event { path, kind, .. } = client.event();
+fn next_event(client: &mut RawClient) -> (String, i32) {
+    let RawEvent { path, kind, .. } = client.event();
     (path, kind)
 }
 
@@ -18,7 +18,7 @@ fn value<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     pairs.filter_map(|pair| pair.split_once('=')).find(|(found, _)| *found == key).map(|(_, value)| value)
 }
 
-fn line_of(server: &ServerFixture, client: &Client) -> String {
+fn line_of(server: &ServerFixture, client: &RawClient) -> String {
     let cons = server.command("cons");
     let start = format!(" /{}[1](", address_of(client));
     let line = cons.lines().find(|line| line.starts_with(&start));
@@ -88,7 +88,7 @@ fn replies_of_the_replica_are_shown_in_order() {
     let mut client = server.client();
     client.create("/a", b"");
     // Two writes and two reads in one packet: the reads wait for the writes.
-    let packet = Packet::default().set(10, "/a", b"x").get(11, "/a").set(12, "/a", b"x").get(13, "/a");
+    let packet = RawPacket::default().set(10, "/a", b"x").get(11, "/a").set(12, "/a", b"x").get(13, "/a");
     client.send(&packet);
     let xids: Vec<i32> = (0..4).map(|_| client.reply().xid).collect();
     assert_eq!(xids, [10, 11, 12, 13]);
@@ -250,7 +250,7 @@ fn refused_handshakes_are_counted() {
     let server = ServerFixture::with(&format!("{ALL_COMMANDS}{throttle}"));
     let _clients = (server.client(), server.client());
     let mut refused = server.connect();
-    assert_eq!(refused.handshake(&Hello::new(TIMEOUT_MS)), None);
+    assert_eq!(refused.handshake(&RawHandshake::new(TIMEOUT_MS)), None);
     assert_eq!(server.metric("connection_rejected"), "1");
     assert_eq!(server.metric("max_connection_token_deficit"), "2");
     assert_eq!(server.metric("cnt_connection_token_deficit"), "2");
@@ -261,7 +261,7 @@ fn refused_large_requests_are_counted() {
     let server = ServerFixture::with(&format!("{ALL_COMMANDS}largeRequestThreshold=1000\nlargeRequestMaxBytes=5000\n"));
     let mut client = server.client();
     client.create("/a", b"");
-    client.send(&Packet::default().set(9, "/a", &[0; 6000]));
+    client.send(&RawPacket::default().set(9, "/a", &[0; 6000]));
     assert_eq!(client.try_reply(), None);
     assert_eq!(server.metric("large_requests_rejected"), "1");
 }
@@ -270,7 +270,7 @@ fn refused_large_requests_are_counted() {
 fn expired_sessions_are_counted() {
     let server = ServerFixture::with("4lw.commands.whitelist=*\ntickTime=50\n");
     let mut watcher = server.client();
-    let mut short = Client::open(server.address(), 100);
+    let mut short = RawClient::open(server.address(), 100);
     watcher.watch(OpCode::Exists, "/e");
     short.create_as("/e", 1);
     assert_eq!(next_event(&mut watcher), ("/e".to_owned(), 1));

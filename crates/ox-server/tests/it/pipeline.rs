@@ -1,8 +1,8 @@
 //! Pipelined requests: order, completeness, and what a client may conclude from a reply.
 
-use crate::raw::{Client, Packet, Received};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
+use ox_testkit::{RawClient, RawPacket, RawReceived};
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::io::Write;
@@ -22,7 +22,7 @@ fn read_sees_the_write_before_it_and_not_the_one_after_it() {
     for round in 0..200 {
         let (one, two) = (format!("one{round}"), format!("two{round}"));
         let packet =
-            Packet::default().set(1, "/a", one.as_bytes()).get(2, "/a").set(3, "/a", two.as_bytes()).get(4, "/a");
+            RawPacket::default().set(1, "/a", one.as_bytes()).get(2, "/a").set(3, "/a", two.as_bytes()).get(4, "/a");
         client.send(&packet);
         let replies: Vec<_> = (0..4).map(|_| client.reply()).collect();
         assert_eq!(replies[1].data().unwrap(), one.as_bytes());
@@ -41,7 +41,7 @@ enum Expected {
 
 /// Random requests of one client on its own node, with the expected replies.
 fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, Vec<(i32, Expected)>) {
-    let (mut packet, mut expected, mut value) = (Packet::default(), Vec::new(), Vec::new());
+    let (mut packet, mut expected, mut value) = (RawPacket::default(), Vec::new(), Vec::new());
     for xid in 1..=count {
         let (next, reply) = match below(random, 12) {
             0..=2 => {
@@ -62,7 +62,7 @@ fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, V
     (packet.0, expected)
 }
 
-fn check_replies(client: &mut Client, expected: &[(i32, Expected)]) {
+fn check_replies(client: &mut RawClient, expected: &[(i32, Expected)]) {
     let mut last_zxid = 0;
     for (xid, expected) in expected {
         let reply = client.reply();
@@ -89,7 +89,7 @@ fn k138_replies_arrive_in_order_for_any_mix_of_requests() {
             scope.spawn(move || {
                 let mut random = Pcg64Mcg::seed_from_u64(seed);
                 let path = format!("/n{seed}");
-                let mut client = Client::open(address, TIMEOUT_MS);
+                let mut client = RawClient::open(address, TIMEOUT_MS);
                 client.create(&path, b"");
                 for round in 0..8 {
                     let (bytes, expected) = random_requests(&mut random, &path, 500);
@@ -126,7 +126,7 @@ fn million_pipelined_requests_all_get_a_reply() {
     thread::scope(|scope| {
         scope.spawn(move || {
             for start in (0..COUNT).step_by(1000) {
-                let packet = (start..start + 1000).fold(Packet::default(), |packet, xid| match xid % 100 {
+                let packet = (start..start + 1000).fold(RawPacket::default(), |packet, xid| match xid % 100 {
                     0 => packet.set(xid, "/a", b"y"),
                     1..=9 => packet.read(xid, OpCode::Exists, "/a", false),
                     _ => packet.of_path(xid, OpCode::Sync, "/a"),
@@ -145,7 +145,7 @@ fn million_pipelined_requests_all_get_a_reply() {
 fn requests_may_arrive_byte_by_byte() {
     let server = ServerFixture::start();
     let mut client = server.client();
-    let packet = (1..=20).fold(Packet::default().create(0, "/a", b"", 0), |packet, xid| match xid % 3 {
+    let packet = (1..=20).fold(RawPacket::default().create(0, "/a", b"", 0), |packet, xid| match xid % 3 {
         0 => packet.ping(),
         1 => packet.set(xid, "/a", b"data"),
         _ => packet.get(xid, "/a"),
@@ -165,7 +165,7 @@ fn k141_frame_at_the_limit_is_accepted_and_one_byte_more_is_refused() {
     let mut client = server.client();
     client.create("/a", b"");
     let data = vec![7; 1_048_575 - 8 - 4 - 2 - 4 - 4]; // header, path, length of the data, version
-    let packet = Packet::default().set(1, "/a", &data);
+    let packet = RawPacket::default().set(1, "/a", &data);
     assert_eq!(packet.0.len(), 4 + 1_048_575);
     client.send(&packet);
     assert_eq!(client.reply().err, 0);
@@ -194,22 +194,22 @@ fn jute_maxbuffer_sets_the_frame_limit() {
 fn k142_requests_after_close_session_are_not_executed() {
     let server = ServerFixture::start();
     let mut client = server.client();
-    client.send(&Packet::default().create(1, "/before", b"", 0).raw(2, 99, b"").create(3, "/after", b"", 0));
+    client.send(&RawPacket::default().create(1, "/before", b"", 0).raw(2, 99, b"").create(3, "/after", b"", 0));
     assert_eq!((client.reply().err, client.reply().err), (0, -6));
     assert_eq!(client.try_reply(), None);
-    let mut packet = Packet::default().create(1, "/first", b"", 0);
+    let mut packet = RawPacket::default().create(1, "/first", b"", 0);
     packet.0.extend((-1_i32).to_be_bytes());
     let mut client = server.client();
     client.send(&packet.create(2, "/second", b"", 0));
     while client.try_reply().is_some() {}
     let mut client = server.client();
-    client.send(&Packet::default().auth(1, "unknown", b"").create(2, "/unknown", b"", 0));
+    client.send(&RawPacket::default().auth(1, "unknown", b"").create(2, "/unknown", b"", 0));
     assert_eq!(client.reply().err, -115);
     assert_eq!(client.try_reply(), None);
     // A client whose session has moved to another connection.
     let mut old = server.client();
     let mut new = server.resume(&old).unwrap();
-    old.raw.try_send(&Packet::default().create(1, "/stale", b"", 0).0);
+    old.raw.try_send(&RawPacket::default().create(1, "/stale", b"", 0).0);
     assert_eq!(old.try_reply(), None);
     new.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/"));
     assert_eq!(new.children("/"), ["before", "first", "zookeeper"]);
@@ -239,15 +239,15 @@ fn k132_event_arrives_before_the_state_that_it_announces() {
         let watchers: Vec<_> = (0..4)
             .map(|_| {
                 scope.spawn(move || {
-                    let mut client = Client::open(address, TIMEOUT_MS);
+                    let mut client = RawClient::open(address, TIMEOUT_MS);
                     (0..ROUNDS).for_each(|_| watch_one_change(&mut client));
                 })
             })
             .collect();
-        let mut writer = Client::open(address, TIMEOUT_MS);
+        let mut writer = RawClient::open(address, TIMEOUT_MS);
         let mut number = 0;
         while !watchers.iter().all(thread::ScopedJoinHandle::is_finished) {
-            let packet = (0..20).fold(Packet::default(), |packet, xid| {
+            let packet = (0..20).fold(RawPacket::default(), |packet, xid| {
                 number += 1;
                 packet.set(xid, "/hot", format!("{number}").as_bytes())
             });
@@ -258,18 +258,18 @@ fn k132_event_arrives_before_the_state_that_it_announces() {
 }
 
 /// Reads with a watch, then without one until the data is new: the event must have arrived before.
-fn watch_one_change(client: &mut Client) {
+fn watch_one_change(client: &mut RawClient) {
     let first = client.watch(OpCode::GetData, "/hot").stat().mzxid;
     let mut fired = client.events.pop_front();
     let mut last_zxid = 0;
     loop {
-        let packet = (0..10).fold(Packet::default(), |packet, xid| packet.get(xid, "/hot"));
+        let packet = (0..10).fold(RawPacket::default(), |packet, xid| packet.get(xid, "/hot"));
         client.send(&packet);
         for _ in 0..10 {
             let reply = loop {
                 match client.receive().expect("the connection is open") {
-                    Received::Reply(reply) => break reply,
-                    Received::Event(event) => {
+                    RawReceived::Reply(reply) => break reply,
+                    RawReceived::Event(event) => {
                         assert!(last_zxid < event.zxid, "a reply with zxid {last_zxid} arrived before {event:?}");
                         assert_eq!(fired.replace(event), None, "a watch fires once");
                     }
@@ -307,7 +307,7 @@ fn k139_no_request_is_stuck_without_a_cause() {
     let mut writer = client.raw.writer();
     thread::scope(|scope| {
         scope.spawn(move || {
-            let packet = (1..=10_000).fold(Packet::default(), |packet, xid| packet.set(xid, "/a", b"x"));
+            let packet = (1..=10_000).fold(RawPacket::default(), |packet, xid| packet.set(xid, "/a", b"x"));
             writer.write_all(&packet.0).unwrap();
         });
         (1..=10_000).for_each(|xid| assert_eq!(client.reply().xid, xid));
@@ -315,7 +315,7 @@ fn k139_no_request_is_stuck_without_a_cause() {
     // More replies than may be unsent, with and without a write before them.
     client.set("/a", &vec![1; 10_000]);
     for first in [None, Some(0)] {
-        let mut packet = Packet::default();
+        let mut packet = RawPacket::default();
         if let Some(xid) = first {
             packet = packet.set(xid, "/a", &vec![2; 10_000]);
         }
@@ -342,10 +342,10 @@ fn k139_no_configured_limit_makes_a_request_wait_forever() {
             for number in 0..5 {
                 let address = server.address();
                 scope.spawn(move || {
-                    let mut client = Client::open(address, TIMEOUT_MS);
+                    let mut client = RawClient::open(address, TIMEOUT_MS);
                     let data = vec![1; 10 + 100 * number];
                     for _ in 0..5 {
-                        let packet = (1..=100).fold(Packet::default(), |packet, xid| match xid % 4 {
+                        let packet = (1..=100).fold(RawPacket::default(), |packet, xid| match xid % 4 {
                             0 => packet.get(xid, "/a"),
                             _ => packet.set(xid, "/a", &data),
                         });
@@ -366,7 +366,7 @@ fn large_requests_are_limited_together() {
     for _ in 0..20 {
         assert_eq!(client.set("/a", &[1; 4000]).err, 0, "one at a time is within the limit");
     }
-    client.raw.try_send(&Packet::default().set(1, "/a", &[2; 6000]).0);
+    client.raw.try_send(&RawPacket::default().set(1, "/a", &[2; 6000]).0);
     assert_eq!(client.try_reply(), None, "too large by itself");
     let mut other = server.client();
     other.raw.try_send(&6000_i32.to_be_bytes());
@@ -383,11 +383,11 @@ fn request_that_waited_too_long_is_refused() {
     server.client().create("/a", b"");
     thread::scope(|scope| {
         let late = scope.spawn(move || {
-            let mut client = Client::open(address, TIMEOUT_MS);
+            let mut client = RawClient::open(address, TIMEOUT_MS);
             let begun = Instant::now();
             loop {
                 assert!(begun.elapsed() < Duration::from_secs(30), "not one was late");
-                client.send(&Packet::default().set(1, "/a", b"").get(2, "/a").ping());
+                client.send(&RawPacket::default().set(1, "/a", b"").get(2, "/a").ping());
                 let (write, read, ping) = (client.reply(), client.reply(), client.reply());
                 assert!([0, -127].contains(&write.err) && [0, -127].contains(&read.err));
                 assert_eq!((write.xid, read.xid, ping.xid, ping.err), (1, 2, -2, 0));
@@ -397,8 +397,8 @@ fn request_that_waited_too_long_is_refused() {
             }
         });
         while !late.is_finished() {
-            let mut busy = Client::open(address, TIMEOUT_MS);
-            busy.send(&(1..=50).fold(Packet::default(), |packet, xid| packet.set(xid, "/a", b"x")));
+            let mut busy = RawClient::open(address, TIMEOUT_MS);
+            busy.send(&(1..=50).fold(RawPacket::default(), |packet, xid| packet.set(xid, "/a", b"x")));
             (1..=50).for_each(|xid| assert_eq!(busy.reply().xid, xid));
         }
     });
@@ -414,7 +414,7 @@ fn k146_requests_are_read_no_faster_than_their_replies_are_sent() {
     let mut client = server.client();
     client.create("/a", &vec![1; 200_000]);
     let mut writer = client.raw.writer();
-    let many = (0..10_000).fold(Packet::default(), |packet, _| packet.get(1, "/a"));
+    let many = (0..10_000).fold(RawPacket::default(), |packet, _| packet.get(1, "/a"));
     let pusher = thread::spawn(move || {
         let mut pushed = 0;
         while let Ok(count @ 1..) = writer.write(&many.0[pushed % many.0.len()..]) {

@@ -1,9 +1,9 @@
 //! A server on a free port, with a directory of its own.
 
-use crate::raw::{Client, Hello, Raw};
 use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use ox_server::{Fatal, Server};
 use ox_store::disk::{Disk, RealDisk};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -100,17 +100,17 @@ impl ServerFixture {
     }
 
     /// Opens a connection to the server.
-    pub(crate) fn connect(&self) -> Raw {
-        Raw::connect(self.address())
+    pub(crate) fn connect(&self) -> RawConnection {
+        RawConnection::connect(self.address())
     }
 
     /// A client with a new session.
-    pub(crate) fn client(&self) -> Client {
-        Client::open(self.address(), TIMEOUT_MS)
+    pub(crate) fn client(&self) -> RawClient {
+        RawClient::open(self.address(), TIMEOUT_MS)
     }
 
     /// A client that resumes a session; `None` when it is refused.
-    pub(crate) fn resume(&self, client: &Client) -> Option<Client> {
-        Client::try_open(self.address(), &Hello::again(&client.hello))
+    pub(crate) fn resume(&self, client: &RawClient) -> Option<RawClient> {
+        RawClient::try_open(self.address(), &RawHandshake::resume(&client.hello))
     }
 }

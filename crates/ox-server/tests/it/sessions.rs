@@ -1,9 +1,9 @@
 //! Sessions: expiry, ephemeral nodes, restarts, and nodes that the server deletes by itself.
 
-use crate::raw::{Client, Hello, Packet};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::request::SetWatches;
 use ox_proto::{OpCode, Zxid};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::time::{Duration, Instant};
 
 const SHORT: &str = "tickTime=200\nminSessionTimeout=400\n";
@@ -13,7 +13,7 @@ fn expired_session_loses_its_ephemeral_nodes_immediately() {
     let server = ServerFixture::with(SHORT);
     let mut watcher = server.client();
     watcher.create("/group", b"");
-    let mut doomed = Client::open(server.address(), 1000);
+    let mut doomed = RawClient::open(server.address(), 1000);
     for number in 0..5 {
         doomed.create_as(&format!("/group/e{number}"), 1);
     }
@@ -35,7 +35,7 @@ fn expired_session_loses_its_ephemeral_nodes_immediately() {
 #[test]
 fn session_with_traffic_does_not_expire() {
     let server = ServerFixture::with(SHORT);
-    let mut client = Client::open(server.address(), 1000);
+    let mut client = RawClient::open(server.address(), 1000);
     client.create_as("/e", 1);
     let begun = Instant::now();
     let mut pings = 0;
@@ -56,7 +56,7 @@ fn close_session_gets_a_reply_and_is_final() {
     let server = ServerFixture::start();
     let mut client = server.client();
     client.create_as("/e", 1);
-    client.send(&Packet::default().create(1, "/e2", b"", 1).close(2).create(3, "/late", b"", 0).ping().get(5, "/"));
+    client.send(&RawPacket::default().create(1, "/e2", b"", 1).close(2).create(3, "/late", b"", 0).ping().get(5, "/"));
     assert_eq!(client.reply().err, 0);
     let closed = client.reply();
     assert_eq!((closed.xid, closed.err), (2, 0));
@@ -75,13 +75,13 @@ fn k111_ephemeral_node_does_not_outlive_its_session() {
     let mut server = ServerFixture::with(SHORT);
     let address = server.address();
     for round in 0..30 {
-        let mut client = Client::open(address, 30_000);
+        let mut client = RawClient::open(address, 30_000);
         // Creates before, during and after the close, with and without waiting for replies.
         let mut packet =
-            (0..20).fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/a{round}-{xid}"), b"", 1));
+            (0..20).fold(RawPacket::default(), |packet, xid| packet.create(xid, &format!("/a{round}-{xid}"), b"", 1));
         if round % 3 == 0 {
             client.send(&packet);
-            packet = Packet::default();
+            packet = RawPacket::default();
         }
         let packet =
             (21..40).fold(packet.close(20), |packet, xid| packet.create(xid, &format!("/b{round}-{xid}"), b"", 3));
@@ -111,8 +111,8 @@ fn session_with_nodes_and_watches_survives_a_restart() {
     other.set("/a", b"2");
     other.close();
     server.restart();
-    let hello = Hello { last_zxid_seen: seen, ..Hello::again(&client.hello) };
-    let mut again = Client::try_open(server.address(), &hello).expect("the session is alive");
+    let hello = RawHandshake { last_zxid_seen: seen, ..RawHandshake::resume(&client.hello) };
+    let mut again = RawClient::try_open(server.address(), &hello).expect("the session is alive");
     assert_eq!(again.exists("/e").stat().ephemeral_owner, client.session().0);
     // setWatches re-arms the watches and reports missed changes.
     let path = |path: &'static str| vec![path.into()];
@@ -131,8 +131,8 @@ fn session_with_nodes_and_watches_survives_a_restart() {
 fn client_ahead_of_a_restored_server_is_refused() {
     let server = ServerFixture::start();
     let client = server.client();
-    let hello = Hello { last_zxid_seen: 1000, ..Hello::again(&client.hello) };
-    assert!(Client::try_open(server.address(), &hello).is_none());
+    let hello = RawHandshake { last_zxid_seen: 1000, ..RawHandshake::resume(&client.hello) };
+    assert!(RawClient::try_open(server.address(), &hello).is_none());
     assert!(server.resume(&client).is_some());
 }
 
@@ -189,7 +189,7 @@ fn k145_session_with_very_many_nodes_can_be_closed() {
             use std::io::Write;
             for start in (0..COUNT).step_by(1000) {
                 let packet = (start..start + 1000)
-                    .fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/{name}{xid}"), b"", 1));
+                    .fold(RawPacket::default(), |packet, xid| packet.create(xid, &format!("/{name}{xid}"), b"", 1));
                 writer.write_all(&packet.0).unwrap();
             }
         });
@@ -214,11 +214,11 @@ fn k51_stop_under_load_loses_no_acknowledged_write() {
         let workers: Vec<_> = (0..3)
             .map(|worker| {
                 std::thread::spawn(move || {
-                    let mut client = Client::open(address, TIMEOUT_MS);
+                    let mut client = RawClient::open(address, TIMEOUT_MS);
                     let mut acknowledged = Vec::new();
                     for number in 0.. {
                         let first = number * 100;
-                        let packet = (first..first + 100).fold(Packet::default(), |packet, xid| {
+                        let packet = (first..first + 100).fold(RawPacket::default(), |packet, xid| {
                             packet.create(xid, &format!("/n/{round}-{worker}-{xid}"), b"", 0)
                         });
                         client.raw.try_send(&packet.0);

@@ -1,8 +1,8 @@
 //! Clients that do not read, do not complete a request, or disconnect without notice.
 
-use crate::raw::{Client, Hello, Packet, Raw};
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use socket2::{Domain, Socket, Type};
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ fn k147_end_of_stream_is_noticed_with_the_last_bytes() {
     for round in 0..20 {
         let mut raw = server.connect();
         if round % 2 == 0 {
-            assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_some());
+            assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
         }
         // Data and end of stream together, so that the kernel reports both in one event.
         raw.send(&[0, 0, 0, 50, 1, 2, 3]);
@@ -30,7 +30,7 @@ fn k147_end_of_stream_is_noticed_with_the_last_bytes() {
 fn requests_sent_before_the_end_are_executed() {
     let server = ServerFixture::start();
     let mut client = server.client();
-    client.send(&Packet::default().create(1, "/last", b"", 0));
+    client.send(&RawPacket::default().create(1, "/last", b"", 0));
     client.raw.finish();
     client.raw.rest();
     let mut other = server.client();
@@ -46,7 +46,7 @@ fn k146_replies_that_follow_a_write_are_bounded() {
     client.create("/big", &data);
     client.create("/small", b"");
     let reads =
-        |count| (1..=count).fold(Packet::default().set(0, "/small", b""), |packet, xid| packet.get(xid, "/big"));
+        |count| (1..=count).fold(RawPacket::default().set(0, "/small", b""), |packet, xid| packet.get(xid, "/big"));
     // A client whose replies were large gets a few requests executed at a time.
     client.send(&reads(100));
     (0..=100).for_each(|xid| assert_eq!(client.reply().xid, xid));
@@ -67,11 +67,11 @@ fn k146_replies_that_follow_a_write_are_bounded() {
 }
 
 /// A client with a small receive buffer, so that the server's output stays partly unsent.
-fn narrow_client(server: &ServerFixture) -> Client {
+fn narrow_client(server: &ServerFixture) -> RawClient {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     socket.connect(&server.address().into()).unwrap();
-    Client::try_open_over(Raw::over(socket.into()), &Hello::new(TIMEOUT_MS)).expect("a session")
+    RawClient::try_open_over(RawConnection::over(socket.into()), &RawHandshake::new(TIMEOUT_MS)).expect("a session")
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn k134_client_that_does_not_read_its_events_is_closed_and_loses_none_silently()
     let mut created = 0;
     // Enough for the buffers of two sockets, and for the server's limit.
     for _ in 0..12 {
-        let packet = (0..20).fold(Packet::default(), |packet, xid| match xid % 2 {
+        let packet = (0..20).fold(RawPacket::default(), |packet, xid| match xid % 2 {
             0 => packet.create(xid, &format!("/{name}"), b"", 0),
             _ => packet.delete(xid, &format!("/{name}")),
         });
@@ -163,7 +163,7 @@ fn last_reply_reaches_a_client_that_keeps_sending() {
     use std::io::Read;
     let server = ServerFixture::with("4lw.commands.whitelist=*\n");
     let chatter = vec![0; 300_000]; // more than one read takes
-    let send_and_check = |mut raw: Raw, last_request: &[u8], reply_bytes: usize| {
+    let send_and_check = |mut raw: RawConnection, last_request: &[u8], reply_bytes: usize| {
         raw.send(&[last_request, &chatter].concat());
         let mut stream = raw.writer();
         let mut reply = Vec::new();
@@ -172,8 +172,8 @@ fn last_reply_reaches_a_client_that_keeps_sending() {
     };
     for _ in 0..20 {
         send_and_check(server.connect(), b"ruok", 4);
-        send_and_check(server.client().raw, &Packet::default().raw(1, 99, b"").0, 20);
-        send_and_check(server.client().raw, &Packet::default().auth(-4, "unknown", b"x").0, 20);
+        send_and_check(server.client().raw, &RawPacket::default().raw(1, 99, b"").0, 20);
+        send_and_check(server.client().raw, &RawPacket::default().auth(-4, "unknown", b"x").0, 20);
     }
 }
 

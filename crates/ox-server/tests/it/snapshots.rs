@@ -1,9 +1,9 @@
 //! Snapshots while clients are served, on a disk that the test can block.
 
 use crate::four_letter_client::ALL_COMMANDS;
-use crate::raw::READ_TIMEOUT;
 use crate::server_fixture::ServerFixture;
 use ox_store::disk::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode, RealDisk};
+use ox_testkit::READ_TIMEOUT;
 use parking_lot::{Condvar, Mutex};
 use std::io;
 use std::path::{Path, PathBuf};

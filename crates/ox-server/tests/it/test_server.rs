@@ -1,17 +1,17 @@
 //! The server that tests of other crates start.
 
-use crate::raw::{Client, Hello};
 use crate::server_fixture::TIMEOUT_MS;
 use ox_proto::{OpCode, SessionId};
 use ox_server::{Server, TestServer};
+use ox_testkit::{RawClient, RawHandshake};
 use std::net::TcpStream;
 
-fn client(server: &TestServer) -> Client {
-    Client::open(server.address(), TIMEOUT_MS)
+fn client(server: &TestServer) -> RawClient {
+    RawClient::open(server.address(), TIMEOUT_MS)
 }
 
-fn again(server: &TestServer, client: &Client) -> Option<Client> {
-    Client::try_open(server.address(), &Hello::again(&client.hello))
+fn again(server: &TestServer, client: &RawClient) -> Option<RawClient> {
+    RawClient::try_open(server.address(), &RawHandshake::resume(&client.hello))
 }
 
 #[test]

@@ -14,7 +14,6 @@ mod find;
 mod grep;
 mod invocations;
 mod large_subtree;
-mod pausable_proxy;
 mod shell_harness;
 mod terminal;
 mod top;

@@ -1,7 +1,7 @@
 //! The shell in a pseudo terminal, driven by the test.
 
-use crate::pausable_proxy::PausableProxy;
 use ox_server::{Server, TestServer};
+use ox_testkit::Proxy;
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
@@ -289,25 +289,25 @@ fn ctrl_c_ends_watch_and_top_without_failure() {
 fn ctrl_c_stops_hanging_commands() {
     let server = Server::ephemeral().unwrap();
     let (dir, history) = history();
-    let proxy = PausableProxy::to(server.address());
+    let proxy = Proxy::start(server.address());
     let file = dir.path().join("export");
     let mut other = crate::capture::Session::with(&server);
     for line in ["create /a 1", "create /a/b 2", &format!("export -o {} /a", file.display())] {
         other.ok(line);
     }
-    let mut terminal = Terminal::launch(&proxy.address.to_string(), &history);
+    let mut terminal = Terminal::launch(&proxy.address().to_string(), &history);
     terminal.wait_for("(CONNECTED) 0] ");
     let import = format!("import {} /c", file.display());
     let lines = ["deleteall --yes /a", "cp /a /c", "mv /a /c", &import, "find /", "setAcl -R /a world:anyone:r"];
     for (number, line) in lines.into_iter().enumerate() {
-        proxy.set_paused(true);
+        proxy.set_silent(true);
         terminal.press(&format!("{line}\r"));
         terminal.wait_for(line); // echoed; whether it has started does not matter
         terminal.wait_for("\n");
         terminal.interrupt();
         terminal.wait_for("Interrupted");
         terminal.wait_for(&format!(" {}] ", number + 1));
-        proxy.set_paused(false);
+        proxy.set_silent(false);
     }
     // The shell continues, and nothing was changed.
     terminal.run("ls -R /a", "/a/b", 7);

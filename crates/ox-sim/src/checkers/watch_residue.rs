@@ -3,7 +3,7 @@
 use super::Finding;
 use crate::outcome::FailureKind;
 use crate::server::process::Process;
-use ox_tree::ConnId;
+use ox_replica::ConnId;
 use std::collections::BTreeSet;
 
 /// Called while the server runs. Without connections and unprocessed closes, no watch may exist.
@@ -22,7 +22,7 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
     }
     let mut residue = None;
     watches.scan_data_watches(0, usize::MAX, |path, watchers| {
-        for dead in watchers.filter(|conn| !live.contains(conn)).take(1) {
+        for dead in watchers.map(ConnId::from).filter(|conn| !live.contains(conn)).take(1) {
             residue = Some(format!("closed connection {dead:?} watches {path}"));
         }
     });

@@ -1,6 +1,6 @@
 //! Per-client operation mix: how often a client sends each kind of request.
 
-use crate::rng::Rng;
+use ox_testkit::Rng;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,10 +3,10 @@
 use super::Client;
 use super::op_mix::{OpKind, OpMix};
 use crate::env::Env;
-use crate::rng::Rng;
 use crate::server::config::member;
 use ox_history::{Create, Op, ReconfigOp};
 use ox_proto::{Acl, OpCode};
+use ox_testkit::Rng;
 
 const TOPS: &[&str] = &["/a", "/b", "/c", "/d"];
 const NAMES: &[&str] = &["x", "y", "z", "käse", "..."];

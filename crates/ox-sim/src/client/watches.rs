@@ -1,8 +1,8 @@
 //! The watches of a client, so that it can set them again on its next connection.
 
-use crate::rng::Rng;
 use ox_history::Op;
 use ox_proto::{ErrorCode, Zxid};
+use ox_testkit::Rng;
 use std::collections::BTreeSet;
 
 /// Paths by kind of watch, in the order of the lists of setWatches2.

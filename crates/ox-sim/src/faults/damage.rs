@@ -73,7 +73,7 @@ pub(super) fn strike(world: &mut World) {
     }
     let path = env.rng.pick(&files).clone();
     let is_epoch = is_epoch(&path);
-    let (at, bit) = (env.rng.next(), env.rng.below(8));
+    let (at, bit) = (env.rng.next_u64(), env.rng.below(8));
     env.note(format_args!("damage of {number}, kind {kind}: {}", path.display()));
     let place = |length: usize| usize::try_from(at % length.max(1) as u64).unwrap_or(0);
     // The newest log must still be the newest when it is read again.

@@ -14,9 +14,9 @@ use super::server_load::ServerLoad;
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
 use crate::link::{Direction, LinkId};
-use ox_replica::{Admission, ClientInput, Conn, ConnSettings, Load, Now, Submission, Throttle};
-use ox_tree::outbox::Outbox;
-use ox_tree::{ConnId, State};
+use ox_replica::outbox::Outbox;
+use ox_replica::{Admission, ClientInput, Conn, ConnId, ConnSettings, Load, Now, Submission, Throttle};
+use ox_tree::State;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 

@@ -20,9 +20,9 @@ use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
+use ox_replica::outbox::Outboxes;
 use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
 use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Store};
-use ox_tree::outbox::Outboxes;
 use ox_tree::{FrozenView, State};
 use ox_zab::{
     ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,

@@ -2,13 +2,17 @@
 
 use super::delete::remove;
 use super::fits_record;
+use crate::apply::Applier;
 use crate::path;
 use crate::pending::PendingView;
+use crate::watch::EventSink;
+use ox_proto::SessionId;
 use ox_proto::txn::Txn;
 use std::borrow::Cow;
 
-/// Appends the body. Returns whether the record may carry a digest.
-pub(super) fn prepare(view: &mut PendingView<'_>, out: &mut Vec<u8>) -> bool {
+/// Prepares the closeSession of the view's session, which deletes its ephemeral nodes. Returns whether the transaction
+/// may carry a digest.
+pub fn prepare_close_session(view: &mut PendingView<'_>, out: &mut Vec<u8>) -> bool {
     let paths = view.ephemerals();
     for path in &paths {
         let node = view.node(path).expect("every listed node exists");
@@ -23,4 +27,16 @@ pub(super) fn prepare(view: &mut PendingView<'_>, out: &mut Vec<u8>) -> bool {
     let paths = listed.then(|| paths.iter().map(|path| Cow::Borrowed(path.as_str())).collect());
     Txn::CloseSession { paths }.put(out);
     listed
+}
+
+impl<E: EventSink> Applier<'_, E> {
+    pub(crate) fn close_session(&mut self, session: SessionId, paths: Option<&[Cow<'_, str>]>) {
+        for path in paths.into_iter().flatten() {
+            self.delete(path::internal(path));
+        }
+        let mut left: Vec<String> = self.state.ephemerals_of(session).collect();
+        left.sort_unstable(); // node ids differ between servers, but the order of events and quota updates must not
+        left.iter().for_each(|path| self.delete(path));
+        self.state.sessions.remove(&session);
+    }
 }

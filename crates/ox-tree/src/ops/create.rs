@@ -1,16 +1,20 @@
 //! create, create2, createContainer and createTTL.
 
-use super::{ErrorCode, signed};
+use super::{ErrorCode, put_stat, signed};
+use crate::apply::{Applied, Applier};
 use crate::auth::fixup_acl;
-use crate::node::{CONTAINER_OWNER, TTL_MS_MAX, ttl_owner};
+use crate::node::{CONTAINER_OWNER, Node, TTL_MS_MAX, ttl_owner};
 use crate::path;
 use crate::pending::{NewPendingNode, PendingView};
 use crate::quota;
-use crate::tree::fresh_stat;
+use crate::tree::{NewNode, fresh_stat};
+use crate::watch::{EventSink, WatchKind};
 use ox_proto::acl::perms;
+use ox_proto::event::EventType;
+use ox_proto::jute::put_text;
 use ox_proto::request::{CreateRequest, CreateTtlRequest};
 use ox_proto::txn::{CreateKind, CreateTxn, Txn};
-use ox_proto::{OpCode, RawAcls};
+use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
 use std::borrow::Cow;
 
 /// The flags of a create, which are an enumeration, not bits.
@@ -143,12 +147,7 @@ pub(super) fn create(
     check_quota(view, node_path, 1, signed(new.data.map_or(0, <[u8]>::len)))?;
 
     let parent_cversion = parent.sequence.wrapping_add(1);
-    let owner = match new.kind {
-        CreateKind::Create { ephemeral } | CreateKind::Create2 { ephemeral } if ephemeral => view.session.0,
-        CreateKind::Create { .. } | CreateKind::Create2 { .. } => 0,
-        CreateKind::Container => CONTAINER_OWNER,
-        CreateKind::Ttl { ttl_ms } => ttl_owner(ttl_ms),
-    };
+    let owner = owner(new.kind, view.session);
     let txn =
         Txn::Create(CreateTxn { kind: new.kind, path: Cow::Borrowed(&path), data: new.data, acl, parent_cversion });
     txn.put(out);
@@ -193,4 +192,72 @@ pub(super) fn check_quota(
         }
     }
     Ok(())
+}
+
+/// The owner that a node of this kind stores.
+fn owner(kind: CreateKind, session: SessionId) -> i64 {
+    match kind {
+        CreateKind::Create { ephemeral: true } | CreateKind::Create2 { ephemeral: true } => session.0,
+        CreateKind::Create { ephemeral: false } | CreateKind::Create2 { ephemeral: false } => 0,
+        CreateKind::Container => CONTAINER_OWNER,
+        // A negative TTL, which Apache cannot apply, makes a persistent node.
+        CreateKind::Ttl { ttl_ms } if ttl_ms < 0 => 0,
+        CreateKind::Ttl { ttl_ms } => ttl_owner(ttl_ms),
+    }
+}
+
+impl<E: EventSink> Applier<'_, E> {
+    pub(crate) fn create(&mut self, session: SessionId, txn: &CreateTxn<'_>) -> Applied {
+        let node_path = path::internal(&txn.path);
+        let found = path::split(node_path)
+            .filter(|(_, name)| path::is_name(name))
+            .and_then(|(parent_path, name)| Some((parent_path, name, self.find_path(parent_path)?)));
+        let Some((parent_path, name, parent)) = found else {
+            self.conflict = true;
+            return Applied::Nothing;
+        };
+        let hash = self.state.tree.hash(node_path);
+        if let Some(existing) = self.find(hash, node_path) {
+            self.conflict = true;
+            self.remove(existing, node_path, hash, Zxid(i64::MIN));
+        }
+        let owner = owner(txn.kind, session);
+        let acl = self.state.acls.intern(txn.acl);
+        let node = Node::new(name, txn.data, acl, &fresh_stat(self.zxid, self.time_ms, owner));
+        let zxid = self.zxid;
+        let raise = |parent: &mut Node| {
+            // Compat: records of 3.3 and older do not carry the parent's cversion.
+            let cversion =
+                if txn.parent_cversion == -1 { parent.cversion.wrapping_add(1) } else { txn.parent_cversion };
+            if parent.cversion < cversion {
+                parent.cversion = cversion;
+                parent.pzxid = zxid;
+            }
+        };
+        let id = self.state.tree.link(parent, NewNode { path: node_path, hash, node }, Some(raise));
+        self.state.register(id, owner);
+        self.update_quota(parent_path, name, node_path, txn.data.map_or(0, <[u8]>::len));
+        self.fire(WatchKind::Data, EventType::NodeCreated, id, node_path);
+        self.fire(WatchKind::Child, EventType::NodeChildrenChanged, parent, path::external(parent_path));
+        Applied::Stat(self.state.stat_of(id))
+    }
+
+    fn update_quota(&mut self, parent_path: &str, name: &str, node_path: &str, bytes: usize) {
+        if let Some(quota_path) = quota::quota_path(parent_path) {
+            match name {
+                quota::LIMITS => self.state.quotas.add(quota_path),
+                quota::STATS => self.state.recount_quota(quota_path),
+                _ => (),
+            }
+        }
+        self.state.adjust_quota(node_path, 1, signed(bytes));
+    }
+}
+
+/// The reply to create has no Stat.
+pub(super) fn put_reply(out: &mut Vec<u8>, txn: &CreateTxn<'_>, applied: &Applied) {
+    put_text(out, &txn.path);
+    if !matches!(txn.kind, CreateKind::Create { .. }) {
+        put_stat(out, applied);
+    }
 }

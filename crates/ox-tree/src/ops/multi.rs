@@ -4,13 +4,15 @@
 //! Servers that apply it find the errors and change nothing.
 
 use super::create::{CreateMode, CreateParams};
-use super::{ErrorCode, Failure, check, create, delete, fits_record, set_data};
+use super::{ErrorCode, Failure, check, create, delete, fits_record, put_body, set_data};
+use crate::apply::{Applied, Applier};
 use crate::pending::PendingView;
+use crate::watch::EventSink;
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{Jute, put_count};
-use ox_proto::multi::MultiOp;
+use ox_proto::multi::{MultiHeader, MultiOp, put_error_result};
 use ox_proto::request::CreateRequest;
-use ox_proto::txn::CreateKind;
+use ox_proto::txn::{CreateKind, Txn, TxnHeader};
 use ox_proto::{DecodeError, OpCode, Reader};
 
 /// The approximate size of a small element, for the initial capacity.
@@ -135,4 +137,33 @@ fn prepare_create(
     let (path, data, acl) = (request.path.as_deref(), request.data, request.acl);
     let CreateMode { sequential, ephemeral, .. } = mode;
     create::create(view, &CreateParams { path, data, acl, sequential, ephemeral, kind }, out)
+}
+
+impl<E: EventSink> Applier<'_, E> {
+    pub(crate) fn multi(&mut self, header: &TxnHeader, elements: &[Txn<'_>]) -> Applied {
+        if elements.iter().any(|element| element.kind() == OpCode::Error) {
+            return Applied::Nothing;
+        }
+        Applied::Multi(elements.iter().map(|element| self.txn(header, element)).collect())
+    }
+}
+
+/// The result of each element, or for a failed multi its error code: 0 for the elements before the failure.
+pub(super) fn put_reply(out: &mut Vec<u8>, elements: &[Txn<'_>], applied: &Applied) {
+    if let Applied::Multi(results) = applied {
+        for (element, result) in elements.iter().zip(results) {
+            MultiHeader { op: result_type(element).code(), done: false, err: 0 }.put(out);
+            put_body(out, element, result);
+        }
+    } else {
+        let errors = elements.iter().map(|element| if let Txn::Error { err } = element { *err } else { 0 });
+        errors.for_each(|err| put_error_result(out, err));
+    }
+    MultiHeader::END.put(out);
+}
+
+// Compat: the results of containers and TTL nodes have the type create2.
+fn result_type(element: &Txn<'_>) -> OpCode {
+    let kind = element.kind();
+    if matches!(kind, OpCode::CreateContainer | OpCode::CreateTtl) { OpCode::Create2 } else { kind }
 }

@@ -1,9 +1,11 @@
-//! reconfig: a change of the ensemble's configuration.
+//! reconfig: a change of the ensemble's configuration. It is applied as setData of the configuration node.
 
-use super::ErrorCode;
+use super::{ErrorCode, put_stat};
+use crate::apply::Applied;
 use crate::path;
 use crate::pending::PendingView;
 use ox_proto::acl::perms;
+use ox_proto::jute::put_buffer;
 use ox_proto::request::ReconfigRequest;
 use ox_proto::txn::Txn;
 use ox_proto::{OpCode, Zxid};
@@ -35,4 +37,10 @@ pub(super) fn prepare(
     txn.put(out);
     view.set_data(path::CONFIG, node, data);
     Ok(txn.kind())
+}
+
+/// The reply contains the new configuration.
+pub(super) fn put_reply(out: &mut Vec<u8>, data: Option<&[u8]>, applied: &Applied) {
+    put_buffer(out, data);
+    put_stat(out, applied);
 }

@@ -2,9 +2,11 @@
 
 use super::{ErrorCode, check_version, next_version};
 use crate::acl_table::AclList;
+use crate::apply::{Applied, Applier};
 use crate::auth::fixup_acl;
 use crate::path;
 use crate::pending::PendingView;
+use crate::watch::EventSink;
 use ox_proto::acl::perms;
 use ox_proto::request::SetAclRequest;
 use ox_proto::txn::Txn;
@@ -32,4 +34,18 @@ pub(super) fn prepare(
     txn.put(out);
     view.change(node);
     Ok(txn.kind())
+}
+
+impl<E: EventSink> Applier<'_, E> {
+    pub(crate) fn set_acl(&mut self, node_path: &str, acl: RawAcls<'_>, version: i32) -> Applied {
+        let Some(id) = self.find_path(node_path) else {
+            self.conflict = true;
+            return Applied::Nothing;
+        };
+        let new = self.state.acls.intern(acl);
+        let old = self.state.tree.set_acl(id, new);
+        self.state.acls.release(old);
+        self.state.tree.update(id, |node| node.aversion = version);
+        Applied::Stat(self.state.stat_of(id))
+    }
 }

@@ -2,11 +2,14 @@
 
 use super::create::check_quota;
 use super::{ErrorCode, check_version, next_version, signed};
+use crate::apply::{Applied, Applier};
 use crate::path;
 use crate::pending::PendingView;
 use crate::quota;
+use crate::watch::{EventSink, WatchKind};
 use ox_proto::OpCode;
 use ox_proto::acl::perms;
+use ox_proto::event::EventType;
 use ox_proto::request::SetDataRequest;
 use ox_proto::txn::Txn;
 use std::borrow::Cow;
@@ -36,4 +39,23 @@ pub(super) fn prepare(
     txn.put(out);
     view.set_data(node_path, node, request.data);
     Ok(txn.kind())
+}
+
+impl<E: EventSink> Applier<'_, E> {
+    pub(crate) fn set_data(&mut self, node_path: &str, data: Option<&[u8]>, version: i32) -> Applied {
+        let Some(id) = self.find_path(node_path) else {
+            self.conflict = true;
+            return Applied::Nothing;
+        };
+        let (zxid, time_ms) = (self.zxid, self.time_ms);
+        let before = self.state.tree.get(id).data_length();
+        self.state.tree.set_data(id, node_path, data, |node| {
+            node.version = version;
+            node.mzxid = zxid;
+            node.mtime = time_ms;
+        });
+        self.state.adjust_quota(node_path, 0, signed(data.map_or(0, <[u8]>::len)) - signed(before));
+        self.fire(WatchKind::Data, EventType::NodeDataChanged, id, path::external(node_path));
+        Applied::Stat(self.state.stat_of(id))
+    }
 }

@@ -1,6 +1,7 @@
 //! multiRead: several reads of one state.
 
-use super::{Refusal, Requester, node_bytes, put_children, readable};
+use super::get_children::put_children;
+use super::{Refusal, Requester, node_bytes, readable};
 use crate::State;
 use crate::limits::MULTI_READ_BYTES_MAX;
 use ox_proto::jute::put_buffer;

@@ -42,7 +42,7 @@ fn add_persistent(
 ) -> Result<(), ErrorCode> {
     let watch_kinds: &[WatchKind] =
         if mode == WatchMode::Persistent { &[WatchKind::Data, WatchKind::Child] } else { &[WatchKind::Data] };
-    if watches.add(requester.conn, path, watch_kinds, mode) { Ok(()) } else { Err(TOO_MANY_WATCHES) }
+    if watches.add(requester.watcher, path, watch_kinds, mode) { Ok(()) } else { Err(TOO_MANY_WATCHES) }
 }
 
 /// A watcher type: the watches that satisfy checkWatches, and those that removeWatches removes.
@@ -72,7 +72,7 @@ pub(super) fn check(state: &State, requester: Requester<'_>, request: &PathKind<
     let kind = watcher_type(request.kind)?;
     let mut watches = state.watches().lock();
     let found =
-        kind.checked.iter().any(|(watch_kind, modes)| watches.has(requester.conn, key(request), *watch_kind, modes));
+        kind.checked.iter().any(|(watch_kind, modes)| watches.has(requester.watcher, key(request), *watch_kind, modes));
     if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
 }
 
@@ -81,7 +81,7 @@ pub(super) fn remove(state: &State, requester: Requester<'_>, request: &PathKind
     let mut watches = state.watches().lock();
     let mut found = false;
     for (watch_kind, modes) in kind.removed {
-        found |= watches.remove(requester.conn, key(request), *watch_kind, modes);
+        found |= watches.remove(requester.watcher, key(request), *watch_kind, modes);
     }
     if found { Ok(()) } else { Err(ErrorCode::NoWatcher) }
 }
@@ -182,9 +182,9 @@ fn change(kind: RearmList, node: Option<&Node>, relative: Zxid) -> Option<EventT
 fn arm(watches: &mut WatchTable, requester: Requester<'_>, kind: RearmList, path: &str) -> Result<(), ErrorCode> {
     let is_armed = match kind {
         RearmList::Data | RearmList::Exists => {
-            watches.add(requester.conn, path, &[WatchKind::Data], WatchMode::Standard)
+            watches.add(requester.watcher, path, &[WatchKind::Data], WatchMode::Standard)
         }
-        RearmList::Child => watches.add(requester.conn, path, &[WatchKind::Child], WatchMode::Standard),
+        RearmList::Child => watches.add(requester.watcher, path, &[WatchKind::Child], WatchMode::Standard),
         RearmList::Persistent => return add_persistent(watches, requester, path, WatchMode::Persistent),
         RearmList::Recursive => return add_persistent(watches, requester, path, WatchMode::Recursive),
     };

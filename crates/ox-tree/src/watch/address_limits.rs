@@ -1,23 +1,23 @@
 //! The number of watches of each client address, and its limit.
 //!
-//! Reads and writes add and remove watches constantly, so counting must be cheap: it indexes by I/O thread and slot of
-//! the connection, without a search. A slot has at most one connection at a time.
+//! Reads and writes add and remove watches constantly, so counting must be cheap: watchers are found by index, without a
+//! search. That is sequential for the watchers of one event, which are sorted.
 
-use crate::conn::ConnId;
+use super::WatcherId;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 #[derive(Clone, Copy, Debug)]
-struct ConnSlot {
-    conn: ConnId,
-    /// The index of its address in `addresses`.
+struct Entry {
+    id: WatcherId,
+    /// The index in `addresses`.
     address: u32,
 }
 
 #[derive(Debug)]
 struct Address {
     ip: IpAddr,
-    conns: u32,
+    watchers: u32,
     watches: usize,
 }
 
@@ -26,8 +26,8 @@ struct Address {
 pub(super) struct AddressLimits {
     /// The maximum number of watches of an address; 0 for no limit.
     max: usize,
-    /// By I/O thread and slot.
-    conns: Vec<Vec<Option<ConnSlot>>>,
+    /// By table and index of the id.
+    watchers: Vec<Vec<Option<Entry>>>,
     addresses: Vec<Address>,
     free: Vec<u32>,
     index: BTreeMap<IpAddr, u32>,
@@ -40,13 +40,13 @@ impl AddressLimits {
         Self { max, ..Self::default() }
     }
 
-    /// Counts the connection's watches for this address.
-    pub(super) fn add_conn(&mut self, conn: ConnId, ip: IpAddr) {
+    /// Counts the watcher's watches for this address.
+    pub(super) fn add_watcher(&mut self, id: WatcherId, ip: IpAddr) {
         if self.max == 0 {
             return;
         }
         let address = *self.index.entry(ip).or_insert_with(|| {
-            let address = Address { ip, conns: 0, watches: 0 };
+            let address = Address { ip, watchers: 0, watches: 0 };
             match self.free.pop() {
                 Some(free) => {
                     self.addresses[free as usize] = address;
@@ -54,46 +54,46 @@ impl AddressLimits {
                 }
                 None => {
                     self.addresses.push(address);
-                    u32::try_from(self.addresses.len() - 1).expect("no more addresses than connections")
+                    u32::try_from(self.addresses.len() - 1).expect("no more addresses than watchers")
                 }
             }
         });
-        self.addresses[address as usize].conns += 1;
-        let (thread, slot) = (conn.thread(), conn.slot());
-        if self.conns.len() <= thread {
-            self.conns.resize_with(thread + 1, Vec::new);
+        self.addresses[address as usize].watchers += 1;
+        let (table, index) = id.position();
+        if self.watchers.len() <= table {
+            self.watchers.resize_with(table + 1, Vec::new);
         }
-        let conns = &mut self.conns[thread];
-        if conns.len() <= slot {
-            conns.resize(slot + 1, None);
+        let entries = &mut self.watchers[table];
+        if entries.len() <= index {
+            entries.resize(index + 1, None);
         }
-        conns[slot] = Some(ConnSlot { conn, address });
+        entries[index] = Some(Entry { id, address });
     }
 
-    /// Removes a closed connection, whose watches must be released already.
-    pub(super) fn remove_conn(&mut self, conn: ConnId) {
-        let Some(conn_slot) = self.conns.get_mut(conn.thread()).and_then(|conns| conns.get_mut(conn.slot())) else {
-            return;
-        };
-        let Some(ConnSlot { address, .. }) = conn_slot.take_if(|conn_slot| conn_slot.conn == conn) else { return };
-        let entry = &mut self.addresses[address as usize];
-        entry.conns -= 1;
-        if entry.conns == 0 {
-            debug_assert_eq!(entry.watches, 0, "watches go before their connection");
-            self.index.remove(&entry.ip);
+    /// Removes a watcher, whose watches must be released already.
+    pub(super) fn remove_watcher(&mut self, id: WatcherId) {
+        let (table, index) = id.position();
+        let Some(entry) = self.watchers.get_mut(table).and_then(|entries| entries.get_mut(index)) else { return };
+        let Some(Entry { address, .. }) = entry.take_if(|entry| entry.id == id) else { return };
+        let count = &mut self.addresses[address as usize];
+        count.watchers -= 1;
+        if count.watchers == 0 {
+            debug_assert_eq!(count.watches, 0, "watches go before their watcher");
+            self.index.remove(&count.ip);
             self.free.push(address);
         }
     }
 
-    fn address(&mut self, conn: ConnId) -> Option<&mut Address> {
-        let conn_slot = (*self.conns.get(conn.thread())?.get(conn.slot())?)?;
-        if conn_slot.conn == conn { self.addresses.get_mut(conn_slot.address as usize) } else { None }
+    fn address(&mut self, id: WatcherId) -> Option<&mut Address> {
+        let (table, index) = id.position();
+        let entry = self.watchers.get(table)?.get(index)?.filter(|entry| entry.id == id)?;
+        self.addresses.get_mut(entry.address as usize)
     }
 
     /// Counts new watches. Returns false if they would exceed the limit.
-    pub(super) fn acquire(&mut self, conn: ConnId, count: usize) -> bool {
+    pub(super) fn acquire(&mut self, id: WatcherId, count: usize) -> bool {
         let max = self.max;
-        let Some(address) = self.address(conn) else { return true };
+        let Some(address) = self.address(id) else { return true };
         if address.watches + count <= max {
             address.watches += count;
             return true;
@@ -103,8 +103,8 @@ impl AddressLimits {
         false
     }
 
-    pub(super) fn release(&mut self, conn: ConnId, count: usize) {
-        if let Some(address) = self.address(conn) {
+    pub(super) fn release(&mut self, id: WatcherId, count: usize) {
+        if let Some(address) = self.address(id) {
             address.watches -= count;
         }
     }
@@ -120,11 +120,11 @@ impl AddressLimits {
         self.addresses.iter().map(|address| address.watches).sum()
     }
 
-    /// Whether every address without a connection was removed.
+    /// Whether every address without a watcher was removed.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.index.is_empty()
             && self.free.len() == self.addresses.len()
-            && self.conns.iter().flatten().all(Option::is_none)
+            && self.watchers.iter().flatten().all(Option::is_none)
     }
 }

@@ -7,17 +7,17 @@ use crate::model::reads::ReadOp;
 use crate::model::{Client, Model, NEVER_USED_MS, Node, Settings, Stored, WriteReply};
 use crate::request::{Bytes, Op, create, set_data};
 use ox_proto::acl::perms;
+use ox_proto::event::put_event;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_tree::auth::{Identities, authenticate, digest_id};
 use ox_tree::ops::{self, Prepared};
-use ox_tree::outbox::{Outbox, Outboxes, PartKind};
 use ox_tree::read::{ReadRequest, Requester, put_reply};
-use ox_tree::{ConnId, Loader, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
+use ox_tree::{AclList, Loader, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
-/// The I/O threads among which the connections are distributed.
-const THREADS: usize = 2;
 pub(crate) const CONNS: usize = 4;
 
 /// Settings of a harness.
@@ -50,7 +50,7 @@ impl Setup {
 }
 
 pub(crate) struct Conn {
-    pub(crate) id: ConnId,
+    pub(crate) id: WatcherId,
     generation: u64,
     pub(crate) ids: Identities,
     pub(crate) client: Client,
@@ -72,7 +72,7 @@ type PreparedRecord = Result<Vec<u8>, i32>;
 pub(crate) struct Harness {
     pub(crate) state: State,
     pub(crate) pending: PendingChanges,
-    pub(crate) outboxes: Outboxes,
+    events: Events,
     pub(crate) model: Model,
     pub(crate) conns: Vec<Conn>,
     in_flight: VecDeque<(Work, PreparedRecord)>,
@@ -92,6 +92,18 @@ pub(crate) struct Harness {
     delivered: Vec<Vec<Vec<u8>>>,
 }
 
+/// Encoded events with their watchers and readers, in order.
+#[derive(Default)]
+pub(crate) struct Events(pub(crate) Vec<(WatcherId, Vec<u8>, Option<Arc<AclList>>)>);
+
+impl EventSink for Events {
+    fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>) {
+        let mut frame = Vec::new();
+        put_event(&mut frame, event.zxid, event.kind, event.path);
+        self.0.extend(watchers.iter().map(|watcher| (*watcher, frame.clone(), event.readers.clone())));
+    }
+}
+
 /// An event as a client sees it: type, path, zxid.
 pub(crate) type Seen = (i32, String, i64);
 
@@ -107,11 +119,11 @@ fn conn(at: usize) -> Conn {
         session: 0,
         ids: ids.iter().map(|identity| (identity.scheme.to_string(), identity.id.clone())).collect(),
     };
-    Conn { id: conn_id(at, 0), generation: 0, ids, client, is_dead: true }
+    Conn { id: watcher_id(at, 0), generation: 0, ids, client, is_dead: true }
 }
 
-fn conn_id(at: usize, generation: u64) -> ConnId {
-    ConnId::new(u8::try_from(at % THREADS).unwrap(), at, generation)
+fn watcher_id(at: usize, generation: u64) -> WatcherId {
+    WatcherId::new(generation << 32 | at as u64)
 }
 
 impl Harness {
@@ -120,7 +132,7 @@ impl Harness {
         let mut harness = Self {
             state: State::new(setup.options()),
             pending: PendingChanges::default(),
-            outboxes: Outboxes::new(THREADS),
+            events: Events::default(),
             model: Model::new(settings),
             conns: (0..CONNS).map(conn).collect(),
             in_flight: VecDeque::new(),
@@ -344,7 +356,7 @@ impl Harness {
         let mut nowhere = ox_tree::NodeHints::default();
         let zxid = decoded.header.zxid;
         let hints = if zxid.0 % 2 == 0 { self.pending.applied(zxid) } else { &mut nowhere };
-        let outcome = self.state.apply(&decoded, hints, &mut self.outboxes);
+        let outcome = self.state.apply(&decoded, hints, &mut self.events);
         assert!(!outcome.conflict, "{decoded:?}");
         assert!(!outcome.digest_differs, "prepared digest of {decoded:?}");
         let mut reply = Vec::new();
@@ -393,16 +405,10 @@ impl Harness {
     /// Compares the events of each connection, in order.
     fn compare_events(&mut self) {
         let mut actual = vec![Vec::new(); CONNS];
-        for outbox in &mut self.outboxes.0 {
-            let Outbox { bytes, parts } = std::mem::take(outbox);
-            for part in parts {
-                let at = part.conn.slot();
-                let conn = &self.conns[at];
-                assert_eq!(part.conn, conn.id, "event for a closed connection");
-                let PartKind::Event(readers) = part.kind else { panic!("only events are expected") };
-                if readers.is_none_or(|list| conn.ids.may(&list, perms::READ)) {
-                    actual[at].push(bytes[part.span].to_vec());
-                }
+        for (watcher, frame, readers) in std::mem::take(&mut self.events.0) {
+            let at = self.conns.iter().position(|conn| conn.id == watcher).expect("events are for open connections");
+            if readers.is_none_or(|list| self.conns[at].ids.may(&list, perms::READ)) {
+                actual[at].push(frame);
             }
         }
         let mut expected = vec![Vec::new(); CONNS];
@@ -422,7 +428,7 @@ impl Harness {
         self.xid += 1;
         let mut actual = Vec::new();
         let Conn { id, ids, client, .. } = &self.conns[conn];
-        let requester = Requester { conn: *id, session: SessionId(client.session), ids };
+        let requester = Requester { watcher: *id, session: SessionId(client.session), ids };
         let (op, body) = (OpCode::try_from(read.code()).unwrap(), read.body());
         let _ = put_reply(&self.state, requester, ReadRequest { xid: self.xid, op, body: &body }, &mut actual);
         let expected = self.model.read(client, conn, self.xid, &read);
@@ -510,7 +516,7 @@ impl Harness {
     /// The reply to a raw read.
     pub(crate) fn reply_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Vec<u8> {
         let Conn { id, ids, client, .. } = &self.conns[conn];
-        let requester = Requester { conn: *id, session: SessionId(client.session), ids };
+        let requester = Requester { watcher: *id, session: SessionId(client.session), ids };
         let mut out = Vec::new();
         let _ = put_reply(
             &self.state,
@@ -566,10 +572,10 @@ impl Harness {
     /// Closes a connection and replaces it by a new one.
     pub(crate) fn drop_conn(&mut self, at: usize) {
         let conn = &mut self.conns[at];
-        self.state.watches().lock().drop_conn(conn.id);
+        self.state.watches().lock().drop_watcher(conn.id);
         self.model.watches.drop_conn(at);
         conn.generation += 1;
-        conn.id = conn_id(at, conn.generation);
+        conn.id = watcher_id(at, conn.generation);
     }
 
     /// Compares the complete contents.

@@ -2,7 +2,7 @@
 
 use crate::members::Ensemble;
 use crate::process::{LISTENS, PATIENCE, Process, Running, Site, TIMEOUT_MS};
-use crate::raw::{Client, Packet};
+use ox_testkit::{RawClient, RawPacket};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
@@ -26,12 +26,12 @@ impl Load {
     fn on(address: SocketAddr) -> Self {
         let seen = Arc::new((Mutex::new(Vec::new()), Condvar::new()));
         let told = Arc::clone(&seen);
-        let mut client = Client::open(address, TIMEOUT_MS);
+        let mut client = RawClient::open(address, TIMEOUT_MS);
         client.create("/n", b"");
         let worker = std::thread::spawn(move || {
             for first in (0..).step_by(50) {
                 let packet = (first..first + 50)
-                    .fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/n/{xid}"), &[7; 200], 0));
+                    .fold(RawPacket::default(), |packet, xid| packet.create(xid, &format!("/n/{xid}"), &[7; 200], 0));
                 client.raw.try_send(&packet.0);
                 for _ in 0..50 {
                     let Some(reply) = client.try_reply() else { return };

@@ -1,7 +1,7 @@
 //! Processes that are killed during their work, or stopped for a while.
 
 use crate::process::{Site, TIMEOUT_MS};
-use crate::raw::{Client, Packet};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,11 +17,11 @@ fn create_until_the_end(
     acknowledged: Arc<AtomicUsize>,
 ) -> JoinHandle<(Vec<String>, i64)> {
     std::thread::spawn(move || {
-        let mut client = Client::open(address, TIMEOUT_MS);
+        let mut client = RawClient::open(address, TIMEOUT_MS);
         let (mut paths, mut zxid) = (Vec::new(), 0);
         for first in (0..).step_by(50) {
             let packet = (first..first + 50)
-                .fold(Packet::default(), |packet, xid| packet.create(xid, &format!("/n/{name}-{xid}"), b"data", 0));
+                .fold(RawPacket::default(), |packet, xid| packet.create(xid, &format!("/n/{name}-{xid}"), b"data", 0));
             client.raw.try_send(&packet.0);
             for _ in 0..50 {
                 let Some(reply) = client.try_reply() else { return (paths, zxid) };
@@ -99,8 +99,8 @@ fn k112_sessions_and_ephemeral_nodes_survive_kill_9() {
     running.process.kill();
     let running = site.start();
     for (number, client) in clients.iter().enumerate() {
-        let hello = crate::raw::Hello::again(&client.hello);
-        let mut again = Client::try_open(running.address, &hello).expect("the session lives");
+        let hello = RawHandshake::resume(&client.hello);
+        let mut again = RawClient::try_open(running.address, &hello).expect("the session lives");
         assert_eq!(again.exists(&format!("/e{number}")).stat().ephemeral_owner, client.session().0);
     }
     assert_eq!(running.client().exists("/e19").err, -101);
@@ -112,7 +112,7 @@ fn k116_stopped_server_expires_no_session() {
     let directory = tempfile::tempdir().unwrap();
     let settings = "minSessionTimeout=1000\ntickTime=200\nnio.sessionlessCnxnTimeout=500\n";
     let running = Site::new(directory.path(), settings).start();
-    let mut client = Client::open(running.address, 1000);
+    let mut client = RawClient::open(running.address, 1000);
     client.create_as("/e", 1);
     for _ in 0..2 {
         running.process.signal("STOP");

@@ -1,7 +1,7 @@
 //! A leader that sends to all members and receives from none, until the end of the test.
 
-use crate::fault_injection::network::{Network, PathState};
 use crate::members::Ensemble;
+use ox_testkit::{LinkState, Network};
 use std::time::{Duration, Instant};
 
 /// The `syncLimit` of the members.
@@ -19,7 +19,7 @@ fn deaf_leader_is_replaced_while_the_fault_lasts() {
     client.create("/before", 0);
     client.close();
     let deaf = ensemble.leader_but(&[]);
-    (0..3).filter(|other| *other != deaf).for_each(|other| network.set(other, deaf, PathState::Silent));
+    (0..3).filter(|other| *other != deaf).for_each(|other| network.set(other, deaf, LinkState::Silent));
     let since = Instant::now();
     let leader = ensemble.leader_but(&[deaf]);
     let mut client = ensemble.client_of(leader);

@@ -1,70 +1,18 @@
 //! Full disks: a small file system in memory, where the tests may mount one.
 
 use crate::process::{Running, Site};
-use crate::raw::Client;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
+use ox_testkit::{RawClient, RawPacket, SmallDisk};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// Opens a pipe only if it has a reader.
 const O_NONBLOCK: i32 = 0o4000;
 
-/// A separate file system, unmounted at the end of the test.
-pub(crate) struct SmallDisk(tempfile::TempDir);
-
-impl SmallDisk {
-    /// `None` where mounting is not permitted.
-    pub(crate) fn mount(megabytes: usize) -> Option<Self> {
-        let directory = tempfile::tempdir().unwrap();
-        let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={megabytes}m"), "tmpfs"])
-            .arg(directory.path())
-            .output();
-        if mounted.is_ok_and(|output| output.status.success()) {
-            return Some(Self(directory));
-        }
-        eprintln!("SKIPPED: mounting a file system is not permitted here");
-        None
-    }
-
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    /// Uses this many megabytes.
-    fn fill(&self, megabytes: usize) -> PathBuf {
-        let path = self.path().join("filler");
-        std::fs::write(&path, vec![1; megabytes << 20]).unwrap();
-        path
-    }
-
-    /// Uses all free space.
-    pub(crate) fn fill_up(&self) -> PathBuf {
-        self.fill_up_but(0)
-    }
-
-    /// Leaves this many megabytes free.
-    pub(crate) fn fill_up_but(&self, megabytes: u64) -> PathBuf {
-        let path = self.path().join("filler");
-        let mut file = std::fs::File::create(&path).unwrap();
-        while std::io::Write::write_all(&mut file, &[1; 4096]).is_ok() {}
-        let taken = file.metadata().unwrap().len();
-        file.set_len(taken.saturating_sub(megabytes << 20)).unwrap();
-        path
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
-}
-
 /// Creates nodes of half a megabyte until one is refused; returns the total number.
-fn fill_up(client: &mut Client, from: usize) -> usize {
+fn fill_up(client: &mut RawClient, from: usize) -> usize {
     for number in from..500 {
         let reply = client.create(&format!("/big{number}"), &vec![number as u8; 500_000]);
         match reply.err {
@@ -233,7 +181,7 @@ fn k52_suddenly_full_disk_loses_nothing() {
     }
     let filler = disk.fill_up();
     for number in acknowledged + 1..2000 {
-        client.raw.try_send(&crate::raw::Packet::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
+        client.raw.try_send(&RawPacket::default().create(1, &format!("/n{number}"), &[1; 10_000], 0).0);
         match client.try_reply() {
             Some(reply) if reply.err == 0 => acknowledged = number,
             Some(reply) => {

@@ -2,8 +2,8 @@
 
 use crate::members::{Ensemble, ReconnectingClient};
 use crate::process::Process;
-use crate::raw::Hello;
 use ox_proto::SessionId;
+use ox_testkit::RawHandshake;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -172,7 +172,7 @@ fn p65_frozen_leader_is_replaced_under_client_load() {
     ensemble.wait_until(
         || {
             let mut client = TcpStream::connect(ensemble.addresses[follower]).unwrap();
-            client.write_all(&Hello::new(10_000).frame()).unwrap();
+            client.write_all(&RawHandshake::new(10_000).frame()).unwrap();
             clients.push(client);
             ensemble.mode(follower).as_deref() != Some("follower")
         },

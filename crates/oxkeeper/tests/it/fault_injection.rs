@@ -5,17 +5,13 @@
 //! repeats the order of the faults.
 
 mod logs;
-pub(crate) mod network;
 mod recording_client;
-mod rng;
 
-use crate::disk::SmallDisk;
 use crate::members::Ensemble;
-use network::{Network, PathState};
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
+use ox_testkit::{LinkState, Network, Rng, SmallDisk};
 use recording_client::{RecordingClient, Scene};
-use rng::Rng;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -108,7 +104,7 @@ impl Run {
     }
 
     fn pause(&mut self, least_ms: usize, most_ms: usize) {
-        let ms = least_ms + self.rng.below(most_ms - least_ms);
+        let ms = least_ms + self.rng.index(most_ms - least_ms);
         std::thread::sleep(Duration::from_millis(ms as u64));
     }
 
@@ -118,7 +114,7 @@ impl Run {
 
     fn happens(&mut self, blow: Fault) {
         let leader = self.ensemble.leader_but(&[]);
-        let one = self.rng.below(self.voters);
+        let one = self.rng.index(self.voters);
         self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
         match blow {
             Fault::KillLeader => self.restart(&[leader]),
@@ -140,18 +136,18 @@ impl Run {
                 self.pause(100, 1000);
                 self.ensemble.launch(one);
             }
-            Fault::SilenceLeader => self.part(&[leader], PathState::Silent),
-            Fault::CutOne => self.part(&[one], PathState::Cut),
-            Fault::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), PathState::Silent),
+            Fault::SilenceLeader => self.part(&[leader], LinkState::Silent),
+            Fault::CutOne => self.part(&[one], LinkState::Cut),
+            Fault::Split => self.part(&(0..self.voters / 2).collect::<Vec<_>>(), LinkState::Silent),
             Fault::OneWay => {
                 for other in self.others(one) {
-                    self.network.set(one, other, PathState::Silent);
+                    self.network.set(one, other, LinkState::Silent);
                 }
                 self.pause(1000, 4000);
             }
             Fault::Flap => {
                 for _ in 0..5 {
-                    self.network.part(&[one], &self.others(one), PathState::Cut);
+                    self.network.part(&[one], &self.others(one), LinkState::Cut);
                     self.pause(20, 300);
                     self.network.heal();
                     self.pause(20, 600);
@@ -175,7 +171,7 @@ impl Run {
         signal(self, "CONT");
     }
 
-    fn part(&mut self, some: &[usize], way: PathState) {
+    fn part(&mut self, some: &[usize], way: LinkState) {
         let others: Vec<usize> = (0..self.voters).filter(|at| !some.contains(at)).collect();
         self.network.part(some, &others, way);
         self.pause(500, 4000);
@@ -300,7 +296,7 @@ fn check(voters: usize, seed: u64, blows: &[Fault], disk: Option<SmallDisk>) {
         if left.is_empty() {
             left = blows.to_vec();
         }
-        let at = run.rng.below(left.len());
+        let at = run.rng.index(left.len());
         run.happens(left.swap_remove(at));
         run.recover();
     }

@@ -1,8 +1,8 @@
 //! Members with full disks (P63): others lead, nothing is lost, and the members return without an operator when there
 //! is space.
 
-use crate::disk::SmallDisk;
 use crate::members::{Ensemble, ReconnectingClient};
+use ox_testkit::SmallDisk;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -1,17 +1,17 @@
 //! Local sessions on servers in all roles.
 
 use crate::members::Ensemble;
-use crate::raw::{Client, Hello, Raw};
 use ox_proto::OpCode;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::CreateRequest;
 use ox_proto::{RawAcls, SessionId};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 
 const EPHEMERAL: i32 = 1;
 const TIMEOUT_MS: i32 = 30_000;
 
-fn multi(client: &mut Client, path: &str) -> Option<i32> {
+fn multi(client: &mut RawClient, path: &str) -> Option<i32> {
     let request = CreateRequest { path: Some(path.into()), data: None, acl: RawAcls::OPEN, flags: EPHEMERAL };
     let element = MultiOp::Create(OpCode::Create, request);
     let reply = client.ask(|packet, xid| packet.multi(xid, std::slice::from_ref(&element)));
@@ -25,7 +25,7 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
     let ensemble = Ensemble::start(home.path(), 3, 1, settings);
     for at in 0..4 {
         let next = (at + 1) % 4;
-        let mut client = Client::open(ensemble.addresses[at], TIMEOUT_MS);
+        let mut client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
         let session = client.session();
         assert_eq!(usize::from(session.server()), at + 1);
         assert_eq!(client.create(&format!("/n{at}"), b"").err, 0);
@@ -34,9 +34,9 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
         let dump = ensemble.four_letter(at, "dump");
         assert!(dump.contains("Local Session Sets (1)/(1):") && dump.contains("Global Session"), "{dump}");
         // No other server knows the session.
-        assert!(Client::try_open(ensemble.addresses[next], &Hello::again(&client.hello)).is_none());
+        assert!(RawClient::try_open(ensemble.addresses[next], &RawHandshake::resume(&client.hello)).is_none());
         let mut client =
-            Client::try_open(ensemble.addresses[at], &Hello::again(&client.hello)).expect("its server has");
+            RawClient::try_open(ensemble.addresses[at], &RawHandshake::resume(&client.hello)).expect("its server has");
         assert_eq!(client.session(), session);
         let path = format!("/e{at}");
         if at % 2 == 0 {
@@ -46,7 +46,8 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
         }
         ensemble.wait_for_metric(at, "local_sessions", "0");
         ensemble.wait_for_metric(next, "global_sessions", "1");
-        let mut moved = Client::try_open(ensemble.addresses[next], &Hello::again(&client.hello)).expect("all know it");
+        let mut moved =
+            RawClient::try_open(ensemble.addresses[next], &RawHandshake::resume(&client.hello)).expect("all know it");
         assert_eq!((moved.session(), moved.set(&path, b"moved").err), (session, 0));
         moved.close();
         ensemble.wait_for_metric(at, "ephemerals_count", "0");
@@ -60,7 +61,7 @@ fn k113_local_session_without_upgrade_owns_no_ephemeral_node() {
     let ensemble = Ensemble::start(home.path(), 3, 1, "localSessionsEnabled=true");
     let leader = ensemble.leader_but(&[]);
     for at in 0..4 {
-        let mut client = Client::open(ensemble.addresses[at], TIMEOUT_MS);
+        let mut client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
         assert_eq!(client.create_as("/e", EPHEMERAL).err, -120);
         let in_multi = if at == leader { -120 } else { -112 };
         assert_eq!(multi(&mut client, "/e"), Some(in_multi), "server {}", at + 1);
@@ -79,20 +80,20 @@ fn local_session_survives_elections_but_not_silence() {
     let mut ensemble = Ensemble::start(home.path(), 3, 0, "localSessionsEnabled=true\nminSessionTimeout=500");
     let leader = ensemble.leader_but(&[]);
     let at = (leader + 1) % 3;
-    let client = Client::open(ensemble.addresses[at], TIMEOUT_MS);
-    let silent = Client::open(ensemble.addresses[at], 1000);
+    let client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
+    let silent = RawClient::open(ensemble.addresses[at], 1000);
     ensemble.kill(leader);
     ensemble.leader_but(&[leader]);
-    let again = Hello::again(&client.hello);
+    let again = RawHandshake::resume(&client.hello);
     let mut resumed = None;
     while resumed.is_none() {
-        let mut raw = Raw::connect(ensemble.addresses[at]);
+        let mut raw = RawConnection::connect(ensemble.addresses[at]);
         raw.send(&again.frame());
         resumed = raw.frame().map(|payload| ConnectResponse::decode(&payload).unwrap());
     }
     assert_eq!(resumed.map(|hello| hello.session), Some(client.session()));
     ensemble.wait_for_metric(at, "local_sessions", "1");
-    let mut raw = Raw::connect(ensemble.addresses[at]);
-    let hello = raw.handshake(&Hello::again(&silent.hello)).expect("an answer");
+    let mut raw = RawConnection::connect(ensemble.addresses[at]);
+    let hello = raw.handshake(&RawHandshake::resume(&silent.hello)).expect("an answer");
     assert_eq!(hello.session, SessionId::NONE, "it has expired");
 }

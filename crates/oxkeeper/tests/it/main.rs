@@ -15,9 +15,6 @@ mod local_sessions;
 mod members;
 mod observer_masters;
 mod process;
-#[path = "../../../ox-server/tests/it/raw.rs"]
-#[allow(dead_code, reason = "shared with the tests of the server, which use all of it")]
-mod raw;
 mod read_only;
 mod recipes;
 mod reconfig;

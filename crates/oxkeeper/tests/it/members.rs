@@ -1,9 +1,9 @@
 //! Members of an ensemble as processes, and clients that move between them.
 
 use crate::process::Process;
-use crate::raw::{Hello, Packet, Reply};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::{OpCode, SessionId};
+use ox_testkit::{RawConnection, RawHandshake, RawPacket, RawReply};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -220,15 +220,15 @@ impl Ensemble {
 pub(crate) struct ReconnectingClient {
     addresses: Vec<SocketAddr>,
     at: usize,
-    stream: Option<TcpStream>,
-    hello: Hello,
+    stream: Option<RawConnection>,
+    hello: RawHandshake,
     xid: i32,
 }
 
 impl ReconnectingClient {
     /// Opens a session with any of these servers.
     pub(crate) fn new(addresses: Vec<SocketAddr>) -> Self {
-        let mut roamer = Self { addresses, at: 0, stream: None, hello: Hello::new(SESSION_MS), xid: 0 };
+        let mut roamer = Self { addresses, at: 0, stream: None, hello: RawHandshake::new(SESSION_MS), xid: 0 };
         roamer.connect();
         roamer
     }
@@ -250,30 +250,28 @@ impl ReconnectingClient {
     }
 
     fn try_connect(&mut self) -> Option<()> {
-        let mut stream = TcpStream::connect(self.addresses[self.at]).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(REPLY_PATIENCE)).ok()?;
-        stream.write_all(&self.hello.frame()).ok()?;
-        let answer = ConnectResponse::decode(&frame(&mut stream)?).expect("an answer to a handshake");
+        let mut stream = RawConnection::try_connect(self.addresses[self.at]).ok()?.with_timeout(REPLY_PATIENCE);
+        stream.try_send(&self.hello.frame());
+        let answer = ConnectResponse::decode(&stream.try_frame()?).expect("an answer to a handshake");
         assert_ne!(answer.session, SessionId::NONE, "the session {} is lost", self.session());
-        self.hello = Hello { last_zxid_seen: self.hello.last_zxid_seen, ..Hello::again(&answer) };
+        self.hello = RawHandshake { last_zxid_seen: self.hello.last_zxid_seen, ..RawHandshake::resume(&answer) };
         self.stream = Some(stream);
         Some(())
     }
 
     /// Sends a request once; `None` if the connection is lost.
-    fn try_ask(&mut self, request: &dyn Fn(Packet, i32) -> Packet) -> Option<Reply> {
+    fn try_ask(&mut self, request: &dyn Fn(RawPacket, i32) -> RawPacket) -> Option<RawReply> {
         self.xid += 1;
         let stream = self.stream.as_mut()?;
-        stream.write_all(&request(Packet::default(), self.xid).0).ok()?;
-        let reply = Reply::decode(&frame(stream)?);
+        stream.try_send(&request(RawPacket::default(), self.xid).0);
+        let reply = RawReply::decode(&stream.try_frame()?);
         assert_eq!(reply.xid, self.xid, "{reply:?}");
         self.hello.last_zxid_seen = self.hello.last_zxid_seen.max(reply.zxid);
         Some(reply)
     }
 
     /// Repeats a request until a reply arrives.
-    pub(crate) fn ask(&mut self, request: impl Fn(Packet, i32) -> Packet) -> Reply {
+    pub(crate) fn ask(&mut self, request: impl Fn(RawPacket, i32) -> RawPacket) -> RawReply {
         loop {
             if let Some(reply) = self.try_ask(&request) {
                 return reply;
@@ -310,14 +308,6 @@ impl ReconnectingClient {
     }
 
     pub(crate) fn close(mut self) {
-        self.ask(Packet::close);
+        self.ask(RawPacket::close);
     }
-}
-
-fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut prefix = [0; 4];
-    stream.read_exact(&mut prefix).ok()?;
-    let mut payload = vec![0; u32::from_be_bytes(prefix) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(payload)
 }

@@ -1,7 +1,7 @@
 //! Followers that serve observers.
 
 use crate::members::{Ensemble, free_port};
-use crate::raw::{Client, Hello};
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: i32 = 30_000;
@@ -20,15 +20,17 @@ fn observer_connects_to_any_follower() {
     assert_ne!(first, leader);
     ensemble.wait_for_metric(first, "synced_observers", "1");
     ensemble.wait_for_metric(leader, "synced_observers", "0");
-    let mut client = Client::open(ensemble.addresses[observer], TIMEOUT_MS);
+    let mut client = RawClient::open(ensemble.addresses[observer], TIMEOUT_MS);
     assert_eq!(client.create_as("/e", 1).err, 0);
     for number in 0..100 {
         assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
     }
     // The session moves to the follower and back; the connection that has lost it cannot continue.
-    let mut moved = Client::try_open(ensemble.addresses[first], &Hello::again(&client.hello)).expect("its session");
+    let mut moved =
+        RawClient::try_open(ensemble.addresses[first], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(moved.exists("/e").err, 0);
-    let mut back = Client::try_open(ensemble.addresses[observer], &Hello::again(&client.hello)).expect("its session");
+    let mut back =
+        RawClient::try_open(ensemble.addresses[observer], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(moved.try_reply(), None);
     assert_eq!(back.set("/e", b"back").err, 0);
     ensemble.check_equal();
@@ -41,7 +43,8 @@ fn observer_connects_to_any_follower() {
     }
     assert_ne!(master(&ensemble, observer), Some(leader));
     ensemble.restart(first);
-    let mut back = Client::try_open(ensemble.addresses[observer], &Hello::again(&client.hello)).expect("its session");
+    let mut back =
+        RawClient::try_open(ensemble.addresses[observer], &RawHandshake::resume(&client.hello)).expect("its session");
     assert_eq!(back.exists("/e").err, 0);
     back.close();
     ensemble.check_equal();
@@ -55,8 +58,8 @@ fn leader_configured_without_clients_refuses_them() {
     let modes: Vec<Option<String>> = (0..3).map(|at| ensemble.mode(at)).collect();
     let leader = modes.iter().position(Option::is_none).expect("a leader");
     assert_eq!(modes.iter().flatten().collect::<Vec<_>>(), ["follower", "follower"]);
-    let mut raw = crate::raw::Raw::connect(ensemble.addresses[leader]);
-    assert!(raw.handshake(&Hello::new(TIMEOUT_MS)).is_none());
-    let mut client = Client::open(ensemble.addresses[(leader + 1) % 3], TIMEOUT_MS);
+    let mut raw = RawConnection::connect(ensemble.addresses[leader]);
+    assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_none());
+    let mut client = RawClient::open(ensemble.addresses[(leader + 1) % 3], TIMEOUT_MS);
     assert_eq!(client.create("/n", b"").err, 0);
 }

@@ -1,6 +1,6 @@
 //! A server process and its log lines.
 
-use crate::raw::Client;
+use ox_testkit::RawClient;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -238,8 +238,8 @@ impl Running {
         Self { process, address }
     }
 
-    pub(crate) fn client(&self) -> Client {
-        Client::open(self.address, TIMEOUT_MS)
+    pub(crate) fn client(&self) -> RawClient {
+        RawClient::open(self.address, TIMEOUT_MS)
     }
 
     /// Stops it and checks that it exits cleanly. Returns its output.

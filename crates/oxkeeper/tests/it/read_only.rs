@@ -1,8 +1,8 @@
 //! A server without a quorum, and clients that only read.
 
 use crate::members::Ensemble;
-use crate::raw::{Client, Hello, Raw};
 use ox_proto::OpCode;
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: i32 = 30_000;
@@ -21,7 +21,7 @@ fn k027_server_without_quorum_serves_reads() {
     let home = tempfile::tempdir().unwrap();
     let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
     let mut ensemble = Ensemble::start_with(home.path(), 3, 0, settings, &["-Dreadonlymode.enabled=true"]);
-    let mut owner = Client::open(ensemble.addresses[0], TIMEOUT_MS);
+    let mut owner = RawClient::open(ensemble.addresses[0], TIMEOUT_MS);
     assert_eq!(owner.create("/n", b"seen").err, 0);
     assert_eq!(owner.create_as("/e", 1).err, 0);
     let zxid = owner.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).zxid;
@@ -33,11 +33,11 @@ fn k027_server_without_quorum_serves_reads() {
     assert!(srvr.contains("\nMode: read-only\n") && srvr.contains("READ-ONLY mode"), "{srvr}");
     assert_eq!(ensemble.metric(0, "server_state").as_deref(), Some("read-only"));
     // A client that may write, or whose session is global, is refused.
-    assert!(Raw::connect(ensemble.addresses[0]).handshake(&Hello::new(TIMEOUT_MS)).is_none());
-    let global = Hello { read_only: Some(true), ..Hello::again(&owner.hello) };
-    assert!(Raw::connect(ensemble.addresses[0]).handshake(&global).is_none());
-    let hello = Hello { read_only: Some(true), ..Hello::new(TIMEOUT_MS) };
-    let mut reader = Client::try_open(ensemble.addresses[0], &hello).expect("a session");
+    assert!(RawConnection::connect(ensemble.addresses[0]).handshake(&RawHandshake::new(TIMEOUT_MS)).is_none());
+    let global = RawHandshake { read_only: Some(true), ..RawHandshake::resume(&owner.hello) };
+    assert!(RawConnection::connect(ensemble.addresses[0]).handshake(&global).is_none());
+    let hello = RawHandshake { read_only: Some(true), ..RawHandshake::new(TIMEOUT_MS) };
+    let mut reader = RawClient::try_open(ensemble.addresses[0], &hello).expect("a session");
     assert_eq!(reader.hello.read_only, Some(true));
     assert_eq!(reader.get("/n").data(), Some(b"seen".to_vec()));
     assert_eq!(reader.exists("/e").err, 0);
@@ -52,11 +52,12 @@ fn k027_server_without_quorum_serves_reads() {
     ensemble.restart(1);
     wait_for_word(&ensemble, 0, "isro", "rw");
     assert_eq!(reader.try_reply(), None, "it is sent away, to come back for more");
-    let mut reader = Client::try_open(ensemble.addresses[0], &hello).expect("a session");
+    let mut reader = RawClient::try_open(ensemble.addresses[0], &hello).expect("a session");
     assert_eq!(reader.hello.read_only, Some(false));
     assert_eq!(reader.set("/n", b"again").err, 0);
     ensemble.restart(2);
-    let mut owner = Client::try_open(ensemble.addresses[2], &Hello::again(&owner.hello)).expect("its session lives");
+    let mut owner =
+        RawClient::try_open(ensemble.addresses[2], &RawHandshake::resume(&owner.hello)).expect("its session lives");
     assert_eq!(owner.get("/n").data(), Some(b"again".to_vec()));
     owner.close();
 }

@@ -3,7 +3,6 @@
 //! No session expires here, so guarantees "while the session lasts" hold without exception.
 
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
-use crate::fault_injection::network::{Network, PathState};
 use crate::members::Ensemble;
 use ox_client::{Client, RequestOutcome, Version, Zxid};
 use ox_recipes::RecipeError;
@@ -16,6 +15,7 @@ use ox_recipes::presence::{GroupMember, members};
 use ox_recipes::queue::Queue;
 use ox_recipes::semaphore::Semaphore;
 use ox_recipes::tasks::{TaskList, TaskWorker};
+use ox_testkit::{LinkState, Network};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -365,7 +365,7 @@ fn closed_gate_is_closed_for_clients_of_stale_servers() {
     let behind = (leader + 1) % 3;
     let runtime = Runtime::new().unwrap();
     let [keeper, comer] = [leader, behind].map(|at| runtime.block_on(connect(&ensemble.addresses[at].to_string())));
-    network.set(leader, behind, PathState::Silent);
+    network.set(leader, behind, LinkState::Silent);
     let gate = Barrier::new(&keeper, "/gate");
     runtime.block_on(gate.close()).unwrap();
     let waiting = runtime.spawn(async move { Barrier::new(&comer, "/gate").wait().await.unwrap() });

@@ -1,9 +1,9 @@
 //! Reconfiguration of running ensembles.
 
 use crate::members::{Ensemble, ReconnectingClient, free_port};
-use crate::raw::{Client, Hello, Packet};
 use ox_proto::OpCode;
 use ox_proto::request::ReconfigRequest;
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,7 +24,7 @@ struct Change<'a> {
 }
 
 impl Change<'_> {
-    fn put(&self, packet: Packet, xid: i32) -> Packet {
+    fn put(&self, packet: RawPacket, xid: i32) -> RawPacket {
         let body = ReconfigRequest {
             joining: self.joining.map(Into::into),
             leaving: self.leaving.map(Into::into),
@@ -195,7 +195,7 @@ fn removed_leader_hands_over() {
 fn open_sessions(address: SocketAddr, stop: &AtomicBool) -> usize {
     let mut count = 0;
     while !stop.load(Ordering::Relaxed) {
-        assert!(Client::try_open(address, &Hello::new(60_000)).is_some(), "connection {count} was refused");
+        assert!(RawClient::try_open(address, &RawHandshake::new(60_000)).is_some(), "connection {count} was refused");
         count += 1;
     }
     count
@@ -231,7 +231,7 @@ fn new_connections_are_served_while_the_leader_is_removed() {
     // A member that has lost its leader for good refuses, so that clients find the others.
     let lone = ensemble.addresses[3];
     (0..3).for_each(|at| ensemble.kill(at));
-    wait_until("it refuses", || Client::try_open(lone, &Hello::new(4_000)).is_none());
+    wait_until("it refuses", || RawClient::try_open(lone, &RawHandshake::new(4_000)).is_none());
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn k166_invalid_reconfigurations_are_refused() {
         client.close();
         assert_eq!(config_of(&ensemble, at), before);
     }
-    let mut admin = Client::open(ensemble.addresses[0], 10_000);
-    admin.send(&Packet::default().auth(-4, "digest", b"super:test"));
+    let mut admin = RawClient::open(ensemble.addresses[0], 10_000);
+    admin.send(&RawPacket::default().auth(-4, "digest", b"super:test"));
     assert_eq!(admin.reply().err, 0);
     let version = Change { version: Some(0x1_0000_0000), ..Change::default() };
     let reply = admin.ask(|packet, xid| version.put(packet, xid));

@@ -1,7 +1,7 @@
 //! Descriptors, memory and CPU time: nothing leaks, and no thread spins.
 
 use crate::process::{Process, Running, Site, TIMEOUT_MS};
-use crate::raw::{Client, Hello, Packet, Raw};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ fn k147_failed_connections_leak_nothing() {
     let mut steady = running.client();
     let before = running.process.descriptors();
     for round in 0..10_000 {
-        let mut raw = Raw::connect(running.address);
+        let mut raw = RawConnection::connect(running.address);
         match round % 4 {
             0 => (),
             1 => _ = raw.try_send(&[0xff; 4]),
             2 => _ = raw.try_send(&[0, 0, 0, 45, 1, 2, 3]),
-            _ => _ = raw.try_send(&Hello { last_zxid_seen: i64::MAX, ..Hello::new(TIMEOUT_MS) }.frame()),
+            _ => _ = raw.try_send(&RawHandshake { last_zxid_seen: i64::MAX, ..RawHandshake::new(TIMEOUT_MS) }.frame()),
         }
     }
     let begun = Instant::now();
@@ -44,7 +44,7 @@ fn k147_new_connections_wait_without_descriptors() {
     let directory = tempfile::tempdir().unwrap();
     let mut running = Running::wait(limited("-n 64", directory.path(), "snapCount=20\n"));
     let mut steady = running.client();
-    let mut crowd: Vec<Raw> = (0..100).map(|_| Raw::connect(running.address)).collect();
+    let mut crowd: Vec<RawConnection> = (0..100).map(|_| RawConnection::connect(running.address)).collect();
     running.process.wait_for("accept paused");
     for number in 0..200 {
         assert_eq!(steady.create(&format!("/n{number}"), b"").err, 0, "logs and snapshots have what they need");
@@ -62,7 +62,7 @@ fn k147_new_connections_wait_without_descriptors() {
 fn descriptor_limit_is_raised_to_the_hard_limit() {
     let directory = tempfile::tempdir().unwrap();
     let running = Running::wait(limited("-Sn 40; ulimit -Hn 300", directory.path(), ""));
-    let mut crowd: Vec<Client> = (0..100).map(|_| running.client()).collect();
+    let mut crowd: Vec<RawClient> = (0..100).map(|_| running.client()).collect();
     assert!(crowd.iter_mut().all(|client| client.ping().err == 0));
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", running.process.id())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
@@ -88,20 +88,20 @@ fn k139_waiting_connections_use_no_cpu_time() {
     client.create("/big", &vec![1; 1_000_000]);
     // A client that sends requests and does not read the replies.
     let mut deaf = running.client();
-    deaf.send(&(0..2000).fold(Packet::default(), |packet, xid| packet.get(xid, "/big")));
+    deaf.send(&(0..2000).fold(RawPacket::default(), |packet, xid| packet.get(xid, "/big")));
     // Incomplete frames, before and after the handshake.
-    let mut halves: Vec<Raw> = (0..10).map(|_| Raw::connect(running.address)).collect();
+    let mut halves: Vec<RawConnection> = (0..10).map(|_| RawConnection::connect(running.address)).collect();
     for (number, raw) in halves.iter_mut().enumerate() {
         if number % 2 == 0 {
-            raw.handshake(&Hello::new(TIMEOUT_MS));
+            raw.handshake(&RawHandshake::new(TIMEOUT_MS));
         }
         raw.send(&[0, 0, 4, 0, 1, 2, 3]);
     }
     // Connections that have their reply and stay open, and one that sent more than a four-letter command.
-    let mut worded = Raw::connect(running.address);
+    let mut worded = RawConnection::connect(running.address);
     worded.send(b"srvr and then some");
-    let mut dead = Client::open(running.address, TIMEOUT_MS);
-    dead.send(&Packet::default().raw(1, 99, b""));
+    let mut dead = RawClient::open(running.address, TIMEOUT_MS);
+    dead.send(&RawPacket::default().raw(1, 99, b""));
     assert_eq!(client.ping().err, 0);
     running.process.check_idle();
     running.stop();
@@ -118,7 +118,7 @@ fn unread_log_does_not_stop_the_server() {
     let mut client = running.client();
     // Each connection logs a line or more, and a pipe holds some hundred.
     for _ in 0..3000 {
-        let mut raw = Raw::connect(running.address);
+        let mut raw = RawConnection::connect(running.address);
         raw.send(b"ruok");
         assert_eq!(raw.rest(), b"imok");
     }
@@ -145,10 +145,10 @@ fn unwritable_log_does_not_stop_the_server() {
         while std::net::TcpStream::connect(address).is_err() {
             assert!(begun.elapsed() < Duration::from_secs(20), "it does not start");
         }
-        let mut client = Client::open(address, TIMEOUT_MS);
+        let mut client = RawClient::open(address, TIMEOUT_MS);
         for number in 0..100 {
             assert_eq!(client.create(&format!("/n{number}"), b"").err, 0);
-            let mut raw = Raw::connect(address);
+            let mut raw = RawConnection::connect(address);
             raw.send(b"ruok");
             assert_eq!(raw.rest(), b"imok");
         }
@@ -173,7 +173,7 @@ fn k164_unknown_peers_do_not_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
     for _ in 0..1000 {
-        let mut raw = Raw::connect(running.address);
+        let mut raw = RawConnection::connect(running.address);
         raw.send(b"ruok");
         assert_eq!(raw.rest(), b"imok");
         drop(running.client());
@@ -197,7 +197,7 @@ fn k146_replies_to_a_slow_reader_are_bounded() {
     assert_eq!(client.get("/big").data().unwrap(), data);
     running.process.forget_peak();
     let before = running.process.peak_bytes();
-    client.send(&(1..=COUNT).fold(Packet::default(), |packet, xid| packet.get(xid, "/big")));
+    client.send(&(1..=COUNT).fold(RawPacket::default(), |packet, xid| packet.get(xid, "/big")));
     // Other clients are served meanwhile, long enough for all replies to be produced if the server did.
     let (mut other, begun) = (running.client(), Instant::now());
     while begun.elapsed() < Duration::from_secs(1) {
@@ -244,9 +244,9 @@ fn memory_after_a_flood_returns_to_the_system() {
     running.process.forget_peak();
     let before = running.process.memory_bytes();
     let mut readers: Vec<_> = (0..CLIENTS).map(|_| running.client()).collect();
-    let reads = (1..=50).fold(Packet::default(), |packet, xid| packet.get(xid, "/large"));
+    let reads = (1..=50).fold(RawPacket::default(), |packet, xid| packet.get(xid, "/large"));
     readers.iter_mut().for_each(|reader| reader.send(&reads));
-    let set = Packet::default().set(1, "/large", &vec![2; LARGE]);
+    let set = RawPacket::default().set(1, "/large", &vec![2; LARGE]);
     let mut halves: Vec<_> = (0..CLIENTS).map(|_| running.client()).collect();
     for half in &mut halves {
         half.raw.writer().set_nonblocking(true).unwrap();
@@ -256,7 +256,7 @@ fn memory_after_a_flood_returns_to_the_system() {
     std::thread::scope(|scope| {
         for _ in 0..20 {
             scope.spawn(|| {
-                let mut writer = Client::open(address, TIMEOUT_MS);
+                let mut writer = RawClient::open(address, TIMEOUT_MS);
                 (0..5).for_each(|_| writer.send(&set));
                 (0..5).for_each(|_| assert_eq!(writer.reply().err, 0));
             });

@@ -1,30 +1,31 @@
 //! A session that moves to another server while its old connection is open (ZOOKEEPER-710).
 
 use crate::members::Ensemble;
-use crate::raw::{Client, Hello, Packet};
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
 use ox_proto::{ErrorCode, OpCode};
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 
 const TIMEOUT_MS: i32 = 30_000;
 const XID: i32 = 100;
 
 /// Every kind of write that the old connection may send.
-fn writes() -> Vec<(&'static str, Packet)> {
+fn writes() -> Vec<(&'static str, RawPacket)> {
     let delete = MultiOp::Delete(PathVersion { path: Some("/none".into()), version: -1 });
     vec![
-        ("create", Packet::default().create(XID, "/late", b"", 0)),
-        ("delete", Packet::default().delete(XID, "/none")),
-        ("setData", Packet::default().set(XID, "/", b"late")),
-        ("multi", Packet::default().multi(XID, &[delete])),
-        ("closeSession", Packet::default().close(XID)),
+        ("create", RawPacket::default().create(XID, "/late", b"", 0)),
+        ("delete", RawPacket::default().delete(XID, "/none")),
+        ("setData", RawPacket::default().set(XID, "/", b"late")),
+        ("multi", RawPacket::default().multi(XID, &[delete])),
+        ("closeSession", RawPacket::default().close(XID)),
     ]
 }
 
 fn moves(ensemble: &Ensemble, old: usize, new: usize) {
     for (name, write) in writes() {
-        let mut stale = Client::open(ensemble.addresses[old], TIMEOUT_MS);
-        let mut owner = Client::try_open(ensemble.addresses[new], &Hello::again(&stale.hello)).expect("the session");
+        let mut stale = RawClient::open(ensemble.addresses[old], TIMEOUT_MS);
+        let mut owner =
+            RawClient::try_open(ensemble.addresses[new], &RawHandshake::resume(&stale.hello)).expect("the session");
         assert_eq!(stale.get("/").err, 0, "reads are served");
         assert_eq!(stale.ask(|packet, xid| packet.of_path(xid, OpCode::Sync, "/")).err, 0, "and so is sync");
         stale.send(&write);
@@ -47,8 +48,9 @@ fn write_over_the_old_connection_closes_it() {
         moves(&ensemble, old, new);
     }
     // A leader closes its connection as soon as the session moves away.
-    let mut stale = Client::open(ensemble.addresses[leader], TIMEOUT_MS);
-    let mut owner = Client::try_open(ensemble.addresses[one], &Hello::again(&stale.hello)).expect("the session");
+    let mut stale = RawClient::open(ensemble.addresses[leader], TIMEOUT_MS);
+    let mut owner =
+        RawClient::try_open(ensemble.addresses[one], &RawHandshake::resume(&stale.hello)).expect("the session");
     stale.raw.expect_closed();
     assert_eq!(owner.create("/owner", b"").err, 0);
     ensemble.check_equal();

@@ -1,7 +1,7 @@
 //! Links between members that a network fault has stalled.
 
-use crate::fault_injection::network::Network;
 use crate::members::Ensemble;
+use ox_testkit::Network;
 use std::cell::Cell;
 
 /// The network has recovered, but TCP does not retransmit yet, and `syncLimit` is minutes away.

@@ -1,7 +1,7 @@
 //! Starts that succeed or are refused: exit codes, and one sentence with the cause.
 
 use crate::process::{Ended, Process, Running, Site};
-use crate::raw::Packet;
+use ox_testkit::{RawClient, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::Command;
 
@@ -41,9 +41,9 @@ fn key_auth_provider_checks_clients_by_its_node() {
     let running = Site::new(directory.path(), provider).start();
     let (mut client, mut wrong) = (running.client(), running.client());
     assert_eq!(client.create("/key", b"25").err, 0);
-    client.send(&Packet::default().auth(-4, "key", b"50"));
+    client.send(&RawPacket::default().auth(-4, "key", b"50"));
     assert_eq!(client.reply().err, 0);
-    wrong.send(&Packet::default().auth(-4, "key", b"51"));
+    wrong.send(&RawPacket::default().auth(-4, "key", b"51"));
     assert_eq!(wrong.reply().err, -115);
     wrong.raw.expect_closed();
     running.stop();
@@ -148,11 +148,10 @@ fn k164_log_contains_no_secrets_and_no_injected_lines() {
     client.ask(|packet, xid| packet.auth(xid, "digest", b"bob:secret-word"));
     client.create("/a", b"secret-payload");
     client.create("/line\nbreak-in", b"");
-    let wrong =
-        crate::raw::Hello { password: Some(b"secret-password!".to_vec()), ..crate::raw::Hello::again(&client.hello) };
-    assert!(crate::raw::Client::try_open(running.address, &wrong).is_none());
+    let wrong = RawHandshake { password: Some(b"secret-password!".to_vec()), ..RawHandshake::resume(&client.hello) };
+    assert!(RawClient::try_open(running.address, &wrong).is_none());
     let mut unknown_server = running.client();
-    unknown_server.send(&crate::raw::Packet::default().auth(1, "secret-scheme", b"secret-credential"));
+    unknown_server.send(&RawPacket::default().auth(1, "secret-scheme", b"secret-credential"));
     unknown_server.raw.rest();
     let said = running.stop();
     assert!(!said.contains("secret"), "{said}");

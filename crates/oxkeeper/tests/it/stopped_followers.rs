@@ -2,7 +2,7 @@
 //! reply.
 
 use crate::members::Ensemble;
-use crate::raw::{Client, Packet};
+use ox_testkit::{RawClient, RawPacket};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -30,7 +30,7 @@ fn check(killed: usize) {
     down.iter().for_each(|at| ensemble.kill(*at));
     let before = epoch(&ensemble, leader);
     let address = ensemble.addresses[leader];
-    let mut clients: Vec<Client> = (0..CLIENTS).map(|_| Client::open(address, 120_000)).collect();
+    let mut clients: Vec<RawClient> = (0..CLIENTS).map(|_| RawClient::open(address, 120_000)).collect();
     clients.iter_mut().enumerate().for_each(|(number, client)| {
         client.create(&format!("/n{number}"), b"");
     });
@@ -43,7 +43,7 @@ fn check(killed: usize) {
             scope.spawn(move || {
                 let path = format!("/n{number}");
                 let sets = (0..SETS_EACH).map(|set| i32::try_from(set).unwrap() + 100);
-                sets.clone().for_each(|xid| client.send(&Packet::default().set(xid, &path, data)));
+                sets.clone().for_each(|xid| client.send(&RawPacket::default().set(xid, &path, data)));
                 for xid in sets {
                     let reply = client.try_reply().expect("the server keeps the connection");
                     assert_eq!((reply.xid, reply.err), (xid, 0));

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use ox_testkit::{LinkState, Network};
 
 use super::cases::Case;
 use super::lifecycle::finish;
 use super::load::Load;
 use super::mixed_ensemble::MixedEnsemble;
-use super::network::Network;
 use crate::interop::workspace::Workspace;
 
 /// Longer than any election takes.
@@ -91,9 +91,9 @@ fn blocks_directions(workspace: &Workspace, home: &Path, letters: &str) -> Resul
         let leader = ensemble.leader()?;
         let other = (leader + 1) % voters;
         match fault {
-            0 => network.block(leader, other),
-            1 => network.block(other, leader),
-            2 => [(leader, other), (other, leader)].iter().for_each(|(from, to)| network.block(*from, *to)),
+            0 => network.set(leader, other, LinkState::Silent),
+            1 => network.set(other, leader, LinkState::Silent),
+            2 => network.part(&[leader], &[other], LinkState::Silent),
             3 => network.mute(leader),
             _ => network.deafen(leader),
         }
@@ -119,12 +119,12 @@ fn fills_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     let load = Load::start_paced(&ensemble.addresses(), "full", PACE);
     for index in [0, ensemble.leader()?] {
         load.wait_for_more(WRITES)?;
-        ensemble.disk(index)?.fill_up()?;
+        ensemble.disk(index)?.fill_up();
         wait_until(&format!("server {} is no longer the leader", index + 1), || {
             ensemble.mode(index).as_deref() != Some("leader")
         })?;
         load.wait_for_more(4 * WRITES)?;
-        ensemble.disk(index)?.empty()?;
+        ensemble.disk(index)?.empty();
         ensemble.wait_until_back(index)?;
     }
     load.wait_for_more(WRITES)?;

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use ox_proto::Zxid;
+use ox_testkit::{Network, SmallDisk};
 
 use super::failover_client::{CONFIG, FailoverClient};
-use super::network::{Network, PeerAddresses};
-use super::small_disk::SmallDisk;
+use super::network::{PeerAddresses, PeerProxies};
 use crate::interop::servers::{ServerSpec, ServerUnderTest, Software, free_port};
 use crate::interop::tool;
 use crate::interop::tree_walk::{Tree, differences};
@@ -20,6 +20,8 @@ use crate::interop::workspace::Workspace;
 /// Longer than any election takes.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(50);
+/// Sufficient for the writes of a test, and soon full.
+const DISK_MEGABYTES: usize = 64;
 /// Transactions between the digests that `hash` reports.
 const DIGEST_EVERY: i64 = 128;
 /// Differences to quote in an error message.
@@ -43,7 +45,7 @@ pub(super) struct MixedEnsemble {
     members: Vec<Member>,
     peer_addresses: Vec<PeerAddresses>,
     /// Present if the network between the members can fail.
-    network: Option<Network>,
+    proxies: Option<PeerProxies>,
     /// One disk per member if disks can be full. Declared after the members, so that it is unmounted after they ended.
     disks: Vec<SmallDisk>,
 }
@@ -79,8 +81,8 @@ impl MixedEnsemble {
     /// The same, with a network that can fail.
     pub(super) fn start_with_network(workspace: &Workspace, home: &Path, letters: &str) -> Result<(Self, Network)> {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[])?;
-        let network = Network::between(&ensemble.peer_addresses)?;
-        ensemble.network = Some(network.clone());
+        let (proxies, network) = PeerProxies::between(&ensemble.peer_addresses);
+        ensemble.proxies = Some(proxies);
         ensemble.start_all()?;
         Ok((ensemble, network))
     }
@@ -90,7 +92,7 @@ impl MixedEnsemble {
         let mut ensemble = Self::new(workspace, home, letters, &[], &[("zookeeper.preAllocSize", "1024")])?;
         for (id, member) in (1..).zip(&ensemble.members) {
             let data = member.dir.join("data");
-            let Some(disk) = SmallDisk::mount(&data)? else { return Ok(None) };
+            let Some(disk) = SmallDisk::mount_at(&data, DISK_MEGABYTES) else { return Ok(None) };
             ensemble.disks.push(disk);
             fs::write(data.join("myid"), format!("{id}\n"))?;
         }
@@ -121,8 +123,8 @@ impl MixedEnsemble {
             fs::write(dir.join("data/myid"), format!("{id}\n"))?;
             members.push(Member { software: software(letter), dir, port: free_port()?, process: None });
         }
-        let (network, disks) = (None, Vec::new());
-        Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, network, disks })
+        let (proxies, disks) = (None, Vec::new());
+        Ok(Self { workspace: workspace.clone(), lines, properties, members, peer_addresses, proxies, disks })
     }
 
     /// Starts all members, first the quorum that elects the last voter.
@@ -142,9 +144,9 @@ impl MixedEnsemble {
     fn server_line(&self, index: usize, key: &str, value: &str) -> String {
         let id: Option<usize> = key.strip_prefix("server.").and_then(|id| id.parse().ok());
         let other = id.map(|id| id - 1).filter(|other| *other != index);
-        let (Some(network), Some(other)) = (&self.network, other) else { return value.to_owned() };
+        let (Some(proxies), Some(other)) = (&self.proxies, other) else { return value.to_owned() };
         let (address, role) =
-            (network.address(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
+            (proxies.address(index, other), if value.ends_with(OBSERVER) { OBSERVER } else { PARTICIPANT });
         format!("{}:{}:{role}", address.quorum, address.election.port())
     }
 
@@ -378,7 +380,7 @@ impl MixedEnsemble {
             let mut client = FailoverClient::new(vec![self.address(index)])?;
             let mut tree = client.walk().with_context(|| format!("walk server {}", index + 1))?;
             client.close()?;
-            if self.network.is_some() {
+            if self.proxies.is_some() {
                 tree.remove(CONFIG); // contains proxy addresses, which differ
             }
             if self.software(index) == Software::Oxkeeper {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use ox_client::{Client, CreateMode};
+use ox_testkit::Proxy;
 use tokio::time::{sleep, timeout};
 
 use super::critical_section::CriticalSection;
 use super::curator_worker::CuratorWorker;
 use super::print_result;
-use crate::interop::proxy::Proxy;
 use crate::interop::workspace::Workspace;
 
 /// Longer than any case takes on a slow machine.
@@ -45,7 +45,7 @@ impl RecipeRunner {
         rounds: usize,
         only: Option<&str>,
     ) -> Result<Self> {
-        let (proxy, worker) = (Proxy::start(server)?, CuratorWorker::start(workspace)?);
+        let (proxy, worker) = (Proxy::start(server), CuratorWorker::start(workspace)?);
         let (name, server, only) = (name.to_owned(), server.to_string(), only.map(str::to_owned));
         Ok(Self { name, server, proxy, worker, rounds, only, failed: 0 })
     }
@@ -148,7 +148,7 @@ impl Case<'_> {
         let drops = async {
             for _ in 0..if drops_connections { DROPS } else { 0 } {
                 sleep(DROP_INTERVAL).await;
-                self.runner.proxy.drop_all();
+                self.runner.proxy.close_all();
             }
             std::future::pending::<()>().await;
         };

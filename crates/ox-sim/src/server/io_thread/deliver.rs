@@ -3,7 +3,7 @@
 use super::IoThread;
 use crate::env::Env;
 use ox_proto::acl::perms;
-use ox_tree::outbox::{Outbox, PartKind};
+use ox_replica::outbox::{Outbox, PartKind};
 
 /// A connection with more unsent bytes is closed.
 const UNSENT_BYTES_MAX: usize = 64 << 20;

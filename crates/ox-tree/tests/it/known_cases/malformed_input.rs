@@ -2,7 +2,7 @@
 
 use crate::bare_tree::{BareTree, SESSION};
 use crate::generators::check;
-use crate::harness::{Harness, Setup, plain};
+use crate::harness::{Events, Harness, Setup, plain};
 use crate::image::Image;
 use crate::model::reads::ReadOp;
 use crate::request::{Bytes, create, delete, entry, set_acl};
@@ -258,12 +258,12 @@ fn cost_of_many_siblings_is_linear() {
 #[test]
 fn cost_of_many_watchers_is_linear() {
     let harness = Harness::new(Setup { depth: 0, ..plain() });
-    let mut outboxes = ox_tree::outbox::Outboxes::new(2);
+    let mut events = Events::default();
     let ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
-    let conns: Vec<_> = (0..20_000).map(|slot| ox_tree::ConnId::new(0, slot, 3)).collect();
+    let watchers: Vec<_> = (0..20_000).map(ox_tree::watch::WatcherId::new).collect();
     let read = ReadOp::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
-    for conn in &conns {
-        let requester = ox_tree::read::Requester { conn: *conn, session: SESSION, ids: &ids };
+    for watcher in &watchers {
+        let requester = ox_tree::read::Requester { watcher: *watcher, session: SESSION, ids: &ids };
         let request = ox_tree::read::ReadRequest { xid: 1, op: OpCode::AddWatch, body: &read.body() };
         let _ = ox_tree::read::put_reply(&harness.state, requester, request, &mut Vec::new());
     }
@@ -273,12 +273,12 @@ fn cost_of_many_watchers_is_linear() {
     {
         let body = if kind == 1 { [&body[..body.len() - 4], &[0], &9_i32.to_be_bytes()].concat() } else { body };
         let record = Bytes::default().long(0).int(0).long(zxid).long(0).int(kind).raw(&body).0;
-        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut ox_tree::NodeHints::default(), &mut outboxes);
+        let outcome = state.apply(&Record::decode(&record).unwrap(), &mut ox_tree::NodeHints::default(), &mut events);
         assert!(!outcome.conflict);
     }
-    assert_eq!(outboxes.0[0].parts.len(), 2 * conns.len(), "created and deleted, once each");
-    for conn in conns {
-        state.watches().lock().drop_conn(conn);
+    assert_eq!(events.0.len(), 2 * watchers.len(), "created and deleted, once each");
+    for watcher in watchers {
+        state.watches().lock().drop_watcher(watcher);
     }
     assert!(state.watches().lock().is_empty());
     assert!(!state.has_session(SessionId(5)));

@@ -1,16 +1,14 @@
 //! A client that records everything it sends and receives.
 
-use super::rng::Rng;
-use crate::raw::Hello;
 use ox_history::{Create, HandshakeReply, Op, ReceivedFrame, RecordedConnection, ReplyBody, SentRequest, Time, wire};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{Reader, SessionId, Zxid};
+use ox_testkit::{RawConnection, RawHandshake, Rng};
 use std::collections::{BTreeMap, VecDeque};
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -60,9 +58,9 @@ pub(crate) struct RecordingClient {
     scene: Arc<Scene>,
     number: usize,
     rng: Rng,
-    hello: Hello,
+    hello: RawHandshake,
     xid: i32,
-    stream: Option<TcpStream>,
+    stream: Option<RawConnection>,
     pending: VecDeque<(i32, Op)>,
     versions: BTreeMap<String, i32>,
     own: Vec<String>,
@@ -75,7 +73,7 @@ impl RecordingClient {
             scene: Arc::clone(scene),
             number,
             rng: Rng::new(seed),
-            hello: Hello::new(SESSION_MS),
+            hello: RawHandshake::new(SESSION_MS),
             xid: 0,
             stream: None,
             pending: VecDeque::new(),
@@ -100,15 +98,15 @@ impl RecordingClient {
     pub(crate) fn run(mut self) -> Vec<RecordedConnection> {
         while !self.scene.stop.load(Ordering::Relaxed) {
             if self.stream.is_none() && self.connect().is_none() {
-                std::thread::sleep(Duration::from_millis(self.rng.below(30) as u64));
+                std::thread::sleep(Duration::from_millis(self.rng.index(30) as u64));
                 continue;
             }
-            let count = 1 + self.rng.below(4);
+            let count = 1 + self.rng.index(4);
             let burst = (0..count).flat_map(|_| self.next_ops()).collect();
-            if self.exchange(burst).is_none() || self.rng.below(200) == 0 {
+            if self.exchange(burst).is_none() || self.rng.index(200) == 0 {
                 self.disconnect();
             }
-            std::thread::sleep(Duration::from_micros(self.rng.below(3000) as u64));
+            std::thread::sleep(Duration::from_micros(self.rng.index(3000) as u64));
         }
         self.close()
     }
@@ -144,10 +142,8 @@ impl RecordingClient {
     }
 
     fn connect(&mut self) -> Option<()> {
-        let server = self.rng.below(self.scene.addresses.len());
-        let mut stream = TcpStream::connect(self.scene.addresses[server]).ok()?;
-        stream.set_nodelay(true).ok()?;
-        stream.set_read_timeout(Some(PATIENCE)).ok()?;
+        let server = self.rng.index(self.scene.addresses.len());
+        let mut stream = RawConnection::try_connect(self.scene.addresses[server]).ok()?.with_timeout(PATIENCE);
         self.seen.push(RecordedConnection {
             server: server as u32,
             address: "127.0.0.1".to_owned(),
@@ -162,7 +158,7 @@ impl RecordingClient {
             received: Vec::new(),
             closed: None,
         });
-        let answer = stream.write_all(&self.hello.frame()).ok().and_then(|()| frame(&mut stream));
+        let answer = stream.try_send(&self.hello.frame()).then(|| stream.try_frame()).flatten();
         let (at, last) = (self.scene.now(), self.seen.last_mut()?);
         let Some(payload) = answer else {
             last.closed = Some(at);
@@ -176,7 +172,7 @@ impl RecordingClient {
             panic!("client {}: {} says that session {} is gone", self.number, server + 1, self.hello.session);
         }
         last.granted = Some(HandshakeReply::Session { at, session, timeout_ms });
-        self.hello = Hello { last_zxid_seen: self.hello.last_zxid_seen, ..Hello::again(&answer) };
+        self.hello = RawHandshake { last_zxid_seen: self.hello.last_zxid_seen, ..RawHandshake::resume(&answer) };
         self.stream = Some(stream);
         Some(())
     }
@@ -191,9 +187,9 @@ impl RecordingClient {
             connection.requests.push(SentRequest { at: self.scene.now(), xid: self.xid, op: op.clone() });
             self.pending.push_back((self.xid, op));
         }
-        self.stream.as_mut()?.write_all(&bytes).ok()?;
+        self.stream.as_mut()?.try_send(&bytes).then_some(())?;
         while !self.pending.is_empty() {
-            let payload = frame(self.stream.as_mut()?)?;
+            let payload = self.stream.as_mut()?.try_frame()?;
             self.on_frame(&payload);
         }
         Some(())
@@ -235,13 +231,13 @@ impl RecordingClient {
 
     /// The next requests of a typical coordination client.
     fn next_ops(&mut self) -> Vec<Op> {
-        let register = format!("/r{}", self.rng.below(REGISTERS));
-        let other = format!("/r{}", self.rng.below(REGISTERS));
+        let register = format!("/r{}", self.rng.index(REGISTERS));
+        let other = format!("/r{}", self.rng.index(REGISTERS));
         let data = Some(format!("{}-{}", self.number, self.xid).into_bytes());
-        let (path, watch) = (register.clone(), self.rng.below(3) == 0);
+        let (path, watch) = (register.clone(), self.rng.index(3) == 0);
         let name = |kind: &str| format!("/{kind}/{}-{}-{}", self.number, self.xid, self.own.len());
         let set = |path: String, version| Op::SetData { path, data: data.clone(), version };
-        match self.rng.below(16) {
+        match self.rng.index(16) {
             0..4 => vec![set(path, self.versions.get(&register).copied().unwrap_or(-1))],
             4 => vec![set(path, -1)],
             5 => vec![Op::Create(Create::open(&name("s"), b"set", 0))],
@@ -250,7 +246,7 @@ impl RecordingClient {
             8 | 9 => match self.own.is_empty() {
                 true => vec![Op::Exists { path, watch: true }],
                 false => {
-                    let at = self.rng.below(self.own.len());
+                    let at = self.rng.index(self.own.len());
                     vec![Op::Delete { path: self.own.swap_remove(at), version: -1 }]
                 }
             },
@@ -261,12 +257,4 @@ impl RecordingClient {
             _ => vec![Op::Sync { path: path.clone() }, Op::GetData { path, watch: false }],
         }
     }
-}
-
-fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
-    let mut prefix = [0; 4];
-    stream.read_exact(&mut prefix).ok()?;
-    let mut payload = vec![0; u32::from_be_bytes(prefix) as usize];
-    stream.read_exact(&mut payload).ok()?;
-    Some(payload)
 }

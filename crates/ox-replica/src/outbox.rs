@@ -4,12 +4,12 @@
 //! lock of the state, and with replies that need no transaction. What it applies, it hands over before it releases the
 //! lock, so that no connection can read a state whose events it has not received yet.
 
-use crate::acl_table::AclList;
-use crate::conn::ConnId;
-use crate::limits::{LIKELY_BYTES_MAX, LIKELY_PARTS_MAX};
-use crate::metric_summary::MetricSummary;
-use ox_proto::event::{EventType, put_event};
-use ox_proto::{SessionId, Zxid};
+use crate::ConnId;
+use crate::limits::{LIKELY_BYTES_MAX, LIKELY_ENTRIES_MAX};
+use ox_proto::SessionId;
+use ox_proto::event::put_event;
+use ox_tree::AclList;
+use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ impl Outbox {
     /// Takes the contents, and reserves the same capacity, which the next batch will probably need.
     pub fn take(&mut self) -> Self {
         let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
-        let parts = Vec::with_capacity(self.parts.len().min(LIKELY_PARTS_MAX));
+        let parts = Vec::with_capacity(self.parts.len().min(LIKELY_ENTRIES_MAX));
         std::mem::replace(self, Self { bytes, parts })
     }
 
@@ -98,12 +98,15 @@ impl Outboxes {
     pub fn of(&mut self, conn: ConnId) -> &mut Outbox {
         &mut self.0[conn.thread()]
     }
+}
 
-    /// Appends an event for each of `conns`. It is encoded once per thread.
-    pub(crate) fn event(&mut self, conns: &[ConnId], event: Event<'_>) {
+impl EventSink for Outboxes {
+    /// Encodes the event once per thread.
+    fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>) {
         for (thread, outbox) in self.0.iter_mut().enumerate() {
             let start = outbox.bytes.len();
-            for &conn in conns.iter().filter(|conn| conn.thread() == thread) {
+            let conns = watchers.iter().map(|watcher| ConnId::from(*watcher));
+            for conn in conns.filter(|conn| conn.thread() == thread) {
                 if outbox.bytes.len() == start {
                     put_event(&mut outbox.bytes, event.zxid, event.kind, event.path);
                 }
@@ -114,32 +117,24 @@ impl Outboxes {
     }
 }
 
-/// How many connections received an event, by type of event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FiredCounts {
-    pub created: MetricSummary,
-    pub deleted: MetricSummary,
-    pub changed: MetricSummary,
-    pub children: MetricSummary,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ox_proto::Zxid;
+    use ox_proto::event::EventType;
 
-impl FiredCounts {
-    pub(crate) fn record(&mut self, kind: EventType, connections: usize) {
-        let summary = match kind {
-            EventType::NodeCreated => &mut self.created,
-            EventType::NodeDeleted => &mut self.deleted,
-            EventType::NodeDataChanged => &mut self.changed,
-            EventType::NodeChildrenChanged => &mut self.children,
-        };
-        summary.record(i64::try_from(connections).unwrap_or(i64::MAX));
+    #[test]
+    fn event_is_encoded_once_per_thread() {
+        let mut outboxes = Outboxes::new(3);
+        let conns = [(0, 1), (2, 1), (2, 5)].map(|(thread, slot)| ConnId::new(thread, slot, 7));
+        let event = FiredEvent { zxid: Zxid(9), kind: EventType::NodeCreated, path: "/a", readers: None };
+        outboxes.event(&conns.map(WatcherId::from), &event);
+        let mut frame = Vec::new();
+        put_event(&mut frame, Zxid(9), EventType::NodeCreated, "/a");
+        for (outbox, receivers) in outboxes.0.iter().zip([&conns[..1], &[], &conns[1..]]) {
+            assert!(outbox.parts.iter().map(|part| &part.conn).eq(receivers));
+            assert!(outbox.parts.iter().all(|part| outbox.bytes[part.span.clone()] == frame));
+            assert_eq!(outbox.bytes.len(), if receivers.is_empty() { 0 } else { frame.len() });
+        }
     }
-}
-
-/// A watch event that is not encoded yet.
-pub(crate) struct Event<'a> {
-    pub(crate) zxid: Zxid,
-    pub(crate) kind: EventType,
-    pub(crate) path: &'a str,
-    /// The list that readers must pass; `None` if every connection may receive the event.
-    pub(crate) readers: Option<Arc<AclList>>,
 }

@@ -1,10 +1,12 @@
 //! Ids of client connections.
 
+use ox_tree::watch::WatcherId;
+
 /// A connection of an I/O thread. Ids are unique while a watch or an outbox may refer to them, because the generation
 /// changes whenever a slot is reused.
 ///
 /// ```text
-/// bits 60..32 generation | 31..24 thread | 23..0 slot  (the top three bits are free for watch modes)
+/// bits 60..32 generation | 31..24 thread | 23..0 slot  (the form of a `WatcherId`)
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(u64);
@@ -31,12 +33,16 @@ impl ConnId {
     pub fn slot(self) -> usize {
         (self.0 & 0xff_ffff) as usize
     }
+}
 
-    pub(crate) fn bits(self) -> u64 {
-        self.0
+impl From<ConnId> for WatcherId {
+    fn from(conn: ConnId) -> Self {
+        Self::new(conn.0)
     }
+}
 
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        Self(bits)
+impl From<WatcherId> for ConnId {
+    fn from(watcher: WatcherId) -> Self {
+        Self(watcher.bits())
     }
 }
