@@ -21,7 +21,8 @@ impl Vote {
         Self { leader: ServerId(i64::MIN), zxid, epoch }
     }
 
-    /// A higher epoch wins, then a higher zxid, then a higher server id. The order is total.
+    /// A higher epoch wins, then a higher zxid, then a voter of the committed configuration, then a higher server id.
+    /// The order is total.
     pub fn beats(&self, other: &Self, quorums: &Quorums) -> bool {
         quorums.weight(self.leader) != 0 && other.rank(quorums) < self.rank(quorums)
     }
