@@ -220,6 +220,12 @@ fn seed_5000665_leader_deaf_to_two_of_three_is_replaced() {
     survives(5_000_665, &Plan::of(5_000_665));
 }
 
+/// The voters had no leader for half a minute. The observers then asked for the new one only half a minute later.
+#[test]
+fn seed_24002192_observers_find_new_leader_soon_after_long_outage() {
+    survives(24_002_192, &Plan::of(24_002_192));
+}
+
 /// A voter began to connect to a deaf leader before it had heard the vote of the third voter. It waited for the leader as
 /// if no other server could lead.
 #[test]
