@@ -174,9 +174,9 @@ pub static SECTIONS: &[Section] = sections! {
     "Election and learners" {
         /// Whether the leader accepts client connections; only `no` disables it.
         "leaderServes", Passed, Word("no"), "yes", "", M, Ensemble;
-        /// Timeout for opening an election connection.
+        /// Timeout for opening an election connection; also bounds unacknowledged data, at most 1 s.
         "cnxTimeout", Passed, Int, "5000", "ms", M, Ensemble;
-        /// Read timeout of election connections; -1 means `syncLimit` ticks.
+        /// Time for a connected server to identify itself, at most 2 s; -1 means `syncLimit` ticks.
         "quorumCnxnTimeoutMs", Passed, LenientInt, "-1", "ms", M, Ensemble;
         /// Attempts to bind the election port; 0 means unlimited.
         "electionPortBindRetry", Passed, LenientInt, "3", "", M, Ensemble;

@@ -53,9 +53,9 @@ impl Input {
 
     /// Newer notifications replace older ones. A configuration is kept if the newer notification has none.
     pub(crate) fn add_votes(&mut self, votes: BTreeMap<ServerId, LatestVote>) {
-        for (server, LatestVote { note, config }) in votes {
+        for (server, latest) in votes {
             let before = self.votes.remove(&server).and_then(|votes| votes.config);
-            self.votes.insert(server, LatestVote { note, config: config.or(before) });
+            self.votes.insert(server, LatestVote { config: latest.config.or(before), ..latest });
         }
     }
 }

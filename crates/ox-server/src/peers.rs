@@ -29,6 +29,7 @@ pub(crate) use election::LatestVote;
 pub(crate) use handshakes::unidentified_limits;
 
 use crate::io::WAKER;
+use crate::java_text;
 use crate::limits::{PACKET_BYTES_MIN, PEERS_POLL_MS, STALLED_LINK_GRACE};
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
@@ -42,7 +43,7 @@ use mio::{Events, Poll, Token};
 use observer_target::{LinkTarget, ObserverTargets};
 use ox_config::MemberConfig;
 use ox_proto::ServerId;
-use ox_proto::ensemble::{Address, Ensemble};
+use ox_proto::ensemble::{Address, Ensemble, Role};
 use ox_zab::{LeaderSilence, LinkAction, Origin};
 use resolver::{NameLookup, Resolver};
 use std::io;
@@ -258,6 +259,11 @@ impl Peers {
                         self.events.push(PeerEvent::Dialed(leader, None));
                         continue;
                     };
+                    let address = stream.peer_addr().map_or_else(|error| error.to_string(), java_text::address);
+                    if self.addresses.own().role == Role::Observer {
+                        tracing::info!("Observing new leader sid={server} addr={address}");
+                    }
+                    tracing::info!("Successfully connected to leader, using address: {address}");
                     self.shared.stats.observed.store(server.0, Relaxed);
                     let token = self.tokens.next();
                     let options = self.shared.state.read().options().clone();

@@ -2,9 +2,12 @@
 
 use crate::four_letter::environment;
 use crate::java_text;
+use crate::limits::IDENTIFY_MS;
 use crate::shared::Shared;
 use ox_config::{Config, FourLetterWhitelist, MemberConfig};
+use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
+use ox_proto::txn::TxnDigest;
 use ox_store::RecoveryReport;
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
@@ -43,6 +46,7 @@ pub(crate) fn starting(config: &Config) {
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
+    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(IDENTIFY_MS));
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
@@ -74,6 +78,13 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     }
     if let Some(snapshot) = &report.snapshot {
         info!(took_ms = report.snapshot_took.as_millis(), "Reading snapshot {}", snapshot.display());
+        match report.snapshot_digest.filter(|(zxid, _)| Zxid::ZERO < *zxid) {
+            Some((zxid, TxnDigest { version, tree_digest })) => info!(
+                "The digest in the snapshot has digest version of {version}, with zxid as {zxid}, and digest value as \
+                 {tree_digest}"
+            ),
+            None => info!("The digest value is empty in snapshot"),
+        }
     }
     info!("{} txns loaded in {} ms", report.replayed, report.replay_took.as_millis());
     info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);

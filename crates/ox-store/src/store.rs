@@ -94,6 +94,8 @@ pub enum StartSnapshot {
 pub struct RecoveryReport {
     /// The base of the replay; `None` for an empty database or a replay from the beginning.
     pub snapshot: Option<PathBuf>,
+    /// The digest in that snapshot, and the last transaction applied when it was computed.
+    pub snapshot_digest: Option<(Zxid, TxnDigest)>,
     /// Newer snapshots that could not be used.
     pub rejected: Vec<RejectedSnapshot>,
     /// The number of replayed transactions.
@@ -464,6 +466,7 @@ pub(crate) fn report(
     }));
     store.warn_about_trailer(snapshot.as_ref(), &mut warnings);
     let report = RecoveryReport {
+        snapshot_digest: snapshot.as_ref().and_then(|(_, trailer)| trailer.digest),
         snapshot: snapshot.map(|(file, _)| file.path),
         rejected,
         replayed: replay.records,

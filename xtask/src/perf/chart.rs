@@ -67,9 +67,9 @@ pub(super) fn write_all(directory: &Path, report: &PerfReport) -> Result<()> {
     Ok(())
 }
 
-const WIDTH: f64 = 860.0;
+const WIDTH: f64 = 970.0;
 /// Start of the bars; the names of the workloads are to the left of it.
-const BARS_X: f64 = 330.0;
+const BARS_X: f64 = 440.0;
 /// Length of the longer bar of a row. The rest of the width is for values.
 const BAR_MAX: f64 = 360.0;
 const BAR_HEIGHT: f64 = 14.0;

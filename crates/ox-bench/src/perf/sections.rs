@@ -136,7 +136,7 @@ impl<'a> Sections<'a> {
                 running.stop()?;
             }
         }
-        self.start_rows("Start", "empty server to the first reply", &starts, Goal::OneIn(20.0));
+        self.start_rows("Start", "start of an empty server until its first reply", &starts, Goal::OneIn(20.0));
         Ok(())
     }
 
@@ -158,7 +158,7 @@ impl<'a> Sections<'a> {
         }
         // Few at a time: Apache's listen backlog is 50, and connections that overflow it wait for a second.
         let job = self.job("session", 32, 1, 1, 1)?;
-        let name = "new sessions, opened and closed";
+        let name = "sessions opened and closed";
         let compared = self.alternate(&running, &job, name)?;
         self.row_of("Requests", name, "per s", &compared, |results| Some(results.per_second), Goal::Times(2.0));
         self.row_of("Requests", name, "per CPU s", &compared, per_cpu_second, Goal::None);
@@ -256,17 +256,22 @@ impl<'a> Sections<'a> {
         let section = "The largest tree";
         self.memory_rows(
             section,
-            &format!("node of {nodes}, after the fill"),
+            &format!("node, tree of {nodes} nodes, after creating them"),
             &filled,
             [Goal::AtMost(300.0), Goal::None],
         );
         self.memory_rows(
             section,
-            &format!("node of {nodes}, after a restart"),
+            &format!("node, tree of {nodes} nodes, after a restart"),
             &restarted,
             [Goal::AtMost(300.0), Goal::None],
         );
-        self.start_rows(section, &format!("restart with {nodes} nodes to the first reply"), &starts, Goal::OneIn(8.0));
+        self.start_rows(
+            section,
+            &format!("restart with {nodes} nodes until the first reply"),
+            &starts,
+            Goal::OneIn(8.0),
+        );
         self.snapshots(&running, &layout)?;
         running.into_iter().try_for_each(Running::stop)
     }
@@ -282,12 +287,30 @@ impl<'a> Sections<'a> {
         let values = |value: fn(&snapshot::SnapshotResults) -> f64| {
             [0, 1].map(|index: usize| results[index].iter().map(value).collect())
         };
-        self.row(section, "p99 without a snapshot", "ms", values(|results| results.quiet_p99_ms), Goal::None);
-        self.row(section, "p99 during it", "ms", values(|results| results.during_p99_ms), Goal::None);
-        self.row(section, "slowest during it", "ms", values(|results| results.during_max_ms), Goal::None);
+        self.row(
+            section,
+            "p99 of single writes, no snapshot being written",
+            "ms",
+            values(|results| results.quiet_p99_ms),
+            Goal::None,
+        );
+        self.row(
+            section,
+            "p99 of single writes during a snapshot",
+            "ms",
+            values(|results| results.during_p99_ms),
+            Goal::None,
+        );
+        self.row(
+            section,
+            "slowest single write during a snapshot",
+            "ms",
+            values(|results| results.during_max_ms),
+            Goal::None,
+        );
         let ratio = values(|results| results.during_p99_ms / results.quiet_p99_ms);
-        self.row(section, "p99 during / without", "times", ratio, Goal::AtMost(2.0));
-        self.row(section, "length of the snapshot", "s", values(|results| results.seconds), Goal::None);
+        self.row(section, "p99 during a snapshot / p99 without one", "times", ratio, Goal::AtMost(2.0));
+        self.row(section, "time to write the snapshot", "s", values(|results| results.seconds), Goal::None);
         Ok(())
     }
 
@@ -396,7 +419,7 @@ impl<'a> Sections<'a> {
         let values = |value: fn(&Growth) -> f64| [0, 1].map(|index: usize| growth[index].iter().map(value).collect());
         self.row(section, &format!("memory per {thing}"), "B of RSS", values(|growth| growth.rss_bytes), goals[0]);
         let live = values(|growth| growth.heap_bytes.unwrap_or(growth.rss_bytes));
-        self.row(section, &format!("memory per {thing}"), "B, of live heap for Java", live, goals[1]);
+        self.row(section, &format!("memory per {thing}"), "B of RSS; Java: B of live heap", live, goals[1]);
     }
 
     fn row(&mut self, section: &'static str, name: &str, unit: &'static str, values: [Vec<f64>; 2], goal: Goal) {

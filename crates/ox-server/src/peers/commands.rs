@@ -7,6 +7,7 @@ use ox_store::LogDiff;
 use ox_tree::{FrozenView, State};
 use ox_zab::{LinkId, Message, Traffic, VoteNotification};
 use parking_lot::Mutex;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// Encoded packets of one link.
@@ -64,8 +65,8 @@ pub(crate) enum PeerEvent {
     Election(ServerId, ox_zab::ElectionConnection),
     /// The link to the leader is open, or the dial failed.
     Dialed(ServerId, Option<LinkId>),
-    /// A learner has connected.
-    LearnerConnected(LinkId),
+    /// A learner has connected, from this address.
+    LearnerConnected(LinkId, Option<SocketAddr>),
     /// The quorum port cannot be bound.
     CannotListen,
     /// A link was closed.

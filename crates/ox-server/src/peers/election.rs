@@ -78,6 +78,8 @@ pub(crate) struct LatestVote {
     pub(crate) note: VoteNotification,
     /// The sender's configuration, if it is newer than this server's.
     pub(crate) config: Option<Arc<Ensemble>>,
+    /// The version of the sender's configuration, for the log.
+    pub(crate) config_version: i64,
 }
 
 pub(super) struct Elections {
@@ -426,7 +428,8 @@ impl Elections {
             // A server without a vote needs notifications until it has a leader; its other notifications do not count.
             if config.is_some() || note.state == PeerState::Looking || self.voters.contains(&server) {
                 let before = self.votes.remove(&server).and_then(|vote| vote.config);
-                self.votes.insert(server, LatestVote { note, config: config.or(before) });
+                let config_version = received.config.as_deref().and_then(version_of).unwrap_or(0);
+                self.votes.insert(server, LatestVote { note, config: config.or(before), config_version });
             }
         }
         conn.input.drain(..at);
@@ -516,6 +519,11 @@ fn dialable(addresses: Vec<Address>) -> Vec<Address> {
 
 fn is_wildcard(address: &Address) -> bool {
     address.host.parse().is_ok_and(|ip: IpAddr| ip.is_unspecified())
+}
+
+/// The version in the text of a configuration.
+fn version_of(text: &str) -> Option<i64> {
+    i64::from_str_radix(text.lines().find_map(|line| line.strip_prefix("version="))?, 16).ok()
 }
 
 /// The configuration of a notification, if it is newer than this server's, given as text and version.

@@ -253,12 +253,13 @@ impl Links {
         if let Some(surplus) = self.surplus(server, is_member) {
             self.fail(surplus, events);
         }
+        let from = stream.peer_addr().ok();
         let id = self.insert(stream, token, RemoteEnd::Learner);
         if let Some(link) = self.links.get_mut(&token) {
             (link.server, link.address) = (Some(server), Some(address));
             (link.is_unknown, link.input) = (is_unknown, input);
         }
-        events.push(PeerEvent::LearnerConnected(id));
+        events.push(PeerEvent::LearnerConnected(id, from));
         self.on_ready(token);
     }
 

@@ -64,7 +64,8 @@ impl ReplicaLoop {
         for event in std::mem::take(&mut input.peers) {
             self.on_peer_event(now, event);
         }
-        for (from, LatestVote { note, config }) in std::mem::take(&mut input.votes) {
+        for (from, LatestVote { note, config, config_version }) in std::mem::take(&mut input.votes) {
+            self.peers.iter_mut().for_each(|peers| peers.role_log.notified(&self.replica, from, note, config_version));
             config.into_iter().for_each(|config| self.replica.on_config(now, from, config));
             self.replica.on_notification(now, from, note);
         }
@@ -80,7 +81,10 @@ impl ReplicaLoop {
         match event {
             PeerEvent::Election(server, link) => self.replica.on_election_link(now, server, link),
             PeerEvent::Dialed(leader, link) => self.replica.on_dialed(now, leader, link),
-            PeerEvent::LearnerConnected(link) => self.replica.on_link(now, link),
+            PeerEvent::LearnerConnected(link, address) => {
+                self.peers.iter_mut().for_each(|peers| peers.role_log.connected(link, address));
+                self.replica.on_link(now, link);
+            }
             PeerEvent::CannotListen => self.replica.step_down(now, Reason::CannotListen),
             PeerEvent::LinkClosed(link) => {
                 self.take_packets(now); // packets received before the end count
@@ -180,7 +184,7 @@ impl ReplicaLoop {
             let Some(PeerChannel { role_log, .. }) = &mut self.peers else { return };
             match effect {
                 Effect::Send(link, message) => {
-                    role_log.sending(link, &message, now.wall_ms);
+                    role_log.sending(&self.replica, link, &message, now.wall_ms);
                     batch.send(link, &message);
                 }
                 Effect::Notify(to, note) => batch.push(PeerCommand::Notify(to, note)),
@@ -189,7 +193,7 @@ impl ReplicaLoop {
                     batch.push(PeerCommand::Dial(leader));
                 }
                 Effect::SendSnapshot(link) => {
-                    role_log.sending_snapshot(link);
+                    role_log.sending_snapshot(&self.replica, link);
                     self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.forget(link));
                     batch.push(PeerCommand::Snapshot(link, self.shared.state.read().freeze()));
                 }
@@ -203,14 +207,19 @@ impl ReplicaLoop {
                     self.forget(link);
                     batch.push(PeerCommand::Close(link));
                 }
-                Effect::Disk(job) => self.push_disk_job(job),
+                Effect::Disk(job) => {
+                    if let DiskJob::CurrentEpoch(_) = job {
+                        role_log.synchronising("");
+                    }
+                    self.push_disk_job(job);
+                }
                 Effect::Listen => {
                     role_log.elected(me, PeerState::Leading);
                     batch.push(PeerCommand::Listen(true));
                 }
                 Effect::ServeObservers => batch.push(PeerCommand::ServeObservers),
                 Effect::Looking => {
-                    role_log.looking();
+                    role_log.looking(&self.replica);
                     batch.push(PeerCommand::Listen(false));
                 }
                 Effect::StepDown(reason) => {

@@ -1,13 +1,18 @@
 //! Log lines and metrics about a member's role: elections, leaders, synchronisation and lost learners.
+//!
+//! The sentences are Apache's where Apache has one, because operators and their tools search for them.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "most messages are not logged")]
 
 use super::latency::Latency;
+use crate::java_text;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
-use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, ZxidRange};
-use std::collections::BTreeMap;
+use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, VoteNotification};
+use ox_zab::{Leader, ZxidRange};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -17,8 +22,24 @@ const LONG_ELECTION: Duration = Duration::from_secs(10);
 /// Interval of the warnings about such an election.
 const WARN_INTERVAL: Duration = Duration::from_secs(60);
 
+/// A learner that has connected to this server.
+struct LearnerLink {
+    address: Option<SocketAddr>,
+    /// None before its hello.
+    server: Option<ServerId>,
+    kind: LearnerKind,
+    /// The end of its log when it connected.
+    last: Zxid,
+    /// It has acknowledged NEWLEADER.
+    is_synced: bool,
+}
+
 pub(super) struct RoleLog {
     shared: Arc<Shared>,
+    /// The state that was logged last; none between two roles.
+    state: Option<PeerState>,
+    /// The last notification of each member since the last election began, with the version of its configuration.
+    last_notified: BTreeMap<ServerId, (VoteNotification, i64)>,
     /// Since when this server has not served clients.
     unavailable_since: Instant,
     /// Since when the election runs.
@@ -27,8 +48,8 @@ pub(super) struct RoleLog {
     elected_at: Instant,
     is_serving: bool,
     is_read_only: bool,
-    /// The learners of this leader.
-    learners: BTreeMap<LinkId, (ServerId, LearnerKind)>,
+    /// The learners of this leader, or of this observer master.
+    learners: BTreeMap<LinkId, LearnerLink>,
     /// Learners being synchronised, and whether with a snapshot.
     syncing: BTreeMap<LinkId, bool>,
     latency: Latency,
@@ -40,6 +61,8 @@ impl RoleLog {
         let acks_timed_every = shared.config.member.as_ref().map_or(0, |member| member.acks_timed_every);
         Self {
             shared,
+            state: Some(PeerState::Looking),
+            last_notified: BTreeMap::new(),
             unavailable_since: now,
             looking_since: None,
             warned_at: None,
@@ -52,28 +75,68 @@ impl RoleLog {
         }
     }
 
-    pub(super) fn looking(&mut self) {
+    pub(super) fn looking(&mut self, replica: &Replica) {
+        if self.state.replace(PeerState::Looking) != Some(PeerState::Looking) {
+            tracing::info!("Peer state changed: looking");
+        }
         tracing::info!("LOOKING");
+        if let (Some(member), Some(peer)) = (&self.shared.config.member, replica.as_peer()) {
+            let is_voter = peer.status().kind == LearnerKind::Follower;
+            let proposed = if is_voter { peer.recent_log().last() } else { Zxid(i64::MIN) };
+            tracing::info!("New election. My id = {}, proposed zxid={proposed}", member.server);
+        }
         self.shared.metrics.looking_count.add(1);
         (self.looking_since, self.warned_at) = (Some(Instant::now()), None);
+        self.last_notified.clear();
         self.learners.clear();
         self.syncing.clear();
         self.latency.reset();
     }
 
+    /// Logs a notification of another server. Repetitions, and servers that are in no configuration, are not logged at
+    /// the default level, because a server may send them by the hundred.
+    pub(super) fn notified(&mut self, replica: &Replica, from: ServerId, note: VoteNotification, config_version: i64) {
+        let Some(peer) = replica.as_peer() else { return };
+        let is_new = peer.configs().is_member(from)
+            && self.last_notified.insert(from, (note, config_version)) != Some((note, config_version));
+        let (state, vote, format) = (peer.status().state, note.vote, if note.has_version { 2 } else { 0 });
+        let line = format!(
+            "Notification: my state:{}; n.sid:{from}, n.state:{}, n.leader:{}, n.round:{:#x}, n.peerEpoch:{:#x}, \
+             n.zxid:{}, message format version:{format:#x}, n.config version:{config_version:#x}",
+            upper_name(state),
+            upper_name(note.state),
+            vote.leader,
+            note.round,
+            vote.epoch,
+            vote.zxid,
+        );
+        if is_new { tracing::info!("{line}") } else { tracing::debug!("{line}") }
+    }
+
     /// Logs the end of an election. A leader may be dialled more than once; later dials are not logged.
     pub(super) fn elected(&mut self, leader: ServerId, state: PeerState) {
-        let Some(since) = self.looking_since.take() else { return };
-        let state = match state {
-            PeerState::Leading => "LEADING",
-            PeerState::Observing => "OBSERVING",
-            PeerState::Following | PeerState::Looking => "FOLLOWING",
-        };
-        let took_ms = super::elapsed_ms(since);
-        tracing::info!(%leader, "{state}");
-        tracing::info!("{state} - LEADER ELECTION TOOK - {took_ms} MS");
-        self.shared.metrics.election_time.note(took_ms, 1);
-        self.elected_at = Instant::now();
+        let state = if state == PeerState::Looking { PeerState::Following } else { state };
+        if self.state.replace(state) == Some(state) {
+            return;
+        }
+        let (name, upper_name) = (name(state), upper_name(state));
+        tracing::info!("Peer state changed: {name}");
+        tracing::info!(%leader, "{upper_name}");
+        // A configuration may name the leader without an election.
+        if let Some(since) = self.looking_since.take() {
+            let took_ms = super::elapsed_ms(since);
+            tracing::info!("{upper_name} - LEADER ELECTION TOOK - {took_ms} MS");
+            self.shared.metrics.election_time.note(took_ms, 1);
+            self.elected_at = Instant::now();
+        }
+        tracing::info!("Peer state changed: {name} - discovery");
+    }
+
+    /// Logs that synchronisation begins, or that its mode is known or has ended.
+    pub(super) fn synchronising(&self, mode: &str) {
+        if let Some(state) = self.state {
+            tracing::info!("Peer state changed: {} - synchronization{mode}", name(state));
+        }
     }
 
     /// Logs whether clients are served from now on.
@@ -114,6 +177,12 @@ impl RoleLog {
             }
         };
         let (epoch, leader) = (peer.status().epochs.current, peer.status().leader.map_or(-1, |leader| leader.0));
+        if peer.role().leader().is_some_and(Leader::is_established) {
+            let (sids, zxid) = (self.synced_voters(), epoch.start());
+            tracing::info!(
+                "Have quorum of supporters, sids: [{sids}]; starting up and setting last processed zxid: {zxid}"
+            );
+        }
         tracing::info!(leader, %epoch, sync_ms, unavailable_ms, "Peer state changed: {state} - broadcast");
     }
 
@@ -154,7 +223,9 @@ impl RoleLog {
         let why = match reason {
             Reason::LinkLost => "connection to the leader lost".to_owned(),
             Reason::Timeout => "no packet from the leader within syncLimit".to_owned(),
-            Reason::NoQuorum => "Not sufficient followers synced, no quorum is left".to_owned(),
+            Reason::NoQuorum => {
+                format!("Not sufficient followers synced, only synced with sids: [ {} ]", self.synced_voters())
+            }
             Reason::OldEpoch(epoch) => format!("the leader's epoch {epoch} is lower than the accepted epoch"),
             Reason::Violation(what) => format!("protocol violation: {what}"),
             Reason::NeedsSnapshot => "the log does not match the leader's: a snapshot is needed".to_owned(),
@@ -171,7 +242,24 @@ impl RoleLog {
             Reason::Reconfigured => "changes proposed in reconfig".to_owned(),
             Reason::HigherAcceptedEpoch => "a voter has accepted a higher epoch".to_owned(),
         };
-        tracing::warn!("Shutdown called. For the reason {why}");
+        match self.state.take() {
+            Some(PeerState::Following) => {
+                tracing::warn!(cause = why, "Exception when following the leader");
+                tracing::info!("shutdown Follower");
+            }
+            Some(PeerState::Observing) => {
+                tracing::warn!(cause = why, "Exception when observing the leader");
+                tracing::info!("shutdown Observer");
+            }
+            _ => tracing::warn!("Shutdown called. For the reason {why}"),
+        }
+        tracing::info!("Shutting down");
+    }
+
+    /// A learner has connected, and has not been heard yet.
+    pub(super) fn connected(&mut self, link: LinkId, address: Option<SocketAddr>) {
+        let (server, kind, last, is_synced) = (None, LearnerKind::Follower, Zxid::ZERO, false);
+        self.learners.insert(link, LearnerLink { address, server, kind, last, is_synced });
     }
 
     /// Logs and measures a packet from the leader or a learner.
@@ -179,12 +267,33 @@ impl RoleLog {
         let metrics = &self.shared.metrics;
         match message {
             Message::Hello { server, kind, accepted, .. } => {
-                tracing::info!(sid = %server, ?kind, %accepted, "learner connected");
-                self.learners.insert(link, (*server, *kind));
+                let ensemble = self.shared.ensemble.read().clone();
+                match ensemble.as_ref().and_then(|ensemble| ensemble.members().get(server)) {
+                    Some(member) => tracing::info!(?kind, %accepted, "Follower sid: {server} : info : {member}"),
+                    None => {
+                        let version = ensemble.map_or(0, |ensemble| ensemble.version());
+                        tracing::info!(?kind, %accepted, "Follower sid: {server} not in the current config {version:x}");
+                    }
+                }
+                if let Some(learner) = self.learners.get_mut(&link) {
+                    (learner.server, learner.kind) = (Some(*server), *kind);
+                }
             }
-            Message::Diff(zxid) => tracing::info!("Getting a diff from the leader {zxid}"),
-            Message::Snap(zxid) => tracing::info!("Getting a snapshot from leader {zxid}"),
-            Message::Trunc(zxid) => tracing::warn!("Truncating log to get in sync with the leader {zxid}"),
+            Message::AckEpoch { last, .. } => {
+                self.learners.get_mut(&link).into_iter().for_each(|learner| learner.last = *last);
+            }
+            Message::Diff(zxid) => {
+                tracing::info!("Getting a diff from the leader {zxid}");
+                self.synchronising(" - diff");
+            }
+            Message::Snap(zxid) => {
+                tracing::info!("Getting a snapshot from leader {zxid}");
+                self.synchronising(" - snap");
+            }
+            Message::Trunc(zxid) => {
+                tracing::warn!("Truncating log to get in sync with the leader {zxid}");
+                self.synchronising(" - trunc");
+            }
             Message::NewLeader { .. } => tracing::info!("Learner received NEWLEADER message"),
             Message::UpToDate => tracing::info!("Learner received UPTODATE message"),
             Message::Proposal(txn) => {
@@ -213,8 +322,16 @@ impl RoleLog {
     /// Measures acknowledgements of a learner.
     fn acked(&mut self, link: LinkId, run: ZxidRange, wall_ms: i64) {
         self.syncing.remove(&link);
+        if run.last.counter() == 0
+            && let Some(learner) = self.learners.get_mut(&link)
+            && let Some(server) = learner.server
+            && !std::mem::replace(&mut learner.is_synced, true)
+        {
+            tracing::info!("Received NEWLEADER-ACK message from {server}");
+        }
         for ms in self.latency.acked_ages(run, wall_ms) {
-            let metric = self.learners.get(&link).and_then(|(server, _)| self.shared.metrics.ack_latency.of(*server));
+            let server = self.learners.get(&link).and_then(|learner| learner.server);
+            let metric = server.and_then(|server| self.shared.metrics.ack_latency.of(server));
             metric.iter().for_each(|metric| metric.note(ms, 1));
         }
     }
@@ -227,7 +344,7 @@ impl RoleLog {
     }
 
     /// Logs and measures a packet to a learner or the leader.
-    pub(super) fn sending(&mut self, link: LinkId, message: &Message, wall_ms: i64) {
+    pub(super) fn sending(&mut self, replica: &Replica, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Commit(zxid) | Message::Commits(ZxidRange { last: zxid, .. }) => {
@@ -240,25 +357,50 @@ impl RoleLog {
                 self.latency.on_proposal_sent(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
             }
+            Message::AckEpoch { .. } => self.synchronising(""),
             Message::Diff(zxid) => {
+                self.start_sync(replica, link, false);
                 tracing::info!("Sending DIFF zxid={zxid} for peer sid: {}", self.name(link));
-                self.start_sync(link, false);
             }
             Message::Trunc(zxid) => {
+                self.start_sync(replica, link, false);
                 tracing::info!("Sending TRUNC zxid={zxid} for peer sid: {}", self.name(link));
-                self.start_sync(link, false);
             }
             _ => (),
         }
     }
 
-    pub(super) fn sending_snapshot(&mut self, link: LinkId) {
-        tracing::info!("Sending snapshot for peer sid: {}", self.name(link));
-        self.start_sync(link, true);
+    pub(super) fn sending_snapshot(&mut self, replica: &Replica, link: LinkId) {
+        self.start_sync(replica, link, true);
+        let concurrent = self.syncing.values().filter(|is_snapshot| **is_snapshot).count();
+        let learner = self.learners.get(&link);
+        let last = learner.map_or(Zxid::ZERO, |learner| learner.last);
+        let is_observer = learner.is_some_and(|learner| learner.kind == LearnerKind::Observer);
+        tracing::info!(
+            sid = %self.name(link),
+            "Sending snapshot last zxid of peer is {last}, zxid of leader is {}, send zxid of db as {}, {concurrent} \
+             concurrent snapshot sync, snapshot sync was {} from throttle",
+            replica.last_proposed(),
+            self.shared.state.read().last_zxid(),
+            if is_observer { "not exempt" } else { "exempt" },
+        );
     }
 
-    fn start_sync(&mut self, link: LinkId, is_snapshot: bool) {
+    fn start_sync(&mut self, replica: &Replica, link: LinkId, is_snapshot: bool) {
         self.syncing.insert(link, is_snapshot);
+        if let (Some(peer), Some(learner)) = (replica.as_peer(), self.learners.get_mut(&link)) {
+            learner.is_synced = false;
+            let processed = self.shared.state.read().last_zxid();
+            let first = peer.recent_log().first();
+            let last = first.map_or(Zxid::ZERO, |_| peer.recent_log().last().min(processed));
+            tracing::info!(
+                "Synchronizing with Learner sid: {} maxCommittedLog={last} minCommittedLog={} \
+                 lastProcessedZxid={processed} peerLastZxid={}",
+                learner.server.map_or(-1, |server| server.0),
+                first.unwrap_or(Zxid::ZERO),
+                learner.last,
+            );
+        }
         let metrics = &self.shared.metrics;
         let (count, in_flight) = match is_snapshot {
             true => (&metrics.snap_count, &metrics.inflight_snap_count),
@@ -272,12 +414,42 @@ impl RoleLog {
     /// Logs that a learner is disconnected.
     pub(super) fn link_closed(&mut self, link: LinkId) {
         self.syncing.remove(&link);
-        if let Some((server, _)) = self.learners.remove(&link) {
-            tracing::warn!("******* GOODBYE sid:{server} ********");
+        if let Some(LearnerLink { address, server: Some(server), .. }) = self.learners.remove(&link) {
+            let address = address.map_or_else(|| "null".to_owned(), java_text::address);
+            tracing::warn!("******* GOODBYE sid:{server} {address} ********");
         }
     }
 
     fn name(&self, link: LinkId) -> String {
-        self.learners.get(&link).map_or_else(|| "?".to_owned(), |(server, _)| server.to_string())
+        let server = self.learners.get(&link).and_then(|learner| learner.server);
+        server.map_or_else(|| "?".to_owned(), |server| server.to_string())
+    }
+
+    /// This leader and the followers that have acknowledged NEWLEADER: `[1, 2]`.
+    fn synced_voters(&self) -> String {
+        let synced =
+            self.learners.values().filter(|learner| learner.is_synced && learner.kind == LearnerKind::Follower);
+        let me = self.shared.config.member.as_ref().map(|member| member.server);
+        let sids: BTreeSet<ServerId> = synced.filter_map(|learner| learner.server).chain(me).collect();
+        format!("{:?}", sids.iter().map(|sid| sid.0).collect::<Vec<_>>())
+    }
+}
+
+/// A state as Apache logs it in `Peer state changed`.
+fn name(state: PeerState) -> &'static str {
+    match state {
+        PeerState::Looking => "looking",
+        PeerState::Following => "following",
+        PeerState::Leading => "leading",
+        PeerState::Observing => "observing",
+    }
+}
+
+fn upper_name(state: PeerState) -> &'static str {
+    match state {
+        PeerState::Looking => "LOOKING",
+        PeerState::Following => "FOLLOWING",
+        PeerState::Leading => "LEADING",
+        PeerState::Observing => "OBSERVING",
     }
 }

@@ -6,6 +6,7 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::message::LearnerKind;
 use crate::observer_master::ObserverMaster;
+use crate::recent_log::RecentLog;
 use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
 
@@ -57,6 +58,11 @@ impl QuorumPeer {
             eligibility: self.eligibility,
             has_quarantined_files: self.has_quarantined_files(),
         }
+    }
+
+    /// The transactions in memory. The last one is the last of the log.
+    pub fn recent_log(&self) -> &RecentLog {
+        &self.history
     }
 
     /// The role that this member has been elected to, if any.

@@ -176,6 +176,10 @@ fn log_settings(config: &Config) {
     tracing::info!("tickTime set to {}", config.tick_ms);
     tracing::info!("minSessionTimeout set to {}", config.min_session_timeout_ms);
     tracing::info!("maxSessionTimeout set to {}", config.max_session_timeout_ms);
+    if let Some(member) = &config.member {
+        tracing::info!("initLimit set to {}", member.init_ticks);
+        tracing::info!("syncLimit set to {}", member.sync_ticks);
+    }
     tracing::info!(
         "Starting server: dataDir {}, dataLogDir {}, forceSync {}, snapCount {}",
         config.data_dir.display(),

@@ -139,7 +139,7 @@ fn k087_frozen_leader_is_replaced_and_rejoins() {
     load.wait_for_more(100);
     let process = ensemble.processes[old].as_mut().unwrap();
     process.signal("CONT");
-    process.wait_for("Peer state changed: following");
+    process.wait_for("Peer state changed: following - broadcast");
     load.wait_for_more(100);
     load.check(&ensemble);
 }

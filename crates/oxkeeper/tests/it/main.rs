@@ -12,6 +12,7 @@ mod ensemble;
 mod fault_injection;
 mod full_disks;
 mod local_sessions;
+mod log_sentences;
 mod members;
 mod observer_masters;
 mod process;

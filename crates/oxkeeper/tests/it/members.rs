@@ -129,7 +129,7 @@ impl Ensemble {
 
     /// Waits until a member that was just started serves clients.
     pub(crate) fn wait_until_serving(&mut self, at: usize) {
-        self.processes[at].as_mut().unwrap().wait_for("Peer state changed");
+        self.processes[at].as_mut().unwrap().wait_for(" - broadcast");
     }
 
     pub(crate) fn kill(&mut self, at: usize) {

@@ -29,7 +29,7 @@ fn config_and_reconfig_match_the_recorded_session() {
     for ids in [[1, 2], [3, 4]] {
         let mut some: Vec<_> =
             ids.into_iter().map(|id| launch(&home.path().join(id.to_string()), id, &members)).collect();
-        some.iter_mut().for_each(|server| drop(server.wait_for("Peer state changed")));
+        some.iter_mut().for_each(|server| drop(server.wait_for(" - broadcast")));
         servers.append(&mut some);
     }
     let (typed, wanted) = read(&text);

@@ -197,3 +197,10 @@ fn unacknowledged_data_closes_a_connection() {
         assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());
     }
 }
+
+#[test]
+fn version_of_a_configuration_is_read_as_a_hexadecimal_number() {
+    assert_eq!(version_of("server.1=one:2:3:participant\nversion=10000000a"), Some(0x1_0000_000a));
+    assert_eq!(version_of("server.1=one:2:3:participant\n"), None);
+    assert_eq!(version_of("version=?"), None);
+}
