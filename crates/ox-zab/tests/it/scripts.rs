@@ -11,6 +11,7 @@ mod ensemble;
 
 use commands::Interpreter;
 use std::fmt::Write as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 /// The expected line of a block that has no effect.
@@ -27,7 +28,8 @@ fn run(name: &str, text: &str) -> (String, Vec<String>) {
             continue;
         }
         if line != "----" {
-            match interpreter.run(line) {
+            let ran = catch_unwind(AssertUnwindSafe(|| interpreter.run(line)));
+            match ran.unwrap_or_else(|_| Err("a server panicked".to_owned())) {
                 Ok(lines) => effects.extend(lines),
                 Err(error) => {
                     differences.push(format!("{name}:{number}: `{line}`: {error}"));
