@@ -38,19 +38,6 @@ fn may_bootstrap(out: &Effects) -> bool {
     out.contains(&Effect::Disk(DiskJob::InitializeLog))
 }
 
-#[test]
-fn quorum_of_empty_voters_bootstraps() {
-    let mut peer = empty_member();
-    let mut out = Effects::new();
-    peer.step(1, Input::Notification(ServerId(3), note(PeerState::Looking, 0, 0)), &mut out);
-    assert!(!may_bootstrap(&out), "another voter may contradict");
-    while !may_bootstrap(&out) {
-        let at = peer.deadline().unwrap();
-        assert!(at < LATER_MS);
-        peer.step(at, Input::Time, &mut out);
-    }
-}
-
 /// Apache repeats its last notification when a connection opens, then sends the current one.
 #[test]
 fn stale_votes_prevent_bootstrap() {
@@ -61,33 +48,6 @@ fn stale_votes_prevent_bootstrap() {
         &[(2, before), (3, before), (2, note(PeerState::Following, 1, 9))]
     )));
     assert!(!may_bootstrap(&receives(&mut empty_member(), &[(3, before), (2, note(PeerState::Looking, 1, 9))])));
-}
-
-/// A quarantined history may contain committed transactions.
-#[test]
-fn quarantined_voter_prevents_bootstrap() {
-    let mut damaged = member(settings(2, three()), Zxid::ZERO, Eligibility::Quarantined);
-    let mut out = Effects::new();
-    damaged.step(0, Input::Start, &mut out);
-    let said = out.iter().find_map(|effect| match effect {
-        Effect::Notify(ServerId(1), note) => Some(*note),
-        _ => None,
-    });
-    let (said, before) = (said.expect("it notifies all voters"), note(PeerState::Looking, 0, 0));
-    assert!(!may_bootstrap(&receives(&mut empty_member(), &[(3, before), (2, said)])));
-    assert!(may_bootstrap(&receives(&mut empty_member(), &[(3, before)])));
-}
-
-#[test]
-fn bootstrap_disabled_or_not_voter_does_not_bootstrap() {
-    let mut settings = settings(1, three());
-    settings.options.may_bootstrap = false;
-    let mut peer = member(settings, Zxid::ZERO, Eligibility::Empty);
-    peer.step(0, Input::Start, &mut Effects::new());
-    assert!(!may_bootstrap(&receives(
-        &mut peer,
-        &[(2, note(PeerState::Looking, 0, 0)), (3, note(PeerState::Looking, 0, 0))]
-    )));
 }
 
 /// Otherwise the report of the disk would arrive while a leader's snapshot is being received.

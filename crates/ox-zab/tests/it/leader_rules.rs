@@ -50,8 +50,8 @@ impl Script {
         history.push(txn(1, 2));
         history.push(txn(1, 3));
         let epochs = Epochs { accepted: Epoch(1), current: Epoch(1) };
-        let options = PeerOptions { max_snap_syncs: 1, max_diff_syncs: 1, ..PeerOptions::default() };
-        let candidate = LeaderInit { server: ServerId(1), epochs, known_accepted: Epoch::ZERO, options };
+        let (server, options) = (ServerId(1), PeerOptions::default());
+        let candidate = LeaderInit { server, epochs, known_accepted: Epoch::ZERO, options };
         let mut cx = Context { now_ms: 0, history: &mut history, out: &mut out };
         let leader = Leader::new(candidate, TIMING, configs, zxid(1, 3), &mut cx);
         assert_eq!(out, []);
@@ -130,14 +130,6 @@ fn epoch_is_above_all_accepted_epochs_and_durable_before_leader_info() {
     assert_eq!(told, [2, 3, 5, 9].map(|link| to(link, Message::LeaderInfo(Epoch(7)))));
 }
 
-/// There is no epoch left above the last one.
-#[test]
-fn voter_with_last_epoch_is_refused() {
-    let mut script = Script::new();
-    assert_eq!(script.connects(2, i64::from(i32::MAX)), [Effect::Close(LinkId(2))]);
-    assert_eq!(script.connects(3, 1), [Effect::Disk(DiskJob::AcceptedEpoch(Epoch(2)))]);
-}
-
 /// Transactions from disk are sent as history, which a learner accepts only before NEWLEADER.
 #[test]
 fn learner_whose_history_was_dropped_is_closed_after_newleader_and_continued_from_disk_before() {
@@ -194,15 +186,6 @@ fn voter_ahead_of_leader_is_refused() {
 }
 
 #[test]
-fn repeated_ack_epoch_does_not_count() {
-    let mut script = Script::asking();
-    assert_eq!(script.receives(2, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
-    script.connects(3, 1);
-    let promise = Message::AckEpoch { last: zxid(1, 2), current: Some(Epoch(1)) };
-    assert_eq!(script.receives(3, promise), [Effect::Disk(DiskJob::CurrentEpoch(Epoch(2)))]);
-}
-
-#[test]
 fn k084_only_voters_count() {
     let mut script = Script::presenting();
     for (server, promised) in [(9, zxid(1, 3)), (5, zxid(1, 3))] {
@@ -233,42 +216,6 @@ fn k007_ack_before_newleader_counts_later() {
     assert_eq!(counted, expected);
 }
 
-/// The ACK of NEWLEADER does not acknowledge proposals that were sent with the history.
-#[test]
-fn newleader_ack_does_not_cover_outstanding_proposals() {
-    let mut script = Script::established();
-    script.proposes(1);
-    script.connects(3, 1);
-    script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.durable(zxid(2, 1));
-    assert_eq!(script.receives(3, Message::Ack(zxid(2, 0))), [to(3, Message::UpToDate)]);
-    assert_eq!(script.leader.committed(), zxid(2, 0));
-}
-
-#[test]
-fn ack_of_unproposed_transaction_closes_link() {
-    let mut script = Script::established();
-    script.proposes(1);
-    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [Effect::Close(LinkId(2))]);
-    let mut script = Script::established();
-    assert_eq!(script.receives(2, Message::Ack(zxid(1, 3))), [], "of the history they are nothing new");
-    assert_eq!(script.receives(2, Message::Ack(zxid(2, 0))), []);
-}
-
-#[test]
-fn followers_get_commit_and_observers_inform_in_order() {
-    let mut script = Script::established();
-    script.connects(9, 1);
-    script.receives(9, Message::AckEpoch { last: zxid(1, 3), current: Some(Epoch(1)) });
-    script.receives(9, Message::Ack(zxid(2, 0)));
-    assert_eq!(script.proposes(1), [to(2, Message::Proposal(txn(2, 1)))]);
-    script.proposes(2);
-    assert_eq!(script.durable(zxid(2, 2)), []);
-    let committed = script.receives(2, Message::Ack(zxid(2, 1)));
-    let expected = [to(2, Message::Commit(zxid(2, 1))), to(9, Message::Inform(txn(2, 1))), Effect::Commit(zxid(2, 1))];
-    assert_eq!(committed, expected);
-}
-
 /// The proof of leadership needs replies to pings that were sent after the request.
 #[test]
 fn k100_sync_needs_fresh_proof_of_leadership() {
@@ -280,17 +227,6 @@ fn k100_sync_needs_fresh_proof_of_leadership() {
     let answered = |effects: &Effects| effects.contains(&Effect::Synced(1));
     assert!(!answered(&script.receives(2, pong())), "that ping is older than the question");
     assert!(answered(&script.receives(2, pong())));
-}
-
-#[test]
-fn sync_waits_for_earlier_proposals() {
-    let mut script = Script::established();
-    script.proposes(1);
-    script.with(|leader, _| leader.on_sync(1, Zxid::ZERO));
-    script.with(|leader, cx| leader.flush(cx));
-    script.receives(2, Message::Pong(zxid(2, 1), Bytes::new()));
-    script.durable(zxid(2, 1));
-    assert!(script.receives(2, Message::Ack(zxid(2, 1))).contains(&Effect::Synced(1)));
 }
 
 /// A leader with a stalled disk steps down although its followers are connected.
@@ -320,21 +256,6 @@ fn leader_without_quorum_steps_down_in_time() {
         left.extend(script.advance(50));
     }
     assert!(left.contains(&Effect::StepDown(Reason::NoQuorum)), "no learner connected");
-}
-
-/// A voter that has accepted a higher epoch from a leader that was never established must not be locked out
-/// permanently.
-#[test]
-fn higher_accepted_epoch_makes_leader_step_down() {
-    let mut script = Script::established();
-    let mut left = Effects::new();
-    for _ in 0..25 {
-        assert_eq!(script.connects(3, 5), [to(3, Message::LeaderInfo(Epoch(2)))]);
-        script.with(|leader, _| leader.on_link_gone(LinkId(3)));
-        script.receives(2, Message::Pong(zxid(2, 0), Bytes::new()));
-        left.extend(script.advance(50));
-    }
-    assert!(left.contains(&Effect::StepDown(Reason::HigherAcceptedEpoch)), "{left:?}");
 }
 
 /// Any host may send a voter's id; with an epoch near the last one it would exhaust the epoch space.
@@ -391,14 +312,6 @@ fn follower_slower_than_quorum_stays() {
     }
 }
 
-#[test]
-fn second_link_of_server_replaces_first() {
-    let mut script = Script::established();
-    script.with(|leader, cx| leader.on_link(cx, LinkId(20)));
-    let replaced = script.receives(20, hello(2, 2));
-    assert_eq!(replaced, [Effect::Close(LinkId(2)), to(20, Message::LeaderInfo(Epoch(2)))]);
-}
-
 /// A quorum always commits before this follower acknowledges: it must not be closed.
 #[test]
 fn follower_that_always_acks_last_stays() {
@@ -416,24 +329,6 @@ fn follower_that_always_acks_last_stays() {
         }
         let out = script.advance(50);
         assert!(!out.contains(&Effect::Close(LinkId(3))), "{out:?}");
-    }
-}
-
-/// `max_snap_syncs` and `max_diff_syncs` are 1 here.
-#[test]
-fn concurrent_observer_syncs_are_limited() {
-    let mut script = Script::established();
-    for (first, second, last) in [(9_i64, 10_i64, Zxid::ZERO), (11, 12, zxid(1, 3))] {
-        script.connects(first, 1);
-        let given = script.receives(first.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
-        assert!(!given.contains(&Effect::Close(LinkId(first.unsigned_abs()))), "{given:?}");
-        script.connects(second, 1);
-        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
-        assert_eq!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
-        script.receives(first.unsigned_abs(), Message::Ack(zxid(2, 0)));
-        script.connects(second, 1);
-        let given = script.receives(second.unsigned_abs(), Message::AckEpoch { last, current: Some(Epoch(1)) });
-        assert_ne!(given, [Effect::Close(LinkId(second.unsigned_abs()))]);
     }
 }
 
@@ -564,82 +459,6 @@ fn k102_reconfig_needs_quorum_of_synced_followers() {
     assert_eq!(judge(&mut script, five, -1), Err(ErrorCode::ReconfigInProgress));
 }
 
-/// A reconfiguration needs both quorums, and nothing after it is committed before it is active (P20).
-#[test]
-fn reconfig_commits_with_both_quorums_then_new_one_decides() {
-    let mut script = dynamic();
-    let (txn, config) = brings(1, &[1, 5]);
-    let told = script.with(|leader, cx| leader.propose(cx, [txn]));
-    assert_eq!(told[0], Effect::ConfigProposed(Arc::clone(&config)));
-    script.proposes(2);
-    assert_eq!(script.durable(zxid(2, 2)), []);
-    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), [], "the new ones have not agreed");
-    let told = script.receives(5, Message::Ack(zxid(2, 1)));
-    let commit = Message::CommitAndActivate(zxid(2, 1), ServerId(1));
-    assert_eq!(
-        told,
-        [
-            Effect::ActivateConfig(config, Some(ServerId(1))),
-            to(2, commit.clone()),
-            to(5, commit),
-            Effect::Commit(zxid(2, 1))
-        ]
-    );
-    let told = script.receives(5, Message::Ack(zxid(2, 2)));
-    assert_eq!(
-        told,
-        [to(2, Message::Commit(zxid(2, 2))), to(5, Message::Commit(zxid(2, 2))), Effect::Commit(zxid(2, 2))]
-    );
-}
-
-/// A learner that connects during a reconfiguration is synchronised after it: NEWLEADER announces the newest members.
-#[test]
-fn new_learners_wait_for_end_of_reconfig() {
-    let mut script = dynamic();
-    script.connects(3, 2);
-    let (txn, config) = brings(1, &[1, 2]);
-    script.with(|leader, cx| leader.propose(cx, [txn]));
-    assert_eq!(script.receives(3, Message::AckEpoch { last: zxid(1, 3), current: None }), []);
-    script.durable(zxid(2, 1));
-    let told = script.receives(2, Message::Ack(zxid(2, 1)));
-    let named = Message::NewLeader { epoch: Epoch(2), config: Bytes::from(config.to_string()) };
-    assert_eq!(told.last(), Some(&to(3, named)), "{told:?}");
-}
-
-#[test]
-fn removed_leader_names_longest_log_and_waits_for_followers_to_leave() {
-    let mut script = dynamic();
-    let (txn, _) = brings(1, &[2, 5]);
-    script.with(|leader, cx| leader.propose(cx, [txn]));
-    script.proposes(2);
-    script.durable(zxid(2, 2));
-    assert_eq!(script.receives(5, Message::Ack(zxid(2, 2))), [], "one of two is no quorum of the new ones");
-    let told = script.receives(2, Message::Ack(zxid(2, 1)));
-    assert!(told.contains(&to(2, Message::CommitAndActivate(zxid(2, 1), ServerId(5)))), "{told:?}");
-    assert_eq!(told.last(), Some(&Effect::Commit(zxid(2, 1))), "the rest is for the successor");
-    assert_eq!(script.receives(2, Message::Ack(zxid(2, 2))), []);
-    script.with(|leader, _| leader.on_applied(zxid(2, 1)));
-    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [], "they have not left");
-    script.with(|leader, _| leader.on_link_gone(LinkId(5)));
-    assert_eq!(script.with(|leader, cx| leader.flush(cx)), [Effect::StepDown(Reason::HandedOver(ServerId(5)))]);
-}
-
-/// Otherwise a transaction would be committed that only one disk holds.
-#[test]
-fn ack_is_retracted_when_learner_truncates() {
-    let mut script = Script::established();
-    let _ = script.proposes(1);
-    assert_eq!(script.receives(2, Message::Ack(zxid(2, 1))), [], "its own disk is slow");
-    script.leader.on_link_gone(LinkId(2));
-    let out = script.connects(2, 2);
-    assert_eq!(out, [to(2, Message::LeaderInfo(Epoch(2)))]);
-    let out = script.receives(2, Message::AckEpoch { last: zxid(2, 1), current: None });
-    assert!(out.contains(&to(2, Message::Trunc(zxid(1, 3)))), "{out:?}");
-    // Server 2 has truncated (2,1), and has not logged it again. Now the leader's own disk reports.
-    let out = script.durable(zxid(2, 1));
-    assert!(!out.contains(&Effect::Commit(zxid(2, 1))), "only this server's disk holds it: {out:?}");
-}
-
 #[test]
 fn ack_timeout_starts_after_synchronisation() {
     let mut script = Script::established();
@@ -660,14 +479,6 @@ fn ack_timeout_starts_after_synchronisation() {
     let _ = script.receives(3, Message::Ack(zxid(2, 0)));
     let out = script.advance(TIMING.tick_ms / 2);
     assert!(!out.contains(&Effect::Close(LinkId(3))), "it has had half a tick to acknowledge: {out:?}");
-}
-
-/// Its ACKs would count as those of the leader's own disk.
-#[test]
-fn hello_with_leader_id_is_refused() {
-    let mut script = Script::established();
-    let out = script.connects(1, 1);
-    assert_eq!(out, [Effect::Close(LinkId(1))]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod peer_options;
 mod peer_rules;
 mod pending_config;
 mod random_faults;
+mod scripts;
 mod single_member;
 mod unestablished_leaders;
 mod zab_cluster;

@@ -57,18 +57,6 @@ fn unestablished_leader_asks_missing_voters_who_leads() {
 }
 
 #[test]
-fn unestablished_leader_joins_leader_that_a_quorum_follows() {
-    let (mut peer, now_ms) = elected();
-    assert_eq!(receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2)), [], "server 2 may be gone");
-    let out = receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
-    assert!(out.contains(&Effect::StepDown(Reason::OtherLeader(ServerId(2)))), "{out:?}");
-    assert!(out.contains(&Effect::Looking), "{out:?}");
-    receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));
-    let out = receives(&mut peer, now_ms, 2, note(PeerState::Leading, 2, 1, 2));
-    assert_eq!(out, [Effect::Dial(ServerId(2))]);
-}
-
-#[test]
 fn unestablished_leader_ignores_old_reply_of_its_follower() {
     let (mut peer, now_ms) = elected();
     receives(&mut peer, now_ms, 1, note(PeerState::Following, 2, 1, 2));

@@ -129,11 +129,15 @@ pub(crate) struct ZabCluster {
     pub(crate) verbose: bool,
 }
 
-fn ensemble(version: i64, voters: impl Iterator<Item = i64>, observers: impl Iterator<Item = i64>) -> Ensemble {
+pub(crate) fn ensemble(
+    version: i64,
+    voters: impl Iterator<Item = i64>,
+    observers: impl Iterator<Item = i64>,
+) -> Ensemble {
     Ensemble::of_numbers(version, voters.map(ServerId), observers.map(ServerId)).unwrap()
 }
 
-fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
+pub(crate) fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
     let text = config.to_string();
     let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
     let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
@@ -142,7 +146,7 @@ fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
     out.into()
 }
 
-fn config_of(txn: &EncodedTxn) -> Option<Ensemble> {
+pub(crate) fn config_of(txn: &EncodedTxn) -> Option<Ensemble> {
     let Body::Reconfig { data: Some(text), .. } = Record::decode(&txn.record).ok()?.txn else { return None };
     Ensemble::parse(std::str::from_utf8(text).ok()?, Addresses::One).ok()
 }

@@ -1,0 +1,263 @@
+//! The commands of scripts. `testdata/README.md` describes them for authors.
+
+use super::args::{Args, Direction, Millis};
+use super::ensemble::{ScriptedEnsemble, Server};
+use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
+use ox_zab::{
+    DiskDone, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, PeerOptions, ServerId, Traffic,
+};
+
+/// One script that is being run.
+#[derive(Default)]
+pub(super) struct Interpreter {
+    servers: ScriptedEnsemble,
+    /// The configuration of new servers, and whether it can be changed.
+    config: Option<(Ensemble, bool)>,
+}
+
+impl Interpreter {
+    /// Runs one command, and returns what happened; `quietly` before a command hides that.
+    pub(super) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
+        if let Some(command) = command.strip_prefix("quietly ") {
+            return self.run(command).map(|_| Vec::new());
+        }
+        let (name, words) = command.split_once(' ').unwrap_or((command, ""));
+        let mut args = Args::new(words);
+        self.dispatch(name, &mut args)?;
+        args.end()?;
+        Ok(self.servers.take_lines())
+    }
+
+    fn dispatch(&mut self, name: &str, args: &mut Args<'_>) -> Result<(), String> {
+        let servers = &mut self.servers;
+        match name {
+            "ensemble" => self.config = Some((args.ensemble()?, args.flag("dynamic"))),
+            "peer" => self.add(args)?,
+            "start" => ids(servers, args)?.into_iter().try_for_each(|id| servers.start(id))?,
+            "kill" => servers.kill(args.next()?)?,
+            "wipe" => wipe(servers.server(args.next()?)?)?,
+            "step" => step(servers, args)?,
+            "propose" => propose(servers, args)?,
+            "sync" => {
+                let id = args.next()?;
+                let number: usize = args.next()?;
+                servers.step(id, Input::Sync(number as u64, Zxid::ZERO))?;
+                servers.step(id, Input::Propose(Vec::new()))?;
+            }
+            "stabilize" => {
+                let ids = ids(servers, args)?;
+                servers.stabilize(&ids)?;
+            }
+            "time" | "run" => {
+                let Millis(ms) = args.next()?;
+                let ids = ids(servers, args)?;
+                servers.pass(ms, &ids, name == "run")?;
+            }
+            "pause" => {
+                let id = args.next()?;
+                let Millis(ms) = args.next()?;
+                servers.now_ms += ms;
+                servers.step(id, Input::Pause)?;
+            }
+            "pings" => servers.shows_pings = true,
+            "status" => {
+                for id in ids(servers, args)? {
+                    let status = servers.status(id)?;
+                    servers.report(status);
+                }
+            }
+            "config" => {
+                for id in ids(servers, args)? {
+                    let configs = servers.configs(id)?;
+                    servers.report(configs);
+                }
+            }
+            other => return transport(other, servers, args),
+        }
+        Ok(())
+    }
+
+    /// Adds a server that is down, with what its disk holds.
+    fn add(&mut self, args: &mut Args<'_>) -> Result<(), String> {
+        let id: ServerId = args.next()?;
+        let (committed, is_dynamic) = self.config.clone().ok_or("no ensemble is defined")?;
+        let ends: Vec<Zxid> = args.get("log")?.unwrap_or_default();
+        let zxids = ends.iter().flat_map(|end| (1..=end.counter()).map(|counter| Zxid::new(end.epoch(), counter)));
+        let mut log: Vec<EncodedTxn> = zxids.map(|zxid| EncodedTxn { zxid, record: bytes::Bytes::new() }).collect();
+        let mut last = ends.last().copied().unwrap_or(Zxid::ZERO);
+        if args.has("reconfig") {
+            last = Zxid(last.0 + 1);
+            log.push(args.txn_at(last)?);
+        }
+        let current = args.get("current")?.unwrap_or(Epoch::of(last));
+        let accepted = args.get("accepted")?.unwrap_or(current);
+        let mut eligibility = Eligibility::HasHistory;
+        for (name, value) in [("empty", Eligibility::Empty), ("quarantined", Eligibility::Quarantined)] {
+            if args.flag(name) {
+                eligibility = value;
+            }
+        }
+        let default = PeerOptions::default();
+        let options = PeerOptions {
+            serves_observers: args.flag("serves-observers"),
+            may_bootstrap: !args.flag("no-bootstrap"),
+            max_snap_syncs: args.get("max-snap-syncs")?.unwrap_or(default.max_snap_syncs),
+            max_diff_syncs: args.get("max-diff-syncs")?.unwrap_or(default.max_diff_syncs),
+            learner_window_bytes: args.get("window")?.unwrap_or(default.learner_window_bytes),
+            request_window_bytes: args.get("request-window")?.unwrap_or(default.request_window_bytes),
+            epoch_wait_ms: args.get::<Millis>("epoch-wait")?.map(|Millis(ms)| ms),
+            ..default
+        };
+        let server = Server {
+            log,
+            epochs: Epochs { accepted, current },
+            eligibility,
+            committed,
+            proposed: None,
+            is_dynamic,
+            options,
+            recent_max: args.get("recent")?.unwrap_or(500),
+            observer_master: args.get("observer-master")?,
+            is_disk_low: args.flag("disk-low"),
+            process: None,
+            was_killed: false,
+        };
+        match self.servers.servers.insert(id, server) {
+            None => Ok(()),
+            Some(_) => Err(format!("server {id} exists already")),
+        }
+    }
+}
+
+/// Commands about links, sockets and disks.
+fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+    match name {
+        "disk" => {
+            for id in ids(servers, args)? {
+                while servers.work(id)? {}
+            }
+        }
+        "connect" => {
+            for id in ids(servers, args)? {
+                servers.connect(id)?;
+            }
+        }
+        "deliver" => {
+            let Direction(from, to) = args.next()?;
+            let count: Option<usize> = args.get("count")?;
+            for _ in 0..count.unwrap_or(usize::MAX) {
+                if !servers.deliver(from, to)? {
+                    break;
+                }
+            }
+        }
+        "lose" => {
+            let Direction(from, to) = args.next()?;
+            servers.lose(from, to);
+        }
+        "cut" => each_direction(args, |direction| {
+            servers.cut.insert(direction);
+            servers.lose(direction.0, direction.1);
+        })?,
+        "heal" => each_direction(args, |direction| {
+            servers.cut.remove(&direction);
+        })?,
+        "socket" => {
+            let Direction(from, to) = args.next()?;
+            match args.word()? {
+                "full" => drop(servers.full.insert((from, to), 0)),
+                "drains" => servers.drain_socket(from, to)?,
+                other => return Err(format!("{other}: a socket is full, or drains")),
+            }
+        }
+        other => return Err(format!("{other} is no command")),
+    }
+    Ok(())
+}
+
+/// The named servers, or all.
+fn ids(servers: &ScriptedEnsemble, args: &mut Args<'_>) -> Result<Vec<ServerId>, String> {
+    let mut ids = Vec::new();
+    while !args.is_empty() {
+        ids.push(args.next()?);
+    }
+    Ok(if ids.is_empty() { servers.all() } else { ids })
+}
+
+fn each_direction(args: &mut Args<'_>, mut with: impl FnMut((ServerId, ServerId))) -> Result<(), String> {
+    while !args.is_empty() {
+        let Direction(from, to) = args.next()?;
+        with((from, to));
+    }
+    Ok(())
+}
+
+/// Removes the data of a server that is down.
+fn wipe(server: &mut Server) -> Result<(), String> {
+    if server.process.is_some() {
+        return Err("the server runs".to_owned());
+    }
+    server.log.clear();
+    server.epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+    server.eligibility = Eligibility::Empty;
+    Ok(())
+}
+
+/// Proposes transactions at an established leader, which logs them too.
+fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+    let id: ServerId = args.next()?;
+    let leader = servers.process(id)?.peer.role().leader().filter(|leader| leader.is_established());
+    let first = leader.ok_or("the server is no established leader")?.next().ok_or("no zxid is left")?;
+    let count: i64 = args.get("count")?.unwrap_or(1);
+    let txn = args.txn_at(first)?;
+    let txns: Vec<EncodedTxn> = (0..count).map(|at| EncodedTxn { zxid: Zxid(first.0 + at), ..txn.clone() }).collect();
+    servers.step(id, Input::Propose(txns.clone()))?;
+    txns.into_iter().try_for_each(|txn| servers.append(id, txn))
+}
+
+/// Passes one input to one server, as if it came from servers that the script plays itself.
+fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+    let id: ServerId = args.next()?;
+    let input = match args.word()? {
+        "notification" => Input::Notification(args.need("from")?, args.notification()?),
+        "config" => {
+            let from = args.need("from")?;
+            return servers.receive_config(id, from, args.ensemble()?);
+        }
+        "election-link" => {
+            let other = args.next()?;
+            let link = if args.flag("down") { ElectionConnection::Down } else { ElectionConnection::Up };
+            args.flag("up");
+            Input::ElectionLink(other, link)
+        }
+        "dialed" => {
+            let leader = args.next()?;
+            let link = (!args.flag("refused")).then(|| servers.open_link(id, leader));
+            Input::Dialed(leader, link)
+        }
+        "link" => Input::LinkOpened(servers.open_link(args.need("from")?, id)),
+        "closed" => Input::LinkClosed(servers.link(id, args.need("from")?)?),
+        "packet" => {
+            let from = args.need("from")?;
+            let link = servers.link(id, from)?;
+            if !servers.process(id)?.peer.takes_packets(link) {
+                return Err(format!("server {id} takes no packet before its disk has worked"));
+            }
+            Input::Packet(link, args.message(from)?)
+        }
+        "send" => {
+            let to = args.need("to")?;
+            Input::Send(servers.link(id, to)?, args.message(id)?)
+        }
+        "received" => Input::Traffic(servers.link(id, args.need("from")?)?, Traffic::Received),
+        "truncate-failed" => {
+            servers.fail_truncation(id)?;
+            Input::Done(DiskDone::Truncated(None))
+        }
+        "disk-low" => Input::DiskLow(true),
+        "disk-free" => Input::DiskLow(false),
+        other => return Err(format!("{other} is no input")),
+    };
+    servers.step(id, input)
+}
