@@ -117,11 +117,11 @@ impl QuorumPeer {
         self.attempts.timeout_ms.map(|timeout_ms| self.attempts.silence.deadline(timeout_ms))
     }
 
-    /// Notes whether the elected leader is still LOOKING, and whether it votes for another server. A leader that is deaf to other voters, but not to this one,
-    /// refuses connections and keeps asking for the votes that have elected it, although it had twice the finalize wait
-    /// to receive them. A leader that knows it is elected sends the same vote to voters without a link
-    /// (`unestablished_leader.rs`); if this server cannot connect to it, it is no better a candidate, and if a quorum
-    /// can, this server joins it although it is left out.
+    /// Notes whether the elected leader votes for another server, and whether it is still LOOKING. A leader that is deaf
+    /// to other voters, but not to this one, refuses connections and keeps asking for the votes that have elected it,
+    /// although it had twice the finalize wait to receive them. A leader that knows it is elected sends the same vote to
+    /// voters without a link (`unestablished_leader.rs`); if this server cannot connect to it, it is no better a
+    /// candidate, and if a quorum can, this server joins it although it is left out.
     pub(super) fn note_leader_vote(&mut self, now_ms: i64, from: ServerId, note: &VoteNotification) {
         let is_late = 2 * self.settings.election.finalize_wait_ms <= self.attempts.silence.lasted_ms(now_ms);
         let is_looking = note.state == PeerState::Looking && self.election.is_of_last_round(note);
