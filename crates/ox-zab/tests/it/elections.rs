@@ -22,6 +22,23 @@ fn longest_history_wins() {
     }
 }
 
+/// Voters do not notify observers of a new leader, so after a long outage the interval must not have grown to a minute.
+#[test]
+fn observer_asks_for_the_leader_at_short_intervals() {
+    let quorums = Quorums::of(Quorum::majority_of([1, 2].map(ServerId)));
+    let own = Vote::abstain(Zxid::ZERO, 0);
+    let mut observer = Election::new(ServerId(3), PeerState::Observing, ElectionSettings::default(), own);
+    observer.start_round(0, own, &quorums, &mut Outgoing::new());
+    let mut asked_ms = 0;
+    while asked_ms < 60_000 {
+        let (at_ms, mut out) = (observer.deadline().unwrap(), Outgoing::new());
+        assert!(at_ms - asked_ms <= 2_000, "{at_ms} ms after {asked_ms} ms");
+        observer.on_time(at_ms, &quorums, &mut out);
+        assert_eq!(out.len(), 2, "it asks both voters");
+        asked_ms = at_ms;
+    }
+}
+
 #[test]
 fn votes_of_all_voters_end_election_without_wait() {
     let mut cluster = ElectionCluster::new(1, 3, 2);
