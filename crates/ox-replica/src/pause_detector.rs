@@ -1,5 +1,5 @@
 //! Detects that the process did not run. After such a pause every session gets its full timeout again
-//! ([`crate::Replica::on_turn`]).
+//! ([`crate::ReplicaInput::Pause`]).
 
 /// Shortest delay that counts as a pause, together with the tick. Sessions live for two ticks at least, so a client
 /// that sends a ping in every third of its timeout is not expired after a shorter delay.

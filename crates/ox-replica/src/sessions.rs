@@ -5,7 +5,7 @@
 //!
 //! A leader or standalone server tracks all global sessions. Those that were not touched it expires: `on_time` in
 //! `replica.rs` proposes a closeSession for each. A learner tracks the global sessions of its own clients, expires none
-//! of them, and reports touches to the leader (`reply_to_ping` in `ensemble_member.rs`). Local sessions have a tracker
+//! of them, and reports touches to the leader (`reply_to_ping` in `forwarding.rs`). Local sessions have a tracker
 //! of their own in every server, which expires them without a transaction (`local_sessions.rs`).
 
 use crate::ConnId;

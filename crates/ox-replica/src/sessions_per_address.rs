@@ -17,8 +17,8 @@ pub(crate) struct SessionsPerAddress {
 }
 
 impl SessionsPerAddress {
-    pub(crate) fn limit(&mut self, max: usize) {
-        self.max = max;
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, ..Self::default() }
     }
 
     /// Whether a new session may be created. An existing session can always be resumed, from any address.

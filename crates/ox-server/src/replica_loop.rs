@@ -1,9 +1,9 @@
 //! The thread that runs the replica: inputs in, effects out. It never waits for the disk.
 //!
-//! One iteration: take the inbox; `step` passes it to the replica, expires sessions and runs the other timers, and
-//! hands the log batch to the log thread; `apply` applies committed transactions under the write lock, and posts the
-//! outboxes to the I/O threads; a snapshot starts if one is due. `ensemble.rs` adds what a member does for its disk
-//! jobs and links.
+//! One iteration: take the inbox; `step` passes it to the replica, with timers that are due, and executes the effects:
+//! log batches and disk jobs go to the log thread, packets to the peers thread; `apply` applies committed transactions
+//! under the write lock, and posts the outboxes to the I/O threads; a snapshot starts if one is due. `ensemble.rs`
+//! contains what only a member does.
 
 mod ensemble;
 mod latency;
@@ -21,8 +21,8 @@ use crate::snapshotter::Snapshotter;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ensemble::PeerChannel;
 use ox_proto::Zxid;
-use ox_replica::outbox::Outboxes;
-use ox_replica::{ClientInput, Replica};
+use ox_replica::{ClientInput, LogBatch, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput};
+use ox_store::FreeSpace;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -32,7 +32,8 @@ pub(crate) struct ReplicaLoop {
     replica: Replica,
     log: Arc<LogQueue>,
     snapshotter: Snapshotter,
-    outboxes: Outboxes,
+    effects: ReplicaEffects,
+    pause_detector: PauseDetector,
     snapshot_due: Option<Zxid>,
     /// Digest mismatches that the metrics include.
     mismatches_reported: u64,
@@ -69,7 +70,11 @@ impl ReplicaLoop {
             quota_warnings: LogLimit::new(LOG_LINES_BURST),
             expiry_log: LogLimit::new(EXPIRY_LINES_BURST),
             refusal_log: LogLimit::new(LOG_LINES_BURST),
-            outboxes: Outboxes::new(shared.mailboxes.len()),
+            effects: ReplicaEffects::new(shared.mailboxes.len()),
+            pause_detector: PauseDetector::new(
+                i32::try_from(shared.config.tick_ms).unwrap_or(i32::MAX),
+                shared.clock.mono_ms(),
+            ),
             snapshot_due: None,
             mismatches_reported: 0,
             shared,
@@ -83,8 +88,8 @@ impl ReplicaLoop {
     pub(crate) fn run(mut self, heartbeat: &Heartbeat) {
         if self.peers.is_some() {
             let now = self.shared.clock.now();
-            self.replica.start(now);
-            self.dispatch_effects(now);
+            self.pass(now, ReplicaInput::Start);
+            self.execute_effects(now);
         }
         while !self.shared.is_stopping() {
             heartbeat.beat();
@@ -105,7 +110,9 @@ impl ReplicaLoop {
     /// Work of this thread is no pause: I/O threads received input meanwhile.
     fn detect_pause(&mut self, timeout: Duration) {
         let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
-        if let Some(late_ms) = self.replica.on_turn(self.shared.clock.now(), meant_ms, thread_worked_ms) {
+        let now = self.shared.clock.now();
+        if let Some(late_ms) = self.pause_detector.check(now.mono_ms, meant_ms, thread_worked_ms) {
+            self.pass(now, ReplicaInput::Pause);
             tracing::warn!(late_ms, "process was paused; every session gets its full timeout again");
         }
     }
@@ -118,56 +125,67 @@ impl ReplicaLoop {
         rest.map_or(CHECK_INTERVAL, |rest| CHECK_INTERVAL.min(Duration::from_millis(rest.unsigned_abs())))
     }
 
+    /// Reports free disk space. A member whose disk is low does not stand for election.
+    pub(crate) fn report_space(&mut self, space: FreeSpace) {
+        let (free_bytes, reserve_bytes) = (space.usable_bytes(), space.low_water_bytes);
+        self.pass(self.shared.clock.now(), ReplicaInput::DiskSpace { free_bytes, reserve_bytes });
+    }
+
+    /// Passes one input to the replica.
+    fn pass(&mut self, now: Now, input: ReplicaInput) {
+        self.replica.step(now, input, &self.shared.state.read(), &mut self.effects);
+    }
+
     fn step(&mut self, mut input: Input) {
         let now = self.shared.clock.now();
         if let Some(zxid) = input.durable {
-            self.replica.on_durable(now, zxid);
+            self.pass(now, ReplicaInput::Durable(zxid));
         }
         if let Some(space) = input.space {
-            self.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
+            self.report_space(space);
         }
         self.process_peer_input(now, &mut input);
         self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
-        let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
-            self.replica.on_time(now, &shared.state.read());
+            self.pass(now, ReplicaInput::Time);
         }
         self.note_input(&input);
         let began = Instant::now();
         let has_work = !input.submissions.is_empty();
         for submission in input.submissions {
             let taken = submission.load();
-            self.replica.limit_replies(shared.global_limits.replies_max());
-            let state = shared.state.read();
-            self.replica.step(now, submission, &state, &mut self.outboxes);
-            drop(state);
-            shared.global_limits.on_taken(taken, self.replica.load());
-            if self.replica.log_is_full() {
-                self.hand_over_log();
+            self.effects.replies_max = self.shared.global_limits.replies_max();
+            self.pass(now, ReplicaInput::Clients(submission));
+            self.shared.global_limits.on_taken(taken, self.replica.load());
+            if self.effects.has_log() {
+                self.execute_effects(now);
             }
-            if SUBMISSION_BYTES_MAX < self.outboxes.bytes() {
+            if SUBMISSION_BYTES_MAX < self.effects.outboxes.bytes() {
                 self.post();
             }
         }
-        self.hand_over_log();
-        self.process_effects(now);
+        self.flush(now);
         if has_work {
-            shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
+            self.shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
         }
         for query in input.queries {
-            query(&self.replica, &shared.state.read());
+            query(&self.replica, &self.shared.state.read());
         }
         self.post();
     }
 
-    pub(super) fn hand_over_log(&mut self) {
-        if let Some(batch) = self.replica.take_log(self.shared.clock.now()) {
-            let (metrics, records) = (&self.shared.metrics, batch.records as u64);
-            metrics.outstanding_changes_queued.add(records);
-            metrics.proposal_count.add(records);
-            metrics.sync_processor_request_queued.add(records);
-            self.log.push(batch);
-        }
+    /// Ends a batch of inputs, and executes the effects.
+    fn flush(&mut self, now: Now) {
+        self.pass(now, ReplicaInput::Flush);
+        self.execute_effects(now);
+    }
+
+    fn push_log(&self, batch: Arc<LogBatch>) {
+        let (metrics, records) = (&self.shared.metrics, batch.records as u64);
+        metrics.outstanding_changes_queued.add(records);
+        metrics.proposal_count.add(records);
+        metrics.sync_processor_request_queued.add(records);
+        self.log.push(batch);
     }
 
     fn note_input(&self, input: &Input) {
@@ -192,8 +210,8 @@ impl ReplicaLoop {
             let (now, metrics) = (shared.clock.now(), &shared.metrics);
             let mut state = shared.state.write();
             let began = Instant::now();
-            self.replica.limit_replies(shared.global_limits.replies_max());
-            let applied = self.replica.apply(now, &mut state, &mut self.outboxes) as u64;
+            self.effects.replies_max = shared.global_limits.replies_max();
+            let applied = self.replica.apply(now, &mut state, &mut self.effects) as u64;
             let fired = state.take_fired();
             self.post();
             drop(state);
@@ -206,13 +224,14 @@ impl ReplicaLoop {
             metrics.node_children_watch_count.merge(&fired.children);
         }
         shared.global_limits.set_held(self.replica.load());
-        self.process_effects(shared.clock.now());
+        self.flush(shared.clock.now());
+        self.post();
     }
 
     /// Adds the replica's counters to the metrics.
     fn update_metrics(&mut self) {
         let metrics = &self.shared.metrics;
-        let mismatches = self.replica.digest_mismatches();
+        let mismatches = self.replica.status().digest_mismatches();
         if self.mismatches_reported == 0 && 0 < mismatches {
             tracing::error!(
                 "digest mismatch: this server's tree differs from its leader's; compare the output of the four-letter command hash of all members"
@@ -220,7 +239,7 @@ impl ReplicaLoop {
         }
         metrics.digest_mismatches_count.add(mismatches - self.mismatches_reported);
         self.mismatches_reported = mismatches;
-        let local = i64::try_from(self.replica.local_session_count()).unwrap_or(i64::MAX);
+        let local = i64::try_from(self.replica.status().local_session_count()).unwrap_or(i64::MAX);
         self.shared.stats.local_sessions.store(local, Relaxed);
         let counters = self.replica.counters_mut();
         metrics.connection_revalidate_count.add(std::mem::take(&mut counters.resumed));
@@ -256,7 +275,7 @@ impl ReplicaLoop {
     }
 
     fn post(&mut self) {
-        for (thread, outbox) in self.outboxes.0.iter_mut().enumerate() {
+        for (thread, outbox) in self.effects.outboxes.0.iter_mut().enumerate() {
             if !outbox.is_empty() {
                 self.shared.post(thread, outbox.take());
             }
@@ -266,7 +285,7 @@ impl ReplicaLoop {
     /// Starts a snapshot when one is due and all its transactions are applied, or when the last one failed some time
     /// ago. A server that does not serve may hold uncommitted transactions, and have to truncate them (K24).
     fn take_snapshot(&mut self) {
-        if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
+        if !self.replica.status().is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
             return;
         }
         let state = self.shared.state.read();

@@ -21,7 +21,7 @@ use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
 use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
-use ox_store::{RecoveryReport, StartSnapshot, Store};
+use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -92,6 +92,7 @@ pub struct Server {
 /// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
+    space: FreeSpace,
     log: Log,
     commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
@@ -132,14 +133,13 @@ impl Server {
         let connections_max = connections_max(false)?;
         let space = opened.store.space()?;
         let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
-        shared.inbox.put(|input| input.space = Some(space)); // known before the first request
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
+        let core = Core { replica, space, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -175,12 +175,9 @@ impl Server {
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
         let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
         startup_banner::listening(&member, &peers.election_binds());
-        let mut replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
-        replica.limit_epochs(member.epoch_txns);
-        // Set before the first election: a member with low disk space does not stand for it.
-        replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
-        let core =
-            Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
+        let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        let log = Log::Member(Box::new(opened.log));
+        let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
@@ -194,8 +191,7 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
-        let Core { mut replica, log, commands, peers } = core;
-        replica.limit_sessions_per_address(shared.config.limits.sessions_per_address as usize);
+        let Core { replica, space, log, commands, peers } = core;
         let (command_queue, command_thread) = four_letter::queue();
         let mut io = Vec::new();
         for (number, poll) in (0..).zip(polls) {
@@ -212,7 +208,8 @@ impl Server {
             snapshotter.start(shared.state.read().freeze());
         }
         let queue = Arc::new(LogQueue::default());
-        let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
+        let mut replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
+        replica_loop.report_space(space); // before the first request, and before the first election
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;
         let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);

@@ -54,13 +54,14 @@ impl ServerMode {
     }
 
     fn of(replica: &Replica) -> Option<Self> {
-        if replica.is_read_only() {
+        let status = replica.status();
+        if status.is_read_only() {
             return Some(Self::ReadOnly);
         }
-        if !replica.takes_clients() {
+        if !status.takes_clients() {
             return None;
         }
-        let Some(peer) = replica.as_peer() else { return Some(Self::Standalone) };
+        let Some(peer) = status.peer() else { return Some(Self::Standalone) };
         match peer.status().state {
             PeerState::Looking => None,
             PeerState::Leading => Some(Self::Leader(LearnerCounts::of(peer))),

@@ -268,7 +268,7 @@ fn depose(world: &mut World) {
 fn leader(world: &World) -> Option<usize> {
     let leads = |server: &Server| {
         let process = server.process.as_ref();
-        process.is_some_and(|process| process.replica.peer_state() == Some(PeerState::Leading))
+        process.is_some_and(|process| process.replica.status().peer_state() == Some(PeerState::Leading))
     };
     world.servers.iter().position(leads)
 }

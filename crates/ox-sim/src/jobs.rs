@@ -579,7 +579,7 @@ fn check_restorable(world: &mut World, pid: ProcessId) {
 
 /// Whether all queues of a server are empty.
 pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
-    process.replica.outstanding() == 0
+    process.replica.status().outstanding() == 0
         && process.inbox.is_empty()
         && !process.has_peer_input()
         && process.log_queue.is_empty()

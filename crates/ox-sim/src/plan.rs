@@ -119,7 +119,7 @@ pub struct Plan {
     /// Upper limit of the duration of an fsync.
     pub sync_us: i64,
     /// Probability that input from a peer is acted on immediately, otherwise together with the next.
-    pub settle_per_mille: u32,
+    pub flush_per_mille: u32,
     /// Upper limit of the time between two actions of a client.
     pub think_us: i64,
     /// Upper limit of the requests per action.
@@ -310,7 +310,7 @@ impl Plan {
             preempt_per_mille: 50,
             disk_us: 100,
             sync_us: 2_000,
-            settle_per_mille: 500,
+            flush_per_mille: 500,
             think_us: 1_000_000,
             burst: 4,
             pipeline: 32,
@@ -551,7 +551,7 @@ impl Plan {
         self.observer_masters = rng.chance(500);
         self.depose_ms = if rng.chance(150) { rng.between(800, 5_000) } else { 0 };
         self.sync_per_mille = *rng.pick(&[0, 0, 100, 400]);
-        self.settle_per_mille = *rng.pick(&[0, 100, 500, 1000]);
+        self.flush_per_mille = *rng.pick(&[0, 100, 500, 1000]);
         self.epoch_txns = *rng.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 30, 100]);
         self.local_sessions = rng.chance(150);
         if rng.chance(200) {

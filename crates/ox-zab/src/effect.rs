@@ -1,7 +1,7 @@
 //! What the state machines require of their driver. Effects are executed in order.
 //!
-//! In a server, `ox-replica/src/replica/ensemble_member.rs` executes the effects on log, state and clients, and passes
-//! those on sockets and disk to `ox-server/src/replica_loop/ensemble.rs`.
+//! `ox-replica/src/replica/peer_effects.rs` executes them on log, state and clients. For sockets, disk and files it makes
+//! effects of its own (`ox-replica/src/effects.rs`), which the driver executes.
 
 use crate::epoch::Epoch;
 use crate::message::{EncodedTxn, Message};
@@ -142,7 +142,8 @@ pub enum Effect {
     FromLeader(Message),
     /// The sync with this id may be replied to.
     Synced(u64),
-    /// A configuration is proposed. The driver stores it before anything that the disk is given next.
+    /// A configuration is proposed. The driver stores it after the transactions so far, one of which contains it, and
+    /// before anything that the disk is given next.
     ConfigProposed(Arc<Ensemble>),
     /// A configuration is committed, with the leader that it names, if it does.
     ActivateConfig(Arc<Ensemble>, Option<ServerId>),

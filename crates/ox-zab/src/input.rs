@@ -1,7 +1,7 @@
 //! Everything that can happen to a member.
 //!
-//! In a server, `ox-server/src/replica_loop/ensemble.rs` takes packets and finished disk jobs from the inbox, and
-//! `ox-replica/src/replica/ensemble_member.rs` makes inputs of them. `effect.rs` is the opposite direction.
+//! The replica makes these inputs from its own (`ox-replica/src/input.rs`), and from what it does for clients and
+//! learners. `effect.rs` is the opposite direction.
 
 use crate::effect::{DiskDone, LinkId, Reason};
 use crate::election::ElectionConnection;

@@ -419,7 +419,6 @@ impl Learner {
     /// Logs the committed prefix of the pending transactions, or applies it to the snapshot.
     fn take_committed_txns(&mut self, cx: &mut Context<'_>) {
         while let Some(PendingTxn { txn, config, .. }) = self.pending.pop_front_if(|pending| pending.is_committed) {
-            cx.out.extend(config.map(Effect::ConfigProposed));
             if let Some(snapshot_zxid) = &mut self.snapshot_zxid {
                 *snapshot_zxid = txn.zxid.max(*snapshot_zxid);
                 cx.out.push(Effect::ApplyToSnapshot(txn));
@@ -428,6 +427,7 @@ impl Learner {
                 append(txn, cx);
                 cx.out.push(Effect::Commit(zxid));
             }
+            cx.out.extend(config.map(Effect::ConfigProposed));
         }
     }
 
@@ -481,8 +481,8 @@ impl Learner {
     fn log(&mut self, pending: PendingTxn, cx: &mut Context<'_>) {
         let PendingTxn { txn, config, is_committed } = pending;
         let zxid = txn.zxid;
-        cx.out.extend(config.map(Effect::ConfigProposed));
         append(txn, cx);
+        cx.out.extend(config.map(Effect::ConfigProposed));
         if !self.is_observer() {
             self.unacked.push_back(zxid);
         }

@@ -179,7 +179,7 @@ pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
 pub(super) const GUARDS: &[Guard] = &[
     // Durability of acknowledged writes.
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/request_pipeline.rs",
         guard: "a write gets its reply after it is committed and durable",
         breaks: "writes are acknowledged before they are durable",
         with: "is_some_and(|zxid| zxid <= self.committed.min(self.durable))",
@@ -257,14 +257,14 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "                if !(op",
     },
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/replies.rs",
         guard: "requests after a write get their replies after it",
         breaks: "replies are out of order",
         with: "            Some(behind) => behind.push(waiting),\n",
         without: "            Some(_) => self.reply_waiting(waiting, state, out),\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "a client that has seen a later zxid is refused",
         breaks: "a session reads older states than before",
         with: "        if state.last_zxid() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {\n",
@@ -307,14 +307,14 @@ pub(super) const GUARDS: &[Guard] = &[
     },
     // Sessions and ephemeral nodes.
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "resuming a session needs its password",
         breaks: "sessions can be stolen",
         with: "        if *proven && self.sessions.attach(",
         without: "        if self.sessions.attach(",
     },
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "a connection that has lost its session is closed",
         breaks: "two connections write for one session",
         with: "            self.close(old, out);\n",
@@ -373,7 +373,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica.rs",
         guard: "after a pause of the process every session gets its full timeout",
         breaks: "sessions expire because the server paused",
-        with: "            self.sessions.touch_all(now.mono_ms);\n",
+        with: "        self.sessions.touch_all(now.mono_ms);\n",
         without: "",
     },
     Guard {
@@ -384,7 +384,7 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "                if let Some(at_ms) = session.conn.and_then(&waited_ms).filter(|_| false) {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/replies.rs",
         guard: "a client that has waited for its reply gets its full timeout",
         breaks: "sessions expire because the disk was slow",
         with: "                    requester.replied_ms = Some(now.mono_ms);\n",
@@ -413,7 +413,7 @@ pub(super) const GUARDS: &[Guard] = &[
     },
     // Watches and events.
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "the watches of a connection are removed with it",
         breaks: "watches of closed connections remain",
         with: "        state.watches().lock().drop_watcher(conn.into());\n",
@@ -674,21 +674,21 @@ pub(super) const GUARDS: &[Guard] = &[
     },
     // Sessions and storage of ensemble members.
     Guard {
-        file: "crates/ox-replica/src/replica/ensemble_member.rs",
+        file: "crates/ox-replica/src/replica/forwarded_requests.rs",
         guard: "a member reports a session as expired after its closing is committed",
         breaks: "a live session is reported as expired",
-        with: "                    if self.role == Role::Leader && waits {\n",
-        without: "                    if self.role == Role::Leader && waits && false {\n",
+        with: "        if self.role == Role::Leader && waits {\n",
+        without: "        if self.role == Role::Leader && waits && false {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/ensemble_member.rs",
+        file: "crates/ox-replica/src/replica/parked_handshakes.rs",
         guard: "client connections are closed when the role ends",
         breaks: "clients of a server without a leader can write and read",
-        with: "                    for conn in self.served_conns() {\n",
-        without: "                    for conn in self.served_conns().into_iter().take(0) {\n",
+        with: "        for conn in served.collect::<Vec<_>>() {\n",
+        without: "        for conn in served.take(0).collect::<Vec<_>>() {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica.rs",
+        file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "a leader reports a session as expired after its closing is committed",
         breaks: "a live session is reported as expired",
         with: "        } else if *proven && self.is_member() && !self.is_read_only() {\n",
@@ -702,7 +702,7 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        if false {\n",
     },
     Guard {
-        file: "crates/ox-replica/src/replica/ensemble_member.rs",
+        file: "crates/ox-replica/src/replica/ensemble_roles.rs",
         guard: "a new leader gives every session its full timeout",
         breaks: "sessions expire because leaders change",
         with: "                self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);\n            }\n            for session",

@@ -5,10 +5,10 @@ use ox_proto::frame::split_frame;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request, xid};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
-use ox_replica::outbox::{Outboxes, PartKind};
+use ox_replica::outbox::PartKind;
 use ox_replica::{
-    Admission, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaSettings, Service,
-    Submission,
+    Admission, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaEffect, ReplicaEffects,
+    ReplicaInput, ReplicaSettings, Service, Submission,
 };
 use ox_tree::{State, TreeOptions};
 
@@ -48,7 +48,7 @@ struct Harness {
     state: State,
     replica: Replica,
     conn: Conn,
-    outboxes: Outboxes,
+    effects: ReplicaEffects,
     now: Now,
 }
 
@@ -68,11 +68,13 @@ impl Harness {
             leader_serves: true,
             read_only_after_ms: None,
             park_limit_ms: 0,
+            sessions_per_address: 0,
+            epoch_txns: u32::MAX,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
         let replica = Replica::standalone(settings, &state, now);
         let conn = Conn::new(ConnId::new(0, 0, 1), [127, 0, 0, 1].into());
-        Self { state, replica, conn, outboxes: Outboxes::new(1), now }
+        Self { state, replica, conn, effects: ReplicaEffects::new(1), now }
     }
 
     /// Serves one frame completely. False if the connection is closed.
@@ -99,14 +101,17 @@ impl Harness {
         if self.conn.on_frame(payload, &mut service) == FrameOutcome::Close {
             return false;
         }
-        self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
-        if let Some(batch) = self.replica.take_log(self.now) {
-            self.replica.on_durable(self.now, batch.last);
+        self.pass(ReplicaInput::Clients(submission));
+        self.pass(ReplicaInput::Flush);
+        for effect in self.effects.take() {
+            if let ReplicaEffect::Log(batch) = effect {
+                self.pass(ReplicaInput::Durable(batch.last));
+            }
         }
         while self.replica.has_committed() {
-            self.replica.apply(self.now, &mut self.state, &mut self.outboxes);
+            self.replica.apply(self.now, &mut self.state, &mut self.effects);
         }
-        let outbox = std::mem::take(&mut self.outboxes.0[0]);
+        let outbox = std::mem::take(&mut self.effects.outboxes.0[0]);
         for part in outbox.parts {
             match part.kind {
                 PartKind::Attached(session, timeout_ms) => self.conn.on_attached(session, timeout_ms),
@@ -117,5 +122,9 @@ impl Harness {
         }
         assert_eq!(self.conn.in_flight(), 0, "every request has a reply");
         true
+    }
+
+    fn pass(&mut self, input: ReplicaInput) {
+        self.replica.step(self.now, input, &self.state, &mut self.effects);
     }
 }

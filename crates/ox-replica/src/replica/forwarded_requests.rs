@@ -1,10 +1,11 @@
-//! The leader's handling of requests that learners forward, and of the touched sessions that they report.
+//! The leader's handling of what learners send: forwarded requests, revalidations, and touched sessions.
 
-use super::proposals::{Proposal, Proposer};
+use super::proposals::{Proposal, Proposer, digest, header};
 use super::reconfig::ReconfigCheck;
 use super::syncs::SyncWaiter;
-use super::{Replica, Role, digest, header};
+use super::{Replica, Role};
 use crate::clock::Now;
+use crate::outbox::Outboxes;
 use crate::sessions::LastSeen;
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::quorum::payload::Touches;
@@ -13,7 +14,7 @@ use ox_proto::{ErrorCode, OpCode, Reader, SessionId};
 use ox_tree::auth::Identities;
 use ox_tree::ops::Prepared;
 use ox_tree::{PendingView, State};
-use ox_zab::{LinkId, Request};
+use ox_zab::{LinkId, Message, Request};
 use std::sync::Arc;
 
 /// The identities of the last request: the next one often has the same.
@@ -39,7 +40,39 @@ impl IdentityCache {
     }
 }
 
+/// What a learner sends for its clients.
+#[derive(Debug)]
+pub(super) enum LearnerEvent {
+    Request(Request),
+    Revalidate(SessionId, i32),
+    /// Its link was closed. Its earlier requests remain valid.
+    Closed,
+}
+
 impl Replica {
+    /// Replies whether a session that a learner's client names is alive. The learner owns it from then on.
+    pub(super) fn on_learner_revalidate(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        session: SessionId,
+        timeout_ms: i32,
+        state: &State,
+        out: &mut Outboxes,
+    ) {
+        let old = self.sessions.conn(session);
+        let valid = self.role == Role::Leader && self.sessions.move_to(session, timeout_ms, now.mono_ms, link);
+        // As between connections of one server, the last handshake takes the session.
+        old.filter(|_| valid).into_iter().for_each(|old| self.close(old, out));
+        // Compat: Apache's observer masters expect replies to revalidations in order.
+        let waits = !valid || !state.has_session(session) || self.syncs.has_revalidation_of(link);
+        if self.role == Role::Leader && waits {
+            self.confirm_leadership(now, SyncWaiter::Revalidation(link, session, valid));
+        } else {
+            self.send(now, link, Message::Revalidated(session, valid));
+        }
+    }
+
     /// Proposes what a learner's client requests. Every request becomes a transaction, if only an error, because the
     /// learner waits for it.
     pub(super) fn on_learner_request(&mut self, now: Now, link: LinkId, request: &Request, state: &State) {
@@ -49,7 +82,7 @@ impl Replica {
         let Request { session, cxid, op, body, ids } = request;
         let (session, cxid, proposer) = (*session, *cxid, Proposer::Learner(link));
         match OpCode::try_from(*op) {
-            Ok(OpCode::Sync) => self.confirm_leadership(SyncWaiter::Link(link)),
+            Ok(OpCode::Sync) => self.confirm_leadership(now, SyncWaiter::Link(link)),
             Ok(OpCode::CreateSession) => {
                 let timeout_ms = Reader::new(body).get().unwrap_or_default();
                 if self.propose_create_session(now, session, timeout_ms, proposer, state) {
@@ -69,7 +102,7 @@ impl Replica {
                 let ids = self.identity_cache.identities(ids);
                 let is_local = self.is_local_elsewhere(session);
                 let owner = if is_local { Ok(()) } else { self.sessions.check_owner(session, link) };
-                if owner.is_ok() && !self.writes().allow(op, body) {
+                if owner.is_ok() && !self.log_space.writes().allow(op, body) {
                     return self.propose_error(now, session, cxid, ErrorCode::ThrottledOp, proposer, state);
                 }
                 self.prepare_for(now, (session, cxid, owner), (op, body), &ids, proposer, state);

@@ -55,11 +55,6 @@ impl Replica {
         load
     }
 
-    /// Limits the reply bytes of reads in one step, or one call of apply.
-    pub fn limit_replies(&mut self, bytes: usize) {
-        self.replies_max = bytes;
-    }
-
     /// Whether a read must be refused, because its reply is large and earlier ones have used up the limit. It cannot
     /// wait, because later writes change what it has to return; so its connection is closed.
     pub(super) fn lacks_memory_for(&self, what: &Reply, state: &State) -> bool {

@@ -4,7 +4,7 @@
 //! if the configuration allows it: createSession is ordered right before the write that needs it (P45).
 
 use super::conn_states::{ConnState, waited_ms};
-use super::ensemble_member::{NO_IDS, Todo};
+use super::forwarding::NO_IDS;
 use super::pending_requests::{Origin, PendingWrite, Reply};
 use super::proposals::Proposer;
 use super::session_txns::Granted;
@@ -13,7 +13,7 @@ use crate::ConnId;
 use crate::clock::Now;
 use crate::limits::{ENDED_SESSIONS_MAX, EXPIRED_AT_ONCE_MAX};
 use crate::outbox::Outboxes;
-use crate::sessions::{LastSeen, SessionInfo, Sessions};
+use crate::sessions::{LastSeen, Sessions};
 use ox_proto::{ErrorCode, OpCode, SessionId};
 use ox_tree::{State, ops};
 use std::collections::{BTreeSet, VecDeque};
@@ -83,15 +83,6 @@ impl Local {
 }
 
 impl Replica {
-    pub fn local_session_count(&self) -> usize {
-        self.local.sessions.len()
-    }
-
-    /// Local sessions after `after`, at most `max`, for the command `dump`.
-    pub fn local_session_infos_after(&self, after: Option<SessionId>, max: usize) -> Vec<SessionInfo> {
-        self.local.sessions.infos_after(after, max)
-    }
-
     /// Creates a session and replies immediately.
     pub(super) fn open_local(&mut self, now: Now, params: &ConnectParams<'_>, state: &State, out: &mut Outboxes) {
         let ConnectParams { conn, address, timeout_ms, read_only, last_seen } = *params;
@@ -145,7 +136,9 @@ impl Replica {
         self.sessions.add(session, timeout_ms, now.mono_ms, last_seen, Some(conn));
         let own = PendingWrite::new(session, 0, Origin::Upgrade(conn));
         match self.role {
-            Role::Learner(link) => self.forward(link, OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS, own),
+            Role::Learner(link) => {
+                self.forward(now, link, (OpCode::CreateSession, &timeout_ms.to_be_bytes(), NO_IDS), own);
+            }
             Role::Leader => {
                 if !self.propose_create_session(now, session, timeout_ms, Proposer::Client, state) {
                     return false;
@@ -168,7 +161,7 @@ impl Replica {
     }
 
     /// Expires local sessions, and closes their connections.
-    pub(super) fn expire_local(&mut self, now: Now) {
+    pub(super) fn expire_local(&mut self, now: Now, out: &mut Outboxes) {
         if self.role == Role::None {
             return; // clients are not served
         }
@@ -179,7 +172,7 @@ impl Replica {
             self.counters.expired(session, self.local.sessions.timeout_ms(session).unwrap_or_default());
             let conn = self.local.sessions.remove(session);
             self.addresses.end(session);
-            self.todo.extend(conn.map(Todo::Close));
+            conn.into_iter().for_each(|conn| self.close(conn, out));
         }
     }
 

@@ -44,7 +44,7 @@ impl Replica {
             // The observer waits for a transaction, so one has to be proposed: a delete of the root always fails.
             (request.op, request.body) = (OpCode::Delete.code(), root_deletion());
         }
-        self.send(leader, Message::Request(request));
+        self.send(now, leader, Message::Request(request));
     }
 
     /// Asks the leader whether a session of an observer's client is alive.
@@ -60,7 +60,7 @@ impl Replica {
         if RELAYED_MAX <= self.revalidations.len() {
             return self.close_observer(now, link);
         }
-        self.revalidate(leader, Revalidating { session, timeout_ms, by: RequestedBy::Observer(link) }, out);
+        self.revalidate(now, leader, Revalidating { session, timeout_ms, by: RequestedBy::Observer(link) }, out);
     }
 
     /// Sessions that an observer reports as touched are reported with the follower's own.

@@ -10,7 +10,6 @@
 //! limited time.
 
 use super::conn_states::Conns;
-use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::ConnId;
 use crate::clock::Now;
@@ -123,19 +122,25 @@ impl Replica {
         }
     }
 
-    /// Connections without a parked handshake.
-    pub(super) fn served_conns(&self) -> Vec<ConnId> {
+    /// Closes all connections without a parked handshake. Their watches are removed when they are closed, and may be
+    /// read until then.
+    pub(super) fn close_all(&mut self, out: &mut Outboxes) {
         let waits = |handshake: Option<&Handshake>| handshake.is_some_and(|own| self.handshakes.is_waiting(own));
-        self.conns.all().filter(|(_, handshake)| !waits(*handshake)).map(|(conn, _)| conn).collect()
+        let served = self.conns.all().filter(|(_, handshake)| !waits(*handshake)).map(|(conn, _)| conn);
+        for conn in served.collect::<Vec<_>>() {
+            self.close(conn, out);
+        }
     }
 
     /// Closes connections whose handshakes have waited long enough.
-    pub(super) fn expire_handshakes(&mut self, now: Now) {
+    pub(super) fn expire_handshakes(&mut self, now: Now, out: &mut Outboxes) {
         if self.handshakes.deadline().is_none_or(|due_ms| now.mono_ms < due_ms) {
             return;
         }
         let due = self.handshakes.waiting.extract_if(.., |_, (_, until_ms)| *until_ms <= now.mono_ms);
-        self.todo.extend(due.map(|(_, (conn, _))| Todo::Close(conn)));
+        for (_, (conn, _)) in due.collect::<Vec<_>>() {
+            self.close(conn, out);
+        }
         let left = self.handshakes.waiting.values().map(|(_, until_ms)| *until_ms);
         self.handshakes.due_ms = left.min().unwrap_or(i64::MAX);
     }

@@ -5,10 +5,11 @@
 //! cannot connect. They see the state that was applied when the leader was lost, and only after recovery is complete
 //! (K28).
 
-use super::ensemble_member::Todo;
 use super::{Replica, Role};
 use crate::clock::Now;
+use crate::outbox::Outboxes;
 use ox_proto::SessionId;
+use ox_tree::State;
 use ox_zab::Eligibility;
 
 /// When read-only mode begins.
@@ -24,11 +25,16 @@ impl ReadOnly {
     pub(super) fn new(after_ms: Option<i64>) -> Self {
         Self { after_ms, since_ms: None }
     }
+
+    /// There is a leader, or a role has ended.
+    pub(super) fn reset(&mut self) {
+        self.since_ms = None;
+    }
 }
 
 impl Replica {
     /// Whether only reads are served, to clients that accept it.
-    pub fn is_read_only(&self) -> bool {
+    pub(super) fn is_read_only(&self) -> bool {
         self.role == Role::ReadOnly
     }
 
@@ -40,11 +46,11 @@ impl Replica {
         (self.role == Role::None && has_history).then_some(since_ms? + after_ms?)
     }
 
-    pub(super) fn begin_read_only(&mut self, now: Now) {
+    pub(super) fn begin_read_only(&mut self, now: Now, state: &State, out: &mut Outboxes) {
         if self.read_only_at_ms().is_some_and(|at_ms| at_ms <= now.mono_ms) {
             self.role = Role::ReadOnly;
-            self.todo.push_back(Todo::Handshakes);
             self.local.sessions.touch_all(now.mono_ms);
+            self.take_handshakes(now, state, out);
         }
     }
 
@@ -53,11 +59,11 @@ impl Replica {
     }
 
     /// There is a leader: closes all connections, so that clients reconnect for full service.
-    pub(super) fn end_read_only(&mut self) {
-        self.read_only.since_ms = None;
+    pub(super) fn end_read_only(&mut self, out: &mut Outboxes) {
+        self.read_only.reset();
         if self.role == Role::ReadOnly {
             self.role = Role::None;
-            self.todo.push_back(Todo::CloseAll);
+            self.close_all(out);
         }
     }
 

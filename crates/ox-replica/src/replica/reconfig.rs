@@ -1,6 +1,5 @@
 //! Reconfiguration requests: the leader checks them, and one at a time is in progress.
 
-use super::ensemble_member::Todo;
 use super::pending_requests::{PendingWrite, Waiting};
 use super::{Replica, Zab};
 use crate::ConnId;
@@ -31,7 +30,7 @@ struct Held {
 }
 
 impl ConfigReply {
-    /// A configuration is active. The driver writes its files and calls [`Replica::on_config_stored`].
+    /// A configuration is active. The driver writes its files and reports that.
     pub(super) fn on_activate(&mut self, version: i64) {
         self.storing = Some(Zxid(version));
     }
@@ -46,11 +45,10 @@ impl ConfigReply {
         self.held.as_mut().filter(|held| held.conn == conn).map(|held| &mut held.waiting)
     }
 
-    /// The role ends: only the held reply is still sent. Returns whether there is one.
-    pub(super) fn on_leave(&mut self) -> bool {
+    /// The role ends: only the held reply is still sent.
+    pub(super) fn on_leave(&mut self) {
         self.storing = None;
         self.held.iter_mut().for_each(|held| held.waiting.clear());
-        self.is_held()
     }
 }
 
@@ -86,10 +84,10 @@ impl ReconfigCheck<'_> {
 }
 
 impl Replica {
-    /// The files of an active configuration are written, or writing failed. [`Self::settle`] follows.
-    pub fn on_config_stored(&mut self, version: i64) {
-        if self.config_reply.storing.take_if(|zxid| zxid.0 <= version).is_some() && self.config_reply.is_held() {
-            self.todo.push_back(Todo::ConfigReply);
+    /// The files of an active configuration are written, or writing failed.
+    pub(super) fn on_config_stored(&mut self, now: Now, version: i64, state: &State, out: &mut Outboxes) {
+        if self.config_reply.storing.take_if(|zxid| zxid.0 <= version).is_some() {
+            self.release_reply(now, state, out);
         }
     }
 

@@ -50,20 +50,20 @@ impl Revalidations {
 
 impl Replica {
     /// Asks the leader whether a session is alive.
-    pub(super) fn revalidate(&mut self, leader: LinkId, asked: Revalidating, out: &mut Outboxes) {
+    pub(super) fn revalidate(&mut self, now: Now, leader: LinkId, asked: Revalidating, out: &mut Outboxes) {
         self.evict_owner(asked.session, out);
         self.revalidations.waiting.push_back(asked);
-        self.send_revalidations(leader);
+        self.send_revalidations(now, leader);
     }
 
-    fn send_revalidations(&mut self, leader: LinkId) {
+    fn send_revalidations(&mut self, now: Now, leader: LinkId) {
         while self.revalidations.in_flight.len() < REVALIDATIONS_IN_FLIGHT_MAX
             && let Some(next) = self.revalidations.waiting.pop_front()
         {
             if matches!(next.by, RequestedBy::Conn { conn, .. } if self.conns.get(conn).is_none()) {
                 continue; // the client has disconnected
             }
-            self.send(leader, Message::Revalidate(next.session, next.timeout_ms));
+            self.send(now, leader, Message::Revalidate(next.session, next.timeout_ms));
             self.revalidations.in_flight.push_back(next);
         }
     }
@@ -71,7 +71,7 @@ impl Replica {
     pub(super) fn on_revalidated(&mut self, now: Now, session: SessionId, valid: bool, out: &mut Outboxes) {
         let Some(asked) = self.revalidations.on_reply(session) else { return };
         if let Role::Learner(leader) = self.role {
-            self.send_revalidations(leader);
+            self.send_revalidations(now, leader);
         }
         let Revalidating { timeout_ms, by, .. } = asked;
         let (conn, address, read_only, last_seen) = match by {
@@ -82,7 +82,7 @@ impl Replica {
                     self.observer_sessions.touched.insert(session, timeout_ms);
                     self.observer_sessions.owners.insert(session, Some(link));
                 }
-                return self.send(link, Message::Revalidated(session, valid));
+                return self.send(now, link, Message::Revalidated(session, valid));
             }
         };
         if self.conns.get(conn).is_none() {

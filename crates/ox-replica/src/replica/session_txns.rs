@@ -1,7 +1,7 @@
 //! Creating, resuming and closing global sessions.
 //!
-//! `replica.rs` calls this for handshakes (`on_handshake`), for closeSession requests (`on_write`) and for expiry
-//! (`on_time`). Every server calls `on_closed` when it applies a closeSession: it removes the session from its tracker
+//! This is called for handshakes (`handshakes.rs`), for closeSession requests (`request_pipeline.rs`) and for expiry
+//! (`Replica::on_time`). Every server calls `on_closed` when it applies a closeSession: it removes the session from its tracker
 //! and, if the client is connected to it, closes the connection.
 
 use super::Replica;

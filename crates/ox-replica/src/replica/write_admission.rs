@@ -59,17 +59,12 @@ pub(super) struct LogSpace {
 }
 
 impl Replica {
-    /// Reports free space. The reserve must not be used for ordinary writes: they are refused before that, and accepted
-    /// again when there is more space. A member may be told before it starts.
-    pub fn on_space(&mut self, now: Now, free_bytes: u64, reserve_bytes: u64) {
+    /// The driver has measured free space.
+    pub(super) fn on_space(&mut self, now: Now, free_bytes: u64, reserve_bytes: u64) {
         let load = self.load();
         self.log_space.on_measured(free_bytes, reserve_bytes, load.bytes);
-        let is_low = self.writes() != WriteAdmission::All;
+        let is_low = self.log_space.writes() != WriteAdmission::All;
         self.peer(now, ox_zab::Input::DiskLow(is_low));
-    }
-
-    pub fn writes(&self) -> WriteAdmission {
-        self.log_space.writes()
     }
 }
 

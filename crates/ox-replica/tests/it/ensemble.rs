@@ -5,7 +5,7 @@ use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
-use ox_replica::{Replica, ReplicaSettings};
+use ox_replica::{Replica, ReplicaInput, ReplicaSettings};
 use ox_zab::{
     ConfigPair, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, LearnerKind, LinkId, Message, PeerOptions,
     PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote, VoteNotification,
@@ -47,7 +47,7 @@ fn member_of(
     let peer = QuorumPeer::new(peer_settings, Recovered { epochs, history, eligibility: standing });
     world.settings.syncs_travel = true;
     world.replica = Replica::member(settings, peer, &world.state, world.now);
-    world.replica.start(world.now);
+    world.pass(ReplicaInput::Start);
     world.settle();
     world
 }
@@ -55,12 +55,12 @@ fn member_of(
 /// A leader that is the only voter.
 pub(crate) fn leading(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
     let mut world = member(1, Eligibility::HasHistory, change, PeerOptions::default());
-    while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.is_serving()) {
+    while let Some(at_ms) = world.replica.deadline().filter(|_| !world.replica.status().is_serving()) {
         world.now.mono_ms = world.now.mono_ms.max(at_ms);
         world.on_time();
         world.settle();
     }
-    assert_eq!(world.replica.peer_state(), Some(PeerState::Leading));
+    assert_eq!(world.replica.status().peer_state(), Some(PeerState::Leading));
     world
 }
 
@@ -92,30 +92,30 @@ pub(crate) fn follow(world: &mut Harness, epoch: i64) {
 
 /// The same; packets of the follower are kept.
 pub(crate) fn start_following(world: &mut Harness, epoch: i64) {
-    let (now, last) = (world.now, world.state.last_zxid());
+    let last = world.state.last_zxid();
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: epoch, has_version: true };
-    world.replica.on_notification(now, ServerId(2), note);
+    world.pass(ReplicaInput::Notification(ServerId(2), note));
     world.settle();
-    world.replica.on_dialed(now, ServerId(2), Some(LINK));
+    world.pass(ReplicaInput::Dialed(ServerId(2), Some(LINK)));
     let new_leader = Message::NewLeader { epoch: Epoch(epoch), config: Bytes::new() };
     for message in [Message::LeaderInfo(Epoch(epoch)), Message::Diff(last), new_leader, Message::UpToDate] {
-        world.replica.on_message(now, LINK, message);
+        world.pass(ReplicaInput::Packet(LINK, message));
         world.settle();
     }
-    assert!(world.replica.is_serving());
+    assert!(world.replica.status().is_serving());
 }
 
 /// An observer that a leader has accepted.
 pub(crate) fn observed(world: &mut Harness) {
-    let (now, last) = (world.now, world.state.last_zxid());
-    world.replica.on_link(now, LINK);
+    let last = world.state.last_zxid();
+    world.pass(ReplicaInput::LinkOpened(LINK));
     let hello =
         Message::Hello { server: ServerId(2), kind: LearnerKind::Observer, accepted: Epoch::ZERO, config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: Some(Epoch::ZERO) };
-    let epoch = world.replica.as_peer().unwrap().status().epochs.current;
+    let epoch = world.replica.status().peer().unwrap().status().epochs.current;
     for message in [hello, ack_epoch, Message::Ack(Zxid::new(u32::try_from(epoch.0).unwrap(), 0))] {
-        world.replica.on_message(now, LINK, message);
+        world.pass(ReplicaInput::Packet(LINK, message));
         world.settle();
     }
     assert_eq!(world.sent.last(), Some(&(LINK, Message::UpToDate)));
@@ -134,7 +134,7 @@ pub(crate) fn requests(world: &mut Harness) -> Vec<Request> {
 /// The leader commits a transaction.
 pub(crate) fn ordered(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &Body<'_>) {
     proposed(world, zxid, session, cxid, body);
-    world.replica.on_message(world.now, LINK, Message::Commit(zxid));
+    world.pass(ReplicaInput::Packet(LINK, Message::Commit(zxid)));
     world.settle();
 }
 
@@ -144,7 +144,7 @@ pub(crate) fn proposed(world: &mut Harness, zxid: Zxid, session: SessionId, cxid
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
     let txn = EncodedTxn { zxid, record: record.into() };
-    world.replica.on_message(world.now, LINK, Message::Proposal(txn));
+    world.pass(ReplicaInput::Packet(LINK, Message::Proposal(txn)));
     world.settle();
 }
 
@@ -165,11 +165,11 @@ pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Ha
 /// An observer connects to a follower.
 pub(crate) fn observe(world: &mut Harness, link: LinkId, server: ServerId) {
     let last = world.state.last_zxid();
-    world.replica.on_link(world.now, link);
+    world.pass(ReplicaInput::LinkOpened(link));
     let hello = Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: None };
     for message in [hello, ack_epoch, Message::Ack(Zxid::new(1, 0))] {
-        world.replica.on_message(world.now, link, message);
+        world.pass(ReplicaInput::Packet(link, message));
         world.settle();
     }
     assert_eq!(world.sent.last(), Some(&(link, Message::UpToDate)));

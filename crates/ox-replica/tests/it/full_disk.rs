@@ -8,6 +8,7 @@ use ox_proto::jute::Jute;
 use ox_proto::request::{CreateRequest, PathVersion};
 use ox_proto::txn::{Record, Txn as Body};
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_replica::WriteAdmission;
 use ox_zab::{Message, Request};
 
@@ -32,7 +33,7 @@ fn delete(path: &'static str) -> Bytes {
 fn input(world: &mut Harness, cxid: i32, op: OpCode, body: Bytes) -> Vec<(Zxid, i32, i32)> {
     let ids = Bytes::from_static(&[0xff; 4]);
     let request = Request { session: THEIRS, cxid, op: op.code(), body, ids };
-    world.replica.on_message(world.now, LINK, Message::Request(request));
+    world.pass(ReplicaInput::Packet(LINK, Message::Request(request)));
     world.settle();
     let told = std::mem::take(&mut world.sent).into_iter().filter_map(|(_, message)| match message {
         Message::Inform(txn) | Message::Proposal(txn) => {
@@ -53,13 +54,13 @@ fn p63_leader_with_low_disk_refuses_forwarded_writes() {
     input(&mut world, 0, OpCode::CreateSession, encoded(&10_000));
     let errors = |told: Vec<(Zxid, i32, i32)>| told.into_iter().map(|(_, cxid, err)| (cxid, err)).collect::<Vec<_>>();
     assert_eq!(errors(input(&mut world, 1, OpCode::Create, create("/a"))), [(1, 0)]);
-    world.replica.on_space(world.now, RESERVE - 1, RESERVE);
-    assert_eq!(world.replica.writes(), WriteAdmission::Freeing);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: RESERVE - 1, reserve_bytes: RESERVE });
+    assert_eq!(world.replica.status().writes(), WriteAdmission::Freeing);
     let refused = input(&mut world, 2, OpCode::Create, create("/b"));
     assert_eq!(refused, [(world.state.last_zxid(), 2, -127)], "it takes a number, as every refusal does");
     assert!(world.state.stat("/b").is_none());
     assert_eq!(errors(input(&mut world, 3, OpCode::Delete, delete("/a"))), [(3, 0)]);
-    world.replica.on_space(world.now, RESERVE / 5, RESERVE);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: RESERVE / 5, reserve_bytes: RESERVE });
     assert_eq!(errors(input(&mut world, 4, OpCode::CloseSession, Bytes::new())), [(4, 0)], "sessions end to the last");
     assert!(!world.state.has_session(THEIRS));
 }
@@ -100,14 +101,14 @@ fn p63_learner_forwards_rarely_to_leader_with_low_disk() {
 fn p63_leader_with_low_disk_steps_down_if_replaceable() {
     let mut leading = Leading::new();
     let (side, _) = leading.client(10_000);
-    leading.world.replica.on_space(leading.world.now, RESERVE - 1, RESERVE);
+    leading.world.pass(ReplicaInput::DiskSpace { free_bytes: RESERVE - 1, reserve_bytes: RESERVE });
     leading.pass(1_000);
-    assert!(leading.world.replica.is_serving(), "it is needed");
+    assert!(leading.world.replica.status().is_serving(), "it is needed");
     leading.world.create(side, 1, "/a", 0);
     leading.settle();
     assert_eq!(leading.world.replies(side)[0].2, -127);
     leading.second_follower_comes();
     leading.pass(1_000);
-    assert!(!leading.world.replica.is_serving());
+    assert!(!leading.world.replica.status().is_serving());
     assert!(leading.world.sides[side].is_closed, "its clients go elsewhere");
 }

@@ -5,6 +5,7 @@ use crate::harness::Harness;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_replica::limits::REVALIDATIONS_IN_FLIGHT_MAX;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_zab::{Eligibility, Message, PeerState, Reason, ServerId, Vote, VoteNotification};
@@ -23,9 +24,9 @@ fn leaderless(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
 }
 
 fn lose_leader(world: &mut Harness) {
-    world.replica.step_down(world.now, Reason::LinkLost);
+    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
     world.settle();
-    assert!(!world.replica.is_serving());
+    assert!(!world.replica.status().is_serving());
 }
 
 fn pass(world: &mut Harness, ms: i64) {
@@ -62,7 +63,7 @@ fn handshake_after_loss_of_leader_is_answered_by_the_next() {
     assert_eq!(created.len(), 1, "{created:?}");
     ordered(&mut world, Zxid::new(2, 1), created[0].session, 0, &Body::CreateSession { timeout_ms: 10_000 });
     assert_eq!(world.hello(new).session, created[0].session);
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SessionId::first(2, 77), true));
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(SessionId::first(2, 77), true)));
     world.settle();
     assert!(waits(&world, back), "replies come after those to earlier writes");
     ordered(&mut world, Zxid::new(2, 2), created[0].session, 1, &Body::Error { err: -110 });
@@ -135,10 +136,10 @@ fn client_that_knows_of_a_commit_in_flight_waits_for_it() {
     let side = connect_knowing(&mut world, Zxid::new(1, 2));
     let unknown = connect_knowing(&mut world, Zxid::new(1, 3));
     assert!(waits(&world, side) && world.sides[unknown].is_closed);
-    world.replica.on_message(world.now, LINK, Message::Commit(Zxid::new(1, 1)));
+    world.pass(ReplicaInput::Packet(LINK, Message::Commit(Zxid::new(1, 1))));
     world.settle();
     assert!(waits(&world, side) && requests(&mut world).is_empty());
-    world.replica.on_message(world.now, LINK, Message::Commit(Zxid::new(1, 2)));
+    world.pass(ReplicaInput::Packet(LINK, Message::Commit(Zxid::new(1, 2))));
     world.settle();
     assert_eq!(requests(&mut world).len(), 1, "a session is requested");
 }
@@ -164,9 +165,9 @@ fn failed_attempt_to_follow_keeps_handshakes() {
     world.cut(gone);
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 1 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: 2, has_version: true };
-    world.replica.on_notification(world.now, ServerId(2), note);
+    world.pass(ReplicaInput::Notification(ServerId(2), note));
     world.settle();
-    assert_eq!(world.replica.peer_state(), Some(PeerState::Following));
+    assert_eq!(world.replica.status().peer_state(), Some(PeerState::Following));
     lose_leader(&mut world);
     assert!(waits(&world, side));
     start_following(&mut world, 3);
@@ -184,7 +185,7 @@ fn read_only_mode_ends_the_wait() {
     world.settle();
     assert!(waits(&world, writer) && waits(&world, reader));
     pass(&mut world, 1_000);
-    assert!(world.replica.is_read_only());
+    assert!(world.replica.status().is_read_only());
     assert!(world.sides[writer].is_closed && world.sides[writer].output.is_empty());
     assert_eq!(world.hello(reader).read_only, Some(true));
 }
@@ -206,18 +207,18 @@ fn revalidations_in_flight_are_limited() {
     let sides: Vec<usize> = sessions.iter().map(|session| world.connect(*session, 10_000)).collect();
     world.settle();
     assert_eq!(asked(&mut world), sessions[..limit]);
-    world.replica.on_message(world.now, LINK, Message::Revalidated(sessions[limit], true));
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(sessions[limit], true)));
     world.settle();
     assert_eq!(asked(&mut world), [], "the leader was not asked for it");
     world.cut(sides[limit + 1]);
     world.settle();
     for session in &sessions[..3] {
-        world.replica.on_message(world.now, LINK, Message::Revalidated(*session, true));
+        world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(*session, true)));
     }
     world.settle();
     assert_eq!(asked(&mut world), [limit, limit + 2, limit + 3].map(|n| sessions[n]), "one client has not waited");
     for session in &sessions[3..] {
-        world.replica.on_message(world.now, LINK, Message::Revalidated(*session, true));
+        world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(*session, true)));
         world.settle();
     }
     for n in (0..sides.len()).filter(|n| *n != limit + 1) {

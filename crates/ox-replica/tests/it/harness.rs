@@ -8,13 +8,13 @@ use ox_proto::request::{
     CreateRequest, PathRequest, PathWatch, ReconfigRequest, SetDataRequest, put_bare_request, put_request,
 };
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
-use ox_replica::outbox::{Outbox, Outboxes, PartKind};
+use ox_replica::outbox::{Outbox, PartKind};
 use ox_replica::{
-    Admission, ClientInput, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, LogBatch, Now, Replica,
-    ReplicaSettings, Service, Submission,
+    Admission, ClientInput, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, LogBatch, LogJob, Now, Replica,
+    ReplicaEffect, ReplicaEffects, ReplicaInput, ReplicaSettings, Service, Submission,
 };
 use ox_tree::{State, TreeOptions};
-use ox_zab::{Effect, LinkId, Message};
+use ox_zab::{DiskDone, LinkId, Message};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -53,9 +53,11 @@ pub(crate) struct Harness {
     pub(crate) inbox: VecDeque<Submission>,
     /// Log batches that are not durable.
     pub(crate) log: VecDeque<Arc<LogBatch>>,
-    pub(crate) outboxes: Outboxes,
+    pub(crate) effects: ReplicaEffects,
     /// Outboxes that were not delivered.
     mail: VecDeque<Outbox>,
+    /// Disk jobs that are not done.
+    jobs: VecDeque<DiskDone>,
     /// Packets that were sent to other servers.
     pub(crate) sent: Vec<(LinkId, Message)>,
 }
@@ -74,6 +76,8 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         leader_serves: true,
         read_only_after_ms: None,
         park_limit_ms: 0,
+        sessions_per_address: 0,
+        epoch_txns: u32::MAX,
     }
 }
 
@@ -97,7 +101,8 @@ impl Harness {
             submission: Submission::default(),
             inbox: VecDeque::new(),
             log: VecDeque::new(),
-            outboxes: Outboxes::new(1),
+            effects: ReplicaEffects::new(1),
+            jobs: VecDeque::new(),
             mail: VecDeque::new(),
             sent: Vec::new(),
         }
@@ -198,41 +203,55 @@ impl Harness {
         }
     }
 
+    /// Passes one input to the replica.
+    pub(crate) fn pass(&mut self, input: ReplicaInput) {
+        self.replica.step(self.now, input, &self.state, &mut self.effects);
+    }
+
     /// The replica processes one submission, and hands over its log batch.
     pub(crate) fn step(&mut self) {
         if let Some(submission) = self.inbox.pop_front() {
-            self.replica.step(self.now, submission, &self.state, &mut self.outboxes);
+            self.pass(ReplicaInput::Clients(submission));
         }
-        self.hand_over_log();
+        self.flush();
         self.post();
     }
 
     pub(crate) fn on_time(&mut self) {
-        self.replica.on_time(self.now, &self.state);
-        self.hand_over_log();
+        self.pass(ReplicaInput::Time);
+        self.flush();
     }
 
-    fn hand_over_log(&mut self) {
-        self.log.extend(self.replica.take_log(self.now));
+    /// Ends a batch of inputs. Log batches and disk jobs are queued, packets are kept.
+    fn flush(&mut self) {
+        self.pass(ReplicaInput::Flush);
+        for effect in self.effects.take() {
+            match effect {
+                ReplicaEffect::Log(batch) => self.log.push_back(batch),
+                ReplicaEffect::Disk(job) => self.jobs.push_back(done(&job)),
+                ReplicaEffect::Send(link, message) => self.sent.push((link, message)),
+                _ => (),
+            }
+        }
     }
 
     /// One more log batch is durable.
     pub(crate) fn sync(&mut self) {
         if let Some(batch) = self.log.pop_front() {
-            self.replica.on_durable(self.now, batch.last);
+            self.pass(ReplicaInput::Durable(batch.last));
         }
     }
 
     pub(crate) fn apply(&mut self) {
         if self.replica.has_committed() {
-            self.replica.apply(self.now, &mut self.state, &mut self.outboxes);
+            self.replica.apply(self.now, &mut self.state, &mut self.effects);
             self.post();
         }
     }
 
     pub(crate) fn post(&mut self) {
-        if !self.outboxes.0[0].is_empty() {
-            self.mail.push_back(std::mem::take(&mut self.outboxes.0[0]));
+        if !self.effects.outboxes.0[0].is_empty() {
+            self.mail.push_back(std::mem::take(&mut self.effects.outboxes.0[0]));
         }
     }
 
@@ -275,26 +294,14 @@ impl Harness {
             while self.replica.has_committed() {
                 self.apply();
             }
-            self.perform();
-            let is_idle = self.log.is_empty() && !self.replica.has_orders() && !self.replica.has_committed();
+            while let Some(done) = self.jobs.pop_front() {
+                self.pass(ReplicaInput::Done(done));
+            }
+            self.flush();
+            self.post();
+            let is_idle = self.log.is_empty() && self.jobs.is_empty() && !self.replica.has_committed();
             if self.progress() == before && self.mail.is_empty() && self.inbox.is_empty() && is_idle {
                 return;
-            }
-        }
-    }
-
-    /// Executes the effects of a member: disk jobs finish immediately, packets are kept.
-    fn perform(&mut self) {
-        if self.replica.is_unsettled() {
-            self.replica.settle(self.now, &self.state, &mut self.outboxes);
-            self.post();
-        }
-        self.hand_over_log();
-        for effect in self.replica.take_effects() {
-            match effect {
-                Effect::Disk(job) => self.replica.on_done(self.now, job.done()),
-                Effect::Send(link, message) => self.sent.push((link, message)),
-                _ => (),
             }
         }
     }
@@ -302,7 +309,7 @@ impl Harness {
     fn progress(&self) -> (usize, usize, i64) {
         let input = self.sides.iter().map(|side| side.input.len()).sum();
         let output = self.sides.iter().map(|side| side.output.len()).sum();
-        (input, output, self.replica.last_proposed().0)
+        (input, output, self.replica.status().last_proposed().0)
     }
 
     pub(crate) fn create(&mut self, side: usize, xid: i32, path: &str, flags: i32) {
@@ -332,5 +339,16 @@ impl Harness {
 
     pub(crate) fn bare(&mut self, side: usize, xid: i32, op: OpCode) {
         put_bare_request(&mut self.sides[side].input, xid, op.code());
+    }
+}
+
+/// The report of a job's success.
+pub(crate) fn done(job: &LogJob) -> DiskDone {
+    match job {
+        LogJob::AcceptedEpoch(epoch) => DiskDone::AcceptedEpoch(*epoch),
+        LogJob::CurrentEpoch(epoch) => DiskDone::CurrentEpoch(*epoch),
+        LogJob::Truncate(zxid) => DiskDone::Truncated(Some(*zxid)),
+        LogJob::Install(snapshot) => DiskDone::Installed(snapshot.last_zxid()),
+        LogJob::InitializeLog => DiskDone::LogInitialized,
     }
 }

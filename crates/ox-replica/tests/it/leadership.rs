@@ -1,6 +1,5 @@
 //! What a leader may report to its clients, and what not once it has lost its quorum.
 
-use crate::harness::Harness;
 use crate::leading::{Leading, SYNC_MS};
 use ox_proto::quorum::identities::RawIds;
 use ox_proto::{OpCode, SessionId};
@@ -20,7 +19,7 @@ fn k121_leader_without_followers_expires_no_session() {
     assert!(leading.world.sides[again].output.is_empty(), "nothing is certain");
     assert!(leading.world.state.has_session(session));
     leading.pass(SYNC_MS);
-    assert!(!leading.world.replica.is_serving());
+    assert!(!leading.world.replica.status().is_serving());
     let side = &leading.world.sides[again];
     assert!(side.is_closed && side.output.is_empty(), "it may connect to another server");
 }
@@ -107,7 +106,7 @@ fn k099_sync_waits_for_proof_of_leadership_only() {
     leading.world.sync_path(side, 2, "/");
     leading.settle();
     leading.told.retain(|told| !matches!(told, Message::Ping(_)));
-    leading.receives(Message::Pong(leading.world.replica.last_proposed(), bytes::Bytes::new()));
+    leading.receives(Message::Pong(leading.world.replica.status().last_proposed(), bytes::Bytes::new()));
     assert_eq!(leading.world.replies(side), [], "that was said before it was asked");
 }
 
@@ -119,12 +118,10 @@ fn k135_watches_are_removed_when_role_ends() {
     leading.world.get(side, 1, "/", true);
     leading.settle();
     leading.is_followed = false;
-    while leading.world.replica.is_serving() {
+    while leading.world.replica.status().is_serving() {
         leading.world.now.mono_ms += 100;
         leading.world.on_time();
     }
-    let Harness { replica, state, now, outboxes, .. } = &mut leading.world;
-    replica.settle(*now, state, outboxes);
     let watches = |leading: &Leading| leading.world.state.watches().lock().total();
     assert_eq!(watches(&leading), 1);
     leading.world.post();

@@ -4,7 +4,7 @@ use crate::harness::{Harness, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};
-use ox_replica::Replica;
+use ox_replica::{Replica, ReplicaInput};
 use ox_tree::State;
 use ox_zab::{
     ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, LearnerKind, LinkId, Message,
@@ -54,14 +54,13 @@ impl Leading {
         let last = world.state.last_zxid();
         world.replica = Replica::member(replica_settings(1, 5), peer(last), &world.state, world.now);
         let mut leading = Self { world, is_followed: true, told: Vec::new() };
-        let (now, replica) = (leading.world.now, &mut leading.world.replica);
-        replica.start(now);
-        replica.on_election_link(now, ServerId(3), ElectionConnection::Down);
+        leading.world.pass(ReplicaInput::Start);
+        leading.world.pass(ReplicaInput::ElectionLink(ServerId(3), ElectionConnection::Down));
         let vote = Vote { leader: ServerId(1), zxid: last, epoch: Epoch::of(last).0 };
         let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
-        replica.on_notification(now, ServerId(2), note);
+        leading.world.pass(ReplicaInput::Notification(ServerId(2), note));
         leading.follower_comes(last);
-        assert!(leading.world.replica.is_serving());
+        assert!(leading.world.replica.status().is_serving());
         leading
     }
 
@@ -73,17 +72,17 @@ impl Leading {
     /// Server 3 follows too, and sends nothing from now on.
     pub(crate) fn second_follower_comes(&mut self) {
         let (last, epoch) =
-            (self.world.state.last_zxid(), self.world.replica.as_peer().unwrap().status().epochs.current);
+            (self.world.state.last_zxid(), self.world.replica.status().peer().unwrap().status().epochs.current);
         self.comes(LinkId(2), ServerId(3), (epoch, epoch), last);
     }
 
     fn comes(&mut self, link: LinkId, server: ServerId, (before, epoch): (Epoch, Epoch), last: Zxid) {
-        let (now, kind) = (self.world.now, LearnerKind::Follower);
-        self.world.replica.on_link(now, link);
+        let kind = LearnerKind::Follower;
+        self.world.pass(ReplicaInput::LinkOpened(link));
         let hello = Message::Hello { server, kind, accepted: before, config_version: 0 };
         let promise = Message::AckEpoch { last, current: Some(before) };
         for message in [hello, promise, Message::Ack(epoch.start())] {
-            self.world.replica.on_message(now, link, message);
+            self.world.pass(ReplicaInput::Packet(link, message));
             self.world.settle();
         }
         self.settle();
@@ -98,7 +97,7 @@ impl Leading {
 
     /// A packet of the follower arrives.
     pub(crate) fn receives(&mut self, message: Message) {
-        self.world.replica.on_message(self.world.now, LINK, message);
+        self.world.pass(ReplicaInput::Packet(LINK, message));
         self.settle();
     }
 
@@ -107,7 +106,6 @@ impl Leading {
         if !self.is_followed {
             return false;
         }
-        let now = self.world.now;
         let told = std::mem::take(&mut self.told);
         let mut has_answered = false;
         for message in told {
@@ -120,7 +118,7 @@ impl Leading {
                 }
             };
             has_answered = true;
-            self.world.replica.on_message(now, LINK, answer);
+            self.world.pass(ReplicaInput::Packet(LINK, answer));
         }
         has_answered
     }

@@ -9,6 +9,7 @@ use ox_proto::quorum::identities::RawIds;
 use ox_proto::request::{CreateRequest, RequestHeader};
 use ox_proto::txn::{CreateKind, CreateTxn, Txn as Body};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_zab::{Message, Reason, Request, Traffic};
 
@@ -28,7 +29,7 @@ fn results(world: &mut Harness, side: usize) -> Vec<(i32, i32)> {
 }
 
 fn counts(world: &Harness) -> (usize, usize) {
-    (world.replica.local_session_count(), world.state.session_count())
+    (world.replica.status().local_session_count(), world.state.session_count())
 }
 
 fn created<'a>(path: &'a str, ephemeral: bool) -> Body<'a> {
@@ -56,7 +57,7 @@ fn multi(world: &mut Harness, side: usize, xid: i32, path: &str, flags: i32) {
 #[test]
 fn local_session_opens_and_closes_without_transaction() {
     let mut world = leading(stay);
-    let last = world.replica.last_proposed();
+    let last = world.replica.status().last_proposed();
     let (side, session) = world.client();
     assert_eq!((session.server(), counts(&world)), (1, (1, 0)));
     world.create(side, 1, "/n", 0);
@@ -65,7 +66,7 @@ fn local_session_opens_and_closes_without_transaction() {
     let zxid = last.0 + 1;
     let replies: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.1, reply.2)).collect();
     assert_eq!(replies, [(1, zxid, 0), (2, zxid, 0)], "the end takes no zxid");
-    assert_eq!((counts(&world), world.replica.last_proposed().0), ((0, 0), zxid));
+    assert_eq!((counts(&world), world.replica.status().last_proposed().0), ((0, 0), zxid));
     assert!(world.sides[side].is_closed);
     let again = world.connect(session, 10_000);
     world.settle();
@@ -75,7 +76,7 @@ fn local_session_opens_and_closes_without_transaction() {
 #[test]
 fn ephemeral_nodes_are_refused_where_sessions_stay_local() {
     let mut world = leading(stay);
-    let last = world.replica.last_proposed().0;
+    let last = world.replica.status().last_proposed().0;
     let (side, _) = world.client();
     world.create(side, 1, "/e", EPHEMERAL);
     multi(&mut world, side, 2, "/e", EPHEMERAL);
@@ -93,7 +94,7 @@ fn ephemeral_nodes_are_refused_where_sessions_stay_local() {
 fn k113_first_ephemeral_node_upgrades_session() {
     for in_multi in [false, true] {
         let mut world = leading(upgrade);
-        let last = world.replica.last_proposed().0;
+        let last = world.replica.status().last_proposed().0;
         let (side, session) = world.client();
         if in_multi {
             multi(&mut world, side, 1, "/e", EPHEMERAL);
@@ -135,12 +136,12 @@ fn local_session_expires_at_its_server() {
     for mut world in [leading(stay), following(stay)] {
         let (side, session) = world.client();
         world.now.mono_ms += 9_000;
-        world.replica.on_traffic(world.now, LINK, Traffic::Received); // the leader is alive
+        world.pass(ReplicaInput::Traffic(LINK, Traffic::Received)); // the leader is alive
         world.on_time();
         world.settle();
         assert!(!world.sides[side].is_closed);
         world.now.mono_ms += 3_000;
-        world.replica.on_traffic(world.now, LINK, Traffic::Received);
+        world.pass(ReplicaInput::Traffic(LINK, Traffic::Received));
         let deadline = world.replica.deadline().unwrap();
         assert!(deadline <= world.now.mono_ms, "{deadline}");
         world.on_time();
@@ -151,7 +152,7 @@ fn local_session_expires_at_its_server() {
         world.settle();
         let asked = world.sent.contains(&(LINK, Message::Revalidate(session, 10_000)));
         if asked {
-            world.replica.on_message(world.now, LINK, Message::Revalidated(session, false));
+            world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(session, false)));
             world.settle();
         }
         assert_eq!(world.hello(again).session, SessionId::NONE);
@@ -163,7 +164,7 @@ fn learner_does_not_report_local_sessions() {
     let mut world = following(upgrade);
     let (side, session) = world.client();
     assert_eq!((requests(&mut world), counts(&world)), (vec![], (1, 0)));
-    world.replica.on_message(world.now, LINK, Message::Ping(Zxid::ZERO));
+    world.pass(ReplicaInput::Packet(LINK, Message::Ping(Zxid::ZERO)));
     world.settle();
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))));
     world.create(side, 1, "/e", EPHEMERAL);
@@ -175,7 +176,7 @@ fn learner_does_not_report_local_sessions() {
     assert_eq!((world.replies(side), counts(&world)), (vec![], (0, 1)));
     ordered(&mut world, Zxid::new(1, 2), session, 1, &created("/e", true));
     assert_eq!(results(&mut world, side), [(1, 0)]);
-    world.replica.on_message(world.now, LINK, Message::Ping(Zxid::ZERO));
+    world.pass(ReplicaInput::Packet(LINK, Message::Ping(Zxid::ZERO)));
     world.settle();
     let Some((_, Message::Pong(_, touched))) = world.sent.pop() else { panic!("no answer") };
     assert_eq!(touched[..8], session.0.to_be_bytes(), "now the leader must know that it lives");
@@ -209,11 +210,11 @@ fn leader_accepts_writes_of_unknown_local_sessions() {
     {
         let ids = Bytes::from_static(RawIds::EMPTY.bytes());
         let request = Request { session, cxid: 3, op: OpCode::Create.code(), body: create_body(path, flags), ids };
-        world.replica.on_message(world.now, LINK, Message::Request(request));
+        world.pass(ReplicaInput::Packet(LINK, Message::Request(request)));
         world.settle();
         assert_eq!(world.state.stat(path).is_some(), expected, "{path}");
     }
-    world.replica.on_message(world.now, LINK, Message::Revalidate(theirs, 10_000));
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidate(theirs, 10_000)));
     world.settle();
     assert_eq!(world.sent.pop(), Some((LINK, Message::Revalidated(theirs, false))), "no other server knows it");
 }
@@ -227,7 +228,7 @@ fn closed_global_session_is_not_taken_for_local() {
     let input = |world: &mut Harness, op: OpCode, cxid, body: Bytes| {
         let ids = Bytes::from_static(RawIds::EMPTY.bytes());
         let request = Request { session: theirs, cxid, op: op.code(), body, ids };
-        world.replica.on_message(world.now, LINK, Message::Request(request));
+        world.pass(ReplicaInput::Packet(LINK, Message::Request(request)));
         world.settle();
     };
     input(&mut world, OpCode::CreateSession, 0, Bytes::copy_from_slice(&10_000_i32.to_be_bytes()));
@@ -243,7 +244,7 @@ fn closed_global_session_is_not_taken_for_local() {
 fn local_session_survives_leader_and_is_unknown_elsewhere() {
     let mut world = following(stay);
     let (side, session) = world.client();
-    world.replica.step_down(world.now, Reason::LinkLost);
+    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
     world.settle();
     world.serve(side);
     world.settle();
@@ -256,7 +257,7 @@ fn local_session_survives_leader_and_is_unknown_elsewhere() {
     let foreign = world.connect(SessionId::first(2, 77), 10_000);
     world.settle();
     assert!(world.sent.contains(&(LINK, Message::Revalidate(SessionId::first(2, 77), 10_000))));
-    world.replica.on_message(world.now, LINK, Message::Revalidated(SessionId::first(2, 77), false));
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(SessionId::first(2, 77), false)));
     world.settle();
     assert_eq!(world.hello(foreign).session, SessionId::NONE);
 }

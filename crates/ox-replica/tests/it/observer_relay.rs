@@ -7,8 +7,8 @@ use ox_proto::quorum::identities::RawIds;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::limits::RELAYED_MAX;
-use ox_replica::outbox::Outboxes;
-use ox_zab::{Effect, LinkId, Message, Request, ServerId};
+use ox_replica::{ReplicaEffect, ReplicaInput};
+use ox_zab::{LinkId, Message, Request, ServerId};
 
 const SESSION: SessionId = SessionId(0x0300_0000_0000_0001);
 
@@ -18,7 +18,7 @@ fn request(op: OpCode, cxid: i32) -> Message {
 }
 
 fn receives(world: &mut Harness, link: LinkId, message: Message) {
-    world.replica.on_message(world.now, link, message);
+    world.pass(ReplicaInput::Packet(link, message));
     world.settle();
 }
 
@@ -52,7 +52,7 @@ fn comes_to(world: &mut Harness, link: LinkId) {
 fn observer_requests_are_forwarded_unchanged() {
     let mut world = observed_follower(|_| ());
     let asked = request(OpCode::CreateSession, 0);
-    world.replica.on_message(world.now, OBSERVER, asked.clone());
+    world.pass(ReplicaInput::Packet(OBSERVER, asked.clone()));
     world.settle();
     assert_eq!(world.sent, [(LINK, asked)]);
     world.sent.clear();
@@ -65,10 +65,10 @@ fn observer_requests_are_forwarded_unchanged() {
 #[test]
 fn sync_replies_reach_their_observer() {
     let mut world = observed_follower(|_| ());
-    world.replica.on_message(world.now, OBSERVER, request(OpCode::Sync, 1));
+    world.pass(ReplicaInput::Packet(OBSERVER, request(OpCode::Sync, 1)));
     world.settle();
     ordered(&mut world, Zxid::new(1, 1), SESSION, 0, &Body::CreateSession { timeout_ms: 9_000 });
-    world.replica.on_message(world.now, LINK, Message::Sync);
+    world.pass(ReplicaInput::Packet(LINK, Message::Sync));
     world.settle();
     let told: Vec<_> = world.sent.iter().filter(|(link, _)| *link == OBSERVER).map(|(_, message)| message).collect();
     assert!(matches!(told[..], [Message::Inform(_), Message::Sync]), "{told:?}");
@@ -79,23 +79,23 @@ fn observer_revalidations_and_touches_reach_leader() {
     let mut world = observed_follower(|_| ());
     let other = SessionId(SESSION.0 + 1);
     for (session, valid) in [(SESSION, true), (other, false)] {
-        world.replica.on_message(world.now, OBSERVER, Message::Revalidate(session, 9_000));
+        world.pass(ReplicaInput::Packet(OBSERVER, Message::Revalidate(session, 9_000)));
         world.settle();
         assert_eq!(world.sent.pop(), Some((LINK, Message::Revalidate(session, 9_000))));
-        world.replica.on_message(world.now, LINK, Message::Revalidated(session, valid));
+        world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(session, valid)));
         world.settle();
         assert_eq!(world.sent.pop(), Some((OBSERVER, Message::Revalidated(session, valid))));
     }
     let mut touched = Vec::new();
     SessionId(5).put(&mut touched);
     7_000_i32.put(&mut touched);
-    world.replica.on_message(world.now, OBSERVER, Message::Pong(Zxid::ZERO, touched.clone().into()));
-    world.replica.on_message(world.now, LINK, Message::Ping(Zxid::ZERO));
+    world.pass(ReplicaInput::Packet(OBSERVER, Message::Pong(Zxid::ZERO, touched.clone().into())));
+    world.pass(ReplicaInput::Packet(LINK, Message::Ping(Zxid::ZERO)));
     world.settle();
     SESSION.put(&mut touched);
     9_000_i32.put(&mut touched);
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, touched.into()))));
-    world.replica.on_message(world.now, LINK, Message::Ping(Zxid::ZERO));
+    world.pass(ReplicaInput::Packet(LINK, Message::Ping(Zxid::ZERO)));
     world.settle();
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))), "each sign of life once");
 }
@@ -109,6 +109,7 @@ fn session_moved_to_observer_leaves_connection_before_revalidation() {
     world.sent.clear();
     world.set(side, 1, "/", b"");
     world.serve(side);
+    world.step();
     receives(&mut world, OBSERVER, Message::Revalidate(SESSION, 9_000));
     world.set(side, 2, "/", b"");
     world.settle();
@@ -149,7 +150,7 @@ fn session_moved_between_observers_is_written_by_new_one_only() {
     receives(&mut world, LINK, Message::Revalidated(SESSION, true));
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData));
     assert!(may_write(&mut world, other, OpCode::SetData));
-    world.replica.on_link_gone(world.now, other);
+    world.pass(ReplicaInput::LinkClosed(other));
     world.settle();
     assert!(!may_write(&mut world, OBSERVER, OpCode::SetData), "who has lost it has lost it");
     comes_to(&mut world, OBSERVER);
@@ -160,8 +161,8 @@ fn session_moved_between_observers_is_written_by_new_one_only() {
 fn forwarded_requests_survive_closed_observer_link() {
     let mut world = observed_follower(|_| ());
     comes_to(&mut world, OBSERVER);
-    world.replica.on_message(world.now, OBSERVER, request(OpCode::SetData, 2));
-    world.replica.on_link_gone(world.now, OBSERVER);
+    world.pass(ReplicaInput::Packet(OBSERVER, request(OpCode::SetData, 2)));
+    world.pass(ReplicaInput::LinkClosed(OBSERVER));
     world.settle();
     assert_eq!(world.sent.pop(), Some((LINK, request(OpCode::SetData, 2))));
 }
@@ -189,12 +190,11 @@ fn k151_relayed_requests_are_limited() {
     for message in [Message::Revalidate(SESSION, 9_000), request(OpCode::Sync, 1)] {
         let mut world = observed_follower(|_| ());
         for _ in 0..RELAYED_MAX {
-            world.replica.on_message(world.now, OBSERVER, message.clone());
+            world.pass(ReplicaInput::Packet(OBSERVER, message.clone()));
         }
-        world.replica.settle(world.now, &world.state, &mut Outboxes::new(1));
-        assert!(!world.replica.take_effects().contains(&Effect::Close(OBSERVER)));
-        world.replica.on_message(world.now, OBSERVER, message.clone());
-        world.replica.settle(world.now, &world.state, &mut Outboxes::new(1));
-        assert!(world.replica.take_effects().contains(&Effect::Close(OBSERVER)));
+        let is_closed = |effect: &ReplicaEffect| matches!(effect, ReplicaEffect::Close(OBSERVER));
+        assert!(!world.effects.take().iter().any(is_closed));
+        world.pass(ReplicaInput::Packet(OBSERVER, message.clone()));
+        assert!(world.effects.take().iter().any(is_closed));
     }
 }

@@ -5,6 +5,7 @@ use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_replica::limits::{
     BYTES_IN_FLIGHT_MAX, DELETED_AT_ONCE_MAX, EXPECTED_REPLY_BYTES_MAX, FIRST_REPLY_BYTES, REPLIES_BYTES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
@@ -215,7 +216,7 @@ fn replies_of_one_submission_are_limited() {
     }
     world.settle();
     world.replies(side);
-    world.replica.limit_replies(0);
+    world.effects.replies_max = 0;
     world.set(side, 1, "/a", b"");
     world.serve(side);
     (2..50).for_each(|xid| world.get(side, xid, "/a", false));
@@ -267,8 +268,8 @@ fn requests_that_waited_too_long_are_refused_or_dropped() {
 fn k153_full_disk_refuses_writes_that_need_space() {
     let mut world = Harness::new();
     let side = small_client(&mut world);
-    world.replica.on_space(world.now, 1000, 1000);
-    assert_eq!(world.replica.writes(), WriteAdmission::All);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: 1000, reserve_bytes: 1000 });
+    assert_eq!(world.replica.status().writes(), WriteAdmission::All);
     world.set(side, 1, "/a", b"a first one fits, and uses the space up");
     world.set(side, 2, "/a", b"");
     world.get(side, 3, "/a", false);
@@ -276,14 +277,14 @@ fn k153_full_disk_refuses_writes_that_need_space() {
     world.settle();
     let heard: Vec<_> = world.replies(side).iter().map(|reply| (reply.0, reply.2)).collect();
     assert_eq!(heard, [(1, 0), (2, -127), (3, 0), (4, 0)]);
-    world.replica.on_space(world.now, 100, 1000);
-    assert_eq!(world.replica.writes(), WriteAdmission::None);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: 100, reserve_bytes: 1000 });
+    assert_eq!(world.replica.status().writes(), WriteAdmission::None);
     let newcomer = world.connect(SessionId::NONE, 10_000);
     world.create(side, 5, "/b", 0);
     world.settle();
     assert!(world.sides[newcomer].is_closed, "no word could tell it why");
     assert_eq!(world.replies(side)[0].2, -127);
-    world.replica.on_space(world.now, 1 << 30, 1000);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: 1 << 30, reserve_bytes: 1000 });
     world.create(side, 6, "/b", 0);
     world.settle();
     assert_eq!(world.replies(side)[0].2, 0);
@@ -325,8 +326,8 @@ fn k150_low_disk_accepts_writes_that_free_space() {
     world.replies(side);
     world.replies(leaving);
 
-    world.replica.on_space(world.now, RESERVE - 1, RESERVE);
-    assert_eq!(world.replica.writes(), WriteAdmission::Freeing);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: RESERVE - 1, reserve_bytes: RESERVE });
+    assert_eq!(world.replica.status().writes(), WriteAdmission::Freeing);
     let remove = |path: &'static str| MultiOp::Delete(at_any_version(path));
     let set = SetDataRequest { path: Some("/a".into()), data: Some(b"larger"), version: -1 };
     world.create(side, 1, "/b", 0);
@@ -344,8 +345,8 @@ fn k150_low_disk_accepts_writes_that_free_space() {
     world.settle();
     assert_eq!(world.hello(renewed).session, session);
 
-    world.replica.on_space(world.now, RESERVE / 5, RESERVE);
-    assert_eq!(world.replica.writes(), WriteAdmission::None);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: RESERVE / 5, reserve_bytes: RESERVE });
+    assert_eq!(world.replica.status().writes(), WriteAdmission::None);
     delete(&mut world, side, 6, "/n5");
     world.get(side, 7, "/a", false);
     assert_eq!(errors(&mut world, side), [(6, -127), (7, 0)]);
@@ -353,7 +354,7 @@ fn k150_low_disk_accepts_writes_that_free_space() {
     world.settle();
     assert!(!world.state.has_session(session) && world.state.stat("/ephemeral").is_none(), "sessions end to the last");
 
-    world.replica.on_space(world.now, 2 * RESERVE, RESERVE);
+    world.pass(ReplicaInput::DiskSpace { free_bytes: 2 * RESERVE, reserve_bytes: RESERVE });
     world.create(side, 8, "/b", 0);
     assert_eq!(errors(&mut world, side), [(8, 0)], "without intervention");
 }
@@ -374,7 +375,7 @@ fn k117_mass_node_expiry_is_split_into_steps() {
     let before = world.state.node_count();
     (world.now.mono_ms, world.now.wall_ms) = (1000, 2000);
     world.on_time();
-    assert_eq!(world.replica.outstanding(), DELETED_AT_ONCE_MAX);
+    assert_eq!(world.replica.status().outstanding(), DELETED_AT_ONCE_MAX);
     assert_eq!(world.replica.deadline(), Some(1000), "there is more to do");
     for _ in 0..3 {
         world.on_time();

@@ -4,6 +4,7 @@ use crate::ensemble::{follow, following, looking, ordered};
 use crate::harness::Harness;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{OpCode, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_replica::{LocalSessions, ReplicaSettings};
 use ox_zab::{Eligibility, Reason};
 
@@ -26,7 +27,7 @@ fn pass(world: &mut Harness, ms: i64) {
 fn alone(change: fn(&mut ReplicaSettings)) -> Harness {
     let mut world = looking(Eligibility::HasHistory, change);
     pass(&mut world, 2_000);
-    assert!(world.replica.is_read_only() && !world.replica.is_serving());
+    assert!(world.replica.status().is_read_only() && !world.replica.status().is_serving());
     world
 }
 
@@ -39,14 +40,14 @@ fn is_turned_away(world: &mut Harness, side: usize) -> bool {
 fn read_only_mode_begins_after_delay() {
     let mut world = looking(Eligibility::HasHistory, with_local);
     pass(&mut world, 1_999);
-    assert!(!world.replica.is_read_only());
+    assert!(!world.replica.status().is_read_only());
     let early = world.connect_as(SessionId::NONE, 10_000, Some(true));
     assert!(is_turned_away(&mut world, early));
     pass(&mut world, 1);
-    assert!(world.replica.is_read_only());
+    assert!(world.replica.status().is_read_only());
     let mut world = looking(Eligibility::HasHistory, |_| ());
     pass(&mut world, 1_000_000);
-    assert!(!world.replica.is_read_only(), "unless it is allowed, never");
+    assert!(!world.replica.status().is_read_only(), "unless it is allowed, never");
 }
 
 /// A server that has lost files has nothing to serve.
@@ -56,7 +57,7 @@ fn k028_reads_wait_for_complete_state() {
         let mut world = looking(standing, with_local);
         for _ in 0..10 {
             pass(&mut world, 10_000);
-            assert!(!world.replica.is_read_only(), "{standing:?}");
+            assert!(!world.replica.status().is_read_only(), "{standing:?}");
             assert!(world.replica.deadline().is_none_or(|at_ms| world.now.mono_ms < at_ms), "nothing is due");
         }
     }
@@ -83,8 +84,8 @@ fn k027_read_only_server_serves_reads_only() {
     world.settle();
     pass(&mut world, 20_000);
     world.serve(silent);
-    assert!(world.sides[silent].is_closed && world.replica.local_session_count() == 0);
-    assert_eq!((world.replica.last_proposed(), world.state.last_zxid()), (Zxid::ZERO, Zxid::ZERO));
+    assert!(world.sides[silent].is_closed && world.replica.status().local_session_count() == 0);
+    assert_eq!((world.replica.status().last_proposed(), world.state.last_zxid()), (Zxid::ZERO, Zxid::ZERO));
     assert!(world.log.is_empty());
 }
 
@@ -106,10 +107,10 @@ fn k124_global_sessions_are_not_closed() {
         let mut world = following(change);
         let session = SessionId::first(2, 77);
         ordered(&mut world, Zxid::new(1, 1), session, 0, &Body::CreateSession { timeout_ms: 4_000 });
-        world.replica.step_down(world.now, Reason::LinkLost);
+        world.pass(ReplicaInput::StepDown(Reason::LinkLost));
         world.settle();
         pass(&mut world, 2_000);
-        assert!(world.replica.is_read_only());
+        assert!(world.replica.status().is_read_only());
         let side = world.connect_as(session, 10_000, Some(true));
         assert!(is_turned_away(&mut world, side), "neither taken nor said to be over");
         pass(&mut world, 60_000);
@@ -135,17 +136,17 @@ fn read_only_mode_ends_with_leader() {
     let session = world.hello(side).session;
     follow(&mut world, 1);
     world.serve(side);
-    assert!(world.sides[side].is_closed && !world.replica.is_read_only());
+    assert!(world.sides[side].is_closed && !world.replica.status().is_read_only());
     world.settle();
     let again = world.connect_as(session, 10_000, Some(true));
     world.settle();
     let hello = world.hello(again);
     assert_eq!((hello.session, hello.read_only), (session, Some(false)));
     pass(&mut world, 1);
-    world.replica.step_down(world.now, Reason::LinkLost);
+    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
     world.settle();
     pass(&mut world, 1_999);
-    assert!(!world.replica.is_read_only(), "the delay starts again");
+    assert!(!world.replica.status().is_read_only(), "the delay starts again");
     pass(&mut world, 1);
-    assert!(world.replica.is_read_only());
+    assert!(world.replica.status().is_read_only());
 }

@@ -5,6 +5,7 @@ use crate::harness::Harness;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_zab::{EncodedTxn, Message, ServerId};
 use std::borrow::Cow;
 
@@ -31,7 +32,7 @@ fn client(world: &mut Harness) -> (usize, SessionId) {
     world.settle();
     let Message::Request(request) = world.sent.pop().expect("a request").1 else { panic!("a session is asked for") };
     order(world, Zxid(ZXID.0 - 1), request.session, 0, &Body::CreateSession { timeout_ms: 10_000 });
-    world.replica.on_message(world.now, LINK, Message::Commit(Zxid(ZXID.0 - 1)));
+    world.pass(ReplicaInput::Packet(LINK, Message::Commit(Zxid(ZXID.0 - 1))));
     world.settle();
     (side, world.hello(side).session)
 }
@@ -40,7 +41,7 @@ fn order(world: &mut Harness, zxid: Zxid, session: SessionId, cxid: i32, body: &
     let mut record = Vec::new();
     TxnHeader { session, cxid, zxid, time_ms: 7, kind: body.kind().code() }.put(&mut record);
     body.put(&mut record);
-    world.replica.on_message(world.now, LINK, Message::Proposal(EncodedTxn { zxid, record: record.into() }));
+    world.pass(ReplicaInput::Packet(LINK, Message::Proposal(EncodedTxn { zxid, record: record.into() })));
 }
 
 /// The leader commits the reconfiguration.
@@ -48,7 +49,7 @@ fn activate(world: &mut Harness, session: SessionId) {
     let config = Ensemble::of_numbers(ZXID.0, [1, 2].map(ServerId), [ServerId(9)]).unwrap().to_string();
     let body = Body::Reconfig { path: Cow::Borrowed(CONFIG), data: Some(config.as_bytes()), version: -1 };
     order(world, ZXID, session, 5, &body);
-    world.replica.on_message(world.now, LINK, Message::CommitAndActivate(ZXID, ServerId(2)));
+    world.pass(ReplicaInput::Packet(LINK, Message::CommitAndActivate(ZXID, ServerId(2))));
     world.settle();
 }
 
@@ -64,10 +65,10 @@ fn reply_to_reconfig_waits_until_the_configuration_is_stored_but_its_event_does_
     world.get(side, 7, "/", false);
     world.settle();
     assert_eq!(xids(&mut world, side), [], "replies stay in the order of the requests");
-    world.replica.on_config_stored(ZXID.0 - 1);
+    world.pass(ReplicaInput::ConfigStored(ZXID.0 - 1));
     world.settle();
     assert_eq!(xids(&mut world, side), [], "that was an earlier configuration");
-    world.replica.on_config_stored(ZXID.0);
+    world.pass(ReplicaInput::ConfigStored(ZXID.0));
     world.settle();
     assert_eq!(xids(&mut world, side), [5, 6, 7]);
 }
@@ -78,10 +79,10 @@ fn transactions_after_a_reconfig_are_applied_when_it_is_stored() {
     activate(&mut world, session);
     let later = Zxid(ZXID.0 + 1);
     order(&mut world, later, SessionId(77), 0, &Body::CreateSession { timeout_ms: 10_000 });
-    world.replica.on_message(world.now, LINK, Message::Commit(later));
+    world.pass(ReplicaInput::Packet(LINK, Message::Commit(later)));
     world.settle();
     assert_eq!(world.state.last_zxid(), ZXID);
-    world.replica.on_config_stored(ZXID.0);
+    world.pass(ReplicaInput::ConfigStored(ZXID.0));
     world.settle();
     assert_eq!(world.state.last_zxid(), later);
     assert_eq!(xids(&mut world, side), [EVENT, 5, 6]);
@@ -91,7 +92,7 @@ fn transactions_after_a_reconfig_are_applied_when_it_is_stored() {
 fn reply_to_reconfig_is_sent_before_a_lost_leader_closes_the_connection() {
     let (mut world, side, session) = asked();
     activate(&mut world, session);
-    world.replica.on_link_gone(world.now, LINK);
+    world.pass(ReplicaInput::LinkClosed(LINK));
     world.settle();
     assert_eq!(xids(&mut world, side), [EVENT, 5]);
     assert!(world.sides[side].is_closed);

@@ -4,6 +4,7 @@ use crate::ensemble::{LINK, following, leading, observed, ordered, requests};
 use crate::harness::Harness;
 use ox_proto::txn::Txn as Body;
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
+use ox_replica::ReplicaInput;
 use ox_zab::{Message, Request};
 
 fn moved() -> Body<'static> {
@@ -49,7 +50,7 @@ fn reads_and_syncs_of_moved_session_are_served() {
     world.bare(side, -2, OpCode::Ping);
     world.sync_path(side, 2, "/");
     world.settle();
-    world.replica.on_message(world.now, LINK, Message::Sync);
+    world.pass(ReplicaInput::Packet(LINK, Message::Sync));
     world.settle();
     assert_eq!(xids(&mut world, side), [1, -2, 2]);
     assert!(!world.sides[side].is_closed);
@@ -62,7 +63,7 @@ fn leader_refuses_writes_of_the_previous_owner() {
     let mut world = leading(|_| ());
     observed(&mut world);
     let (side, session) = world.client();
-    world.replica.on_message(world.now, LINK, Message::Revalidate(session, 10_000));
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidate(session, 10_000)));
     world.settle();
     assert!(world.sides[side].is_closed, "a learner has the session");
     let back = world.connect(session, 10_000);
@@ -72,7 +73,7 @@ fn leader_refuses_writes_of_the_previous_owner() {
     let ids = ox_proto::quorum::identities::RawIds::NULL.bytes().into();
     let body = [&0_i32.to_be_bytes()[..], &[0; 8]].concat();
     let request = Request { session, cxid: 7, op: OpCode::Delete.code(), body: body.into(), ids };
-    world.replica.on_message(world.now, LINK, Message::Request(request));
+    world.pass(ReplicaInput::Packet(LINK, Message::Request(request)));
     world.settle();
     let informed = world.sent.iter().find_map(|(_, message)| match message {
         Message::Inform(txn) => Some(ox_proto::txn::Record::decode(&txn.record).unwrap().txn == moved()),

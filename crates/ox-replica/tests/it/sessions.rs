@@ -10,11 +10,11 @@ fn k112_session_exists_after_its_transaction_is_applied() {
     let side = world.connect(SessionId::NONE, 10_000);
     world.serve(side);
     world.step();
-    assert_eq!((world.replica.session_count(), world.state.sessions().count()), (0, 0));
+    assert_eq!((world.replica.status().session_count(), world.state.sessions().count()), (0, 0));
     assert_eq!(world.replies(side), [], "and the client has not heard of it");
     world.settle();
     let session = world.hello(side).session;
-    assert_eq!((world.replica.session_count(), world.state.has_session(session)), (1, true));
+    assert_eq!((world.replica.status().session_count(), world.state.has_session(session)), (1, true));
 }
 
 #[test]

@@ -58,8 +58,10 @@ pub(super) fn dump(mode: ServerMode) -> Listing {
 fn put_sessions(shared: &Shared, mode: ServerMode, text: &mut String) -> Option<()> {
     let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
     let ends_them = matches!(mode, ServerMode::Standalone | ServerMode::Leader(_));
-    let local = if has_local { Some(sessions(shared, Replica::local_session_infos_after)?) } else { None };
-    let global = if ends_them { Some(sessions(shared, Replica::session_infos_after)?) } else { None };
+    let list_local: ListSessions = |replica, after, max| replica.status().local_sessions_after(after, max);
+    let list_global: ListSessions = |replica, after, max| replica.status().sessions_after(after, max);
+    let local = if has_local { Some(sessions(shared, list_local)?) } else { None };
+    let global = if ends_them { Some(sessions(shared, list_global)?) } else { None };
     text.push_str("SessionTracker dump:\n");
     let items =
         |sessions: Vec<SessionInfo>| sessions.into_iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));

@@ -14,11 +14,10 @@ use crate::member_setup::show_config;
 use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
 use crate::reconfig::{ConfigChange, activate};
 use crate::shared::Shared;
-use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
-use ox_replica::Now;
+use ox_replica::{LogJob, Now, ReplicaEffect, ReplicaInput};
 use ox_store::LogDiff;
-use ox_zab::{DiskJob, Effect, LinkId, LogDiffRange, Message, PeerState, Reason};
+use ox_zab::{LinkId, LogDiffRange, Message, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -49,60 +48,56 @@ impl PeerChannel {
 impl ReplicaLoop {
     /// Processes finished disk jobs, events of connections and notifications.
     pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input) {
-        let me = self.me();
         let Some(peers) = &mut self.peers else { return };
-        input.durable.into_iter().for_each(|zxid| peers.role_log.durable(me, zxid, now.wall_ms));
+        input.durable.into_iter().for_each(|zxid| peers.role_log.durable(zxid, now.wall_ms));
         for Report { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
                 *shown = *state;
                 show_config(&self.shared, &mut shown);
             }
-            self.replica.on_done(now, done);
+            self.pass(now, ReplicaInput::Done(done));
         }
-        input.config_stored.into_iter().for_each(|version| self.replica.on_config_stored(version));
+        input.config_stored.into_iter().for_each(|version| self.pass(now, ReplicaInput::ConfigStored(version)));
         for event in std::mem::take(&mut input.peers) {
             self.on_peer_event(now, event);
         }
         for (from, LatestVote { note, config, config_version }) in std::mem::take(&mut input.votes) {
             self.peers.iter_mut().for_each(|peers| peers.role_log.notified(&self.replica, from, note, config_version));
-            config.into_iter().for_each(|config| self.replica.on_config(now, from, config));
-            self.replica.on_notification(now, from, note);
+            config.into_iter().for_each(|config| self.pass(now, ReplicaInput::Config(from, config)));
+            self.pass(now, ReplicaInput::Notification(from, note));
         }
         self.take_packets(now);
-        self.process_effects(now);
-    }
-
-    fn me(&self) -> ServerId {
-        self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server)
+        self.flush(now);
+        self.post();
     }
 
     fn on_peer_event(&mut self, now: Now, event: PeerEvent) {
-        match event {
-            PeerEvent::Election(server, link) => self.replica.on_election_link(now, server, link),
-            PeerEvent::Dialed(leader, link) => self.replica.on_dialed(now, leader, link),
+        let input = match event {
+            PeerEvent::Election(server, link) => ReplicaInput::ElectionLink(server, link),
+            PeerEvent::Dialed(leader, link) => ReplicaInput::Dialed(leader, link),
             PeerEvent::LearnerConnected(link, address) => {
                 self.peers.iter_mut().for_each(|peers| peers.role_log.connected(link, address));
-                self.replica.on_link(now, link);
+                ReplicaInput::LinkOpened(link)
             }
-            PeerEvent::CannotListen => self.replica.step_down(now, Reason::CannotListen),
+            PeerEvent::CannotListen => ReplicaInput::StepDown(Reason::CannotListen),
             PeerEvent::LinkClosed(link) => {
                 self.take_packets(now); // packets received before the end count
                 self.forget(link);
-                self.replica.on_link_gone(now, link);
+                ReplicaInput::LinkClosed(link)
             }
-            PeerEvent::Progress(link, moved) => self.replica.on_traffic(now, link, moved),
-            PeerEvent::Sent(link, bytes) => self.replica.on_sent(now, link, bytes),
-            PeerEvent::LogDiffRead(link, below, mut found) => {
+            PeerEvent::Progress(link, moved) => ReplicaInput::Traffic(link, moved),
+            PeerEvent::Sent(link, bytes) => ReplicaInput::Sent(link, bytes),
+            PeerEvent::LogDiffRead(link, below, found) => {
                 let below = found.is_some().then_some(below);
-                self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.end(link, found.take()));
-                self.replica.on_log_read(now, link, below);
+                if let Some(peers) = &mut self.peers {
+                    peers.log_diff_reads.end(link, found);
+                }
+                ReplicaInput::LogRead(link, below)
             }
             PeerEvent::SnapshotLoaded(link, state) => {
                 self.take_packets(now);
-                if self.replica.is_receiving_snapshot(link) {
-                    self.replica.on_snapshot_received(now, *state);
-                }
+                ReplicaInput::SnapshotReceived(link, state)
             }
             PeerEvent::Messages(link, messages, bytes) => {
                 if let Some(peers) = &mut self.peers {
@@ -110,9 +105,10 @@ impl ReplicaLoop {
                     waiting.batches.push_back((messages.len(), bytes));
                     waiting.messages.extend(messages);
                 }
-                self.take_packets(now);
+                return self.take_packets(now);
             }
-        }
+        };
+        self.pass(now, input);
     }
 
     fn forget(&mut self, link: LinkId) {
@@ -127,13 +123,17 @@ impl ReplicaLoop {
     /// Passes packets to the replica for as long as it takes them.
     fn take_packets(&mut self, now: Now) {
         let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
+        let shared = Arc::clone(&self.shared);
         for link in links {
+            let mut state = shared.state.read();
             while self.replica.takes_packets(link)
                 && let Some(message) = self.next_packet(now, link)
             {
-                self.replica.on_message(now, link, message);
-                if self.replica.log_is_full() {
-                    self.process_effects(now);
+                self.replica.step(now, ReplicaInput::Packet(link, message), &state, &mut self.effects);
+                if self.effects.has_log() {
+                    drop(state);
+                    self.execute_effects(now);
+                    state = shared.state.read();
                 }
             }
         }
@@ -154,92 +154,60 @@ impl ReplicaLoop {
         Some(message)
     }
 
-    /// Executes the effects of the quorum peer.
-    pub(super) fn process_effects(&mut self, now: Now) {
-        if self.peers.is_none() {
-            return;
+    /// Passes effects to the log thread and to the peers thread.
+    pub(super) fn execute_effects(&mut self, now: Now) {
+        let mut effects = self.effects.take();
+        let unreported = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
+        if !effects.is_empty() || LINK_CONSUMED_REPORT_BYTES <= unreported {
+            let mut batch = CommandBatch::default();
+            for effect in effects.drain(..) {
+                if let Some(peers) = &mut self.peers {
+                    peers.role_log.on_effect(&self.replica, &effect, now.wall_ms);
+                }
+                self.execute(effect, &mut batch);
+            }
+            if let Some(peers) = &mut self.peers {
+                let consumed = std::mem::take(&mut peers.consumed);
+                consumed.into_iter().for_each(|(link, bytes)| batch.push(PeerCommand::Consumed(link, bytes)));
+                peers.commands.send(batch.commands);
+            }
         }
-        if self.replica.is_unsettled() {
-            let shared = Arc::clone(&self.shared);
-            self.replica.settle(now, &shared.state.read(), &mut self.outboxes);
-            self.post();
-        }
-        self.hand_over_log();
-        self.dispatch_effects(now);
+        self.effects.reuse(effects);
         if let Some(peers) = &mut self.peers {
             peers.role_log.update(&self.replica);
         }
     }
 
-    /// Passes effects to the log thread and to the peers thread.
-    pub(super) fn dispatch_effects(&mut self, now: Now) {
-        let effects = self.replica.take_effects();
-        let suppressed = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
-        if effects.is_empty() && suppressed < LINK_CONSUMED_REPORT_BYTES {
-            return;
-        }
-        let me = self.me();
-        let mut batch = CommandBatch::default();
-        for effect in effects {
-            let Some(PeerChannel { role_log, .. }) = &mut self.peers else { return };
-            match effect {
-                Effect::Send(link, message) => {
-                    role_log.sending(&self.replica, link, &message, now.wall_ms);
-                    batch.send(link, &message);
-                }
-                Effect::Notify(to, note) => batch.push(PeerCommand::Notify(to, note)),
-                Effect::Dial(leader) => {
-                    role_log.elected(leader, self.replica.peer_state().unwrap_or(PeerState::Looking));
-                    batch.push(PeerCommand::Dial(leader));
-                }
-                Effect::SendSnapshot(link) => {
-                    role_log.sending_snapshot(&self.replica, link);
-                    self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.forget(link));
-                    batch.push(PeerCommand::Snapshot(link, self.shared.state.read().freeze()));
-                }
-                Effect::ReadLog(link, search) => self.read_log_diff(link, search),
-                Effect::SendLogDiff(link) => {
-                    let found = self.peers.as_mut().and_then(|peers| peers.log_diff_reads.take(link));
-                    // Without the diff the link is closed: an announced DIFF must not be skipped.
-                    batch.push(found.map_or(PeerCommand::Close(link), |found| PeerCommand::LogDiff(link, found)));
-                }
-                Effect::Close(link) => {
-                    self.forget(link);
-                    batch.push(PeerCommand::Close(link));
-                }
-                Effect::Disk(job) => {
-                    if let DiskJob::CurrentEpoch(_) = job {
-                        role_log.synchronising("");
-                    }
-                    self.push_disk_job(job);
-                }
-                Effect::Listen => {
-                    role_log.elected(me, PeerState::Leading);
-                    batch.push(PeerCommand::Listen(true));
-                }
-                Effect::ServeObservers => batch.push(PeerCommand::ServeObservers),
-                Effect::Looking => {
-                    role_log.looking(&self.replica);
-                    batch.push(PeerCommand::Listen(false));
-                }
-                Effect::StepDown(reason) => {
-                    role_log.stepped_down(&reason);
-                    batch.push(PeerCommand::Listen(false));
-                }
-                Effect::ConfigProposed(ensemble) => {
-                    self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command))
-                }
-                Effect::ActivateConfig(ensemble, _) => {
-                    self.config_committed(&ensemble).into_iter().for_each(|command| batch.push(command));
-                }
-                Effect::Append(_) | Effect::Commit(_) | Effect::ApplyToSnapshot(_) | Effect::Established(_) => (),
-                Effect::UpToDate(_) | Effect::FromLearner(..) | Effect::FromLeader(_) | Effect::Synced(_) => (),
+    fn execute(&mut self, effect: ReplicaEffect, batch: &mut CommandBatch) {
+        match effect {
+            ReplicaEffect::Log(log) => self.push_log(log),
+            ReplicaEffect::Disk(job) => self.push_disk_job(job),
+            ReplicaEffect::Send(link, message) => batch.send(link, &message),
+            ReplicaEffect::Notify(to, note) => batch.push(PeerCommand::Notify(to, note)),
+            ReplicaEffect::Dial(leader) => batch.push(PeerCommand::Dial(leader)),
+            ReplicaEffect::SendSnapshot(link) => {
+                self.peers.iter_mut().for_each(|peers| peers.log_diff_reads.forget(link));
+                batch.push(PeerCommand::Snapshot(link, self.shared.state.read().freeze()));
             }
-        }
-        if let Some(peers) = &mut self.peers {
-            let consumed = std::mem::take(&mut peers.consumed);
-            consumed.into_iter().for_each(|(link, bytes)| batch.push(PeerCommand::Consumed(link, bytes)));
-            peers.commands.send(batch.commands);
+            ReplicaEffect::ReadLog(link, search) => self.read_log_diff(link, search),
+            ReplicaEffect::SendLogDiff(link) => {
+                let found = self.peers.as_mut().and_then(|peers| peers.log_diff_reads.take(link));
+                // Without the diff the link is closed: an announced DIFF must not be skipped.
+                batch.push(found.map_or(PeerCommand::Close(link), |found| PeerCommand::LogDiff(link, found)));
+            }
+            ReplicaEffect::Close(link) => {
+                self.forget(link);
+                batch.push(PeerCommand::Close(link));
+            }
+            ReplicaEffect::Listen => batch.push(PeerCommand::Listen(true)),
+            ReplicaEffect::ServeObservers => batch.push(PeerCommand::ServeObservers),
+            ReplicaEffect::Looking | ReplicaEffect::StepDown(_) => batch.push(PeerCommand::Listen(false)),
+            ReplicaEffect::ConfigProposed(ensemble) => {
+                self.config_proposed(ensemble).into_iter().for_each(|command| batch.push(command));
+            }
+            ReplicaEffect::ActivateConfig { committed, proposed, .. } => {
+                batch.push(self.config_committed(committed, proposed));
+            }
         }
     }
 
@@ -252,13 +220,10 @@ impl ReplicaLoop {
     }
 
     /// Handles a committed configuration.
-    fn config_committed(&self, ensemble: &Arc<Ensemble>) -> Option<PeerCommand> {
-        activate(&self.shared, ensemble, self.replica.is_serving());
-        let pending =
-            self.replica.as_peer()?.configs().proposed().filter(|pending| ensemble.version() < pending.version());
-        let pending = pending.cloned();
-        self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
-        Some(PeerCommand::Config(Arc::clone(ensemble), pending))
+    fn config_committed(&self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) -> PeerCommand {
+        activate(&self.shared, &committed, self.replica.status().is_serving());
+        self.log.push_config(ConfigChange::Committed(Arc::clone(&committed), proposed.clone()));
+        PeerCommand::Config(committed, proposed)
     }
 
     /// Searches the on-disk log, on a separate thread because that may take long.
@@ -280,21 +245,19 @@ impl ReplicaLoop {
         }
     }
 
-    fn push_disk_job(&mut self, job: DiskJob) {
-        let job = match job {
-            DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
-            DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
-            DiskJob::Truncate(zxid) => Job::Truncate(zxid),
-            DiskJob::InitializeLog => Job::Found,
-            DiskJob::Install(_) => {
-                let Some(staged) = self.replica.take_snapshot() else { return };
+    fn push_disk_job(&self, job: LogJob) {
+        self.log.push_job(match job {
+            LogJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
+            LogJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
+            LogJob::Truncate(zxid) => Job::Truncate(zxid),
+            LogJob::InitializeLog => Job::Found,
+            LogJob::Install(snapshot) => {
                 let mut state = self.shared.state.write();
-                *state = staged;
+                *state = *snapshot;
                 show_config(&self.shared, &mut state);
                 Job::Install(state.freeze())
             }
-        };
-        self.log.push_job(job);
+        });
     }
 }
 

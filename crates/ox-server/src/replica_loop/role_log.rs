@@ -8,7 +8,7 @@ use super::latency::Latency;
 use crate::java_text;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
-use ox_replica::Replica;
+use ox_replica::{LogJob, Replica, ReplicaEffect};
 use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, VoteNotification};
 use ox_zab::{Leader, ZxidRange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,12 +75,32 @@ impl RoleLog {
         }
     }
 
-    pub(super) fn looking(&mut self, replica: &Replica) {
+    /// Logs what the replica requires, before it is executed.
+    pub(super) fn on_effect(&mut self, replica: &Replica, effect: &ReplicaEffect, wall_ms: i64) {
+        match effect {
+            ReplicaEffect::Send(link, message) => self.sending(replica, *link, message, wall_ms),
+            ReplicaEffect::Dial(leader) => {
+                self.elected(*leader, replica.status().peer_state().unwrap_or(PeerState::Looking));
+            }
+            ReplicaEffect::SendSnapshot(link) => self.sending_snapshot(replica, *link),
+            ReplicaEffect::Disk(LogJob::CurrentEpoch(_)) => self.synchronising(""),
+            ReplicaEffect::Listen => self.elected(self.me(), PeerState::Leading),
+            ReplicaEffect::Looking => self.looking(replica),
+            ReplicaEffect::StepDown(reason) => self.stepped_down(reason),
+            _ => (),
+        }
+    }
+
+    fn me(&self) -> ServerId {
+        self.shared.config.member.as_ref().map_or(ServerId(0), |member| member.server)
+    }
+
+    fn looking(&mut self, replica: &Replica) {
         if self.state.replace(PeerState::Looking) != Some(PeerState::Looking) {
             tracing::info!("Peer state changed: looking");
         }
         tracing::info!("LOOKING");
-        if let (Some(member), Some(peer)) = (&self.shared.config.member, replica.as_peer()) {
+        if let (Some(member), Some(peer)) = (&self.shared.config.member, replica.status().peer()) {
             let is_voter = peer.status().kind == LearnerKind::Follower;
             let proposed = if is_voter { peer.recent_log().last() } else { Zxid(i64::MIN) };
             tracing::info!("New election. My id = {}, proposed zxid={proposed}", member.server);
@@ -96,7 +116,7 @@ impl RoleLog {
     /// Logs a notification of another server. Repetitions, and servers that are in no configuration, are not logged at
     /// the default level, because a server may send them by the hundred.
     pub(super) fn notified(&mut self, replica: &Replica, from: ServerId, note: VoteNotification, config_version: i64) {
-        let Some(peer) = replica.as_peer() else { return };
+        let Some(peer) = replica.status().peer() else { return };
         let is_new = peer.configs().is_member(from)
             && self.last_notified.insert(from, (note, config_version)) != Some((note, config_version));
         let (state, vote, format) = (peer.status().state, note.vote, if note.has_version { 2 } else { 0 });
@@ -114,7 +134,7 @@ impl RoleLog {
     }
 
     /// Logs the end of an election. A leader may be dialled more than once; later dials are not logged.
-    pub(super) fn elected(&mut self, leader: ServerId, state: PeerState) {
+    fn elected(&mut self, leader: ServerId, state: PeerState) {
         let state = if state == PeerState::Looking { PeerState::Following } else { state };
         if self.state.replace(state) == Some(state) {
             return;
@@ -133,7 +153,7 @@ impl RoleLog {
     }
 
     /// Logs that synchronisation begins, or that its mode is known or has ended.
-    pub(super) fn synchronising(&self, mode: &str) {
+    fn synchronising(&self, mode: &str) {
         if let Some(state) = self.state {
             tracing::info!("Peer state changed: {} - synchronization{mode}", name(state));
         }
@@ -141,15 +161,15 @@ impl RoleLog {
 
     /// Logs whether clients are served from now on.
     pub(super) fn update(&mut self, replica: &Replica) {
-        if replica.is_read_only() != self.is_read_only {
+        if replica.status().is_read_only() != self.is_read_only {
             self.is_read_only = !self.is_read_only;
             let what = if self.is_read_only { "started" } else { "stopped" };
             tracing::info!("Read-only server {what}");
         }
-        if let Some(peer) = replica.as_peer() {
+        if let Some(peer) = replica.status().peer() {
             self.warn_long_election(peer);
         }
-        if replica.is_serving() == self.is_serving {
+        if replica.status().is_serving() == self.is_serving {
             return;
         }
         self.is_serving = !self.is_serving;
@@ -157,7 +177,7 @@ impl RoleLog {
             self.unavailable_since = Instant::now();
             return;
         }
-        let Some(peer) = replica.as_peer() else { return };
+        let Some(peer) = replica.status().peer() else { return };
         let (metrics, sync_ms) = (&self.shared.metrics, super::elapsed_ms(self.elected_at));
         let unavailable_ms = super::elapsed_ms(self.unavailable_since);
         metrics.unavailable_time.note(unavailable_ms, 1);
@@ -218,7 +238,7 @@ impl RoleLog {
         }
     }
 
-    pub(super) fn stepped_down(&mut self, reason: &Reason) {
+    fn stepped_down(&mut self, reason: &Reason) {
         self.elected_at = Instant::now(); // a configuration may name the next leader without an election
         let why = match reason {
             Reason::LinkLost => "connection to the leader lost".to_owned(),
@@ -337,14 +357,15 @@ impl RoleLog {
     }
 
     /// Measures transactions that are durable on this server.
-    pub(super) fn durable(&mut self, me: ServerId, zxid: Zxid, wall_ms: i64) {
+    pub(super) fn durable(&mut self, zxid: Zxid, wall_ms: i64) {
+        let me = self.me();
         for ms in self.latency.durable_ages(zxid, wall_ms) {
             self.shared.metrics.ack_latency.of(me).iter().for_each(|metric| metric.note(ms, 1));
         }
     }
 
     /// Logs and measures a packet to a learner or the leader.
-    pub(super) fn sending(&mut self, replica: &Replica, link: LinkId, message: &Message, wall_ms: i64) {
+    fn sending(&mut self, replica: &Replica, link: LinkId, message: &Message, wall_ms: i64) {
         let metrics = &self.shared.metrics;
         match message {
             Message::Commit(zxid) | Message::Commits(ZxidRange { last: zxid, .. }) => {
@@ -370,7 +391,7 @@ impl RoleLog {
         }
     }
 
-    pub(super) fn sending_snapshot(&mut self, replica: &Replica, link: LinkId) {
+    fn sending_snapshot(&mut self, replica: &Replica, link: LinkId) {
         self.start_sync(replica, link, true);
         let concurrent = self.syncing.values().filter(|is_snapshot| **is_snapshot).count();
         let learner = self.learners.get(&link);
@@ -380,7 +401,7 @@ impl RoleLog {
             sid = %self.name(link),
             "Sending snapshot last zxid of peer is {last}, zxid of leader is {}, send zxid of db as {}, {concurrent} \
              concurrent snapshot sync, snapshot sync was {} from throttle",
-            replica.last_proposed(),
+            replica.status().last_proposed(),
             self.shared.state.read().last_zxid(),
             if is_observer { "not exempt" } else { "exempt" },
         );
@@ -388,7 +409,7 @@ impl RoleLog {
 
     fn start_sync(&mut self, replica: &Replica, link: LinkId, is_snapshot: bool) {
         self.syncing.insert(link, is_snapshot);
-        if let (Some(peer), Some(learner)) = (replica.as_peer(), self.learners.get_mut(&link)) {
+        if let (Some(peer), Some(learner)) = (replica.status().peer(), self.learners.get_mut(&link)) {
             learner.is_synced = false;
             let processed = self.shared.state.read().last_zxid();
             let first = peer.recent_log().first();

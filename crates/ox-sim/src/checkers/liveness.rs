@@ -20,7 +20,9 @@ pub(crate) fn is_settled(world: &World) -> bool {
 fn is_whole(world: &World) -> bool {
     let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
     let last = processes.clone().map(|process| process.state.last_zxid()).max();
-    processes.into_iter().all(|process| process.replica.is_serving() && Some(process.state.last_zxid()) == last)
+    processes
+        .into_iter()
+        .all(|process| process.replica.status().is_serving() && Some(process.state.last_zxid()) == last)
 }
 
 pub(crate) fn report(world: &World) -> Finding {
@@ -32,10 +34,10 @@ pub(crate) fn report(world: &World) -> Finding {
             None => "down".to_owned(),
             Some(process) => format!(
                 "up, {:?}, serves {}, at {}, {} outstanding, {} batches waiting, {} submissions, stopping {}",
-                process.replica.peer_state(),
-                process.replica.is_serving(),
+                process.replica.status().peer_state(),
+                process.replica.status().is_serving(),
                 process.state.last_zxid(),
-                process.replica.outstanding(),
+                process.replica.status().outstanding(),
                 process.log_queue.len(),
                 process.inbox.submissions.len(),
                 process.is_stopping

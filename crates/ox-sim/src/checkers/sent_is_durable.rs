@@ -9,14 +9,15 @@ use crate::server::ExpectedDisk;
 use crate::server::member::server_id;
 use crate::server::process::Process;
 use ox_proto::Zxid;
-use ox_zab::{DiskJob, Effect, Eligibility, Epoch, LinkId, Message, PeerState, ZxidRange};
+use ox_replica::{LogJob, ReplicaEffect};
+use ox_zab::{Eligibility, Epoch, LinkId, Message, PeerState, ZxidRange};
 
 pub(crate) fn check(
     process: &Process,
     env: &Env,
     expected: &ExpectedDisk,
     pid: ProcessId,
-    effect: &Effect,
+    effect: &ReplicaEffect,
 ) -> Result<(), Finding> {
     let current = Epoch(i64::from(expected.epochs.current));
     let accepted = Epoch(i64::from(expected.epochs.accepted));
@@ -28,14 +29,14 @@ pub(crate) fn check(
         expected.synced == expected.last && env.reference_log.truncated_end(expected.last, zxid) == expected.last
     };
     let has_history =
-        process.replica.as_peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
+        process.replica.status().peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
     let is_promised = |link: LinkId| process.member.leader_epochs.get(&link) == Some(&accepted);
     match effect {
         // A server without a vote receives the result of the last election, which promises nothing.
-        Effect::Notify(to, note)
+        ReplicaEffect::Notify(to, note)
             if note.state == PeerState::Looking
                 && note.vote.leader == server_id(pid.server)
-                && process.replica.as_peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
+                && process.replica.status().peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
         {
             let vote = note.vote;
             let claims_nothing = vote.zxid == Zxid(-1) || vote.epoch == i64::MIN;
@@ -44,27 +45,33 @@ pub(crate) fn check(
             }
             fail(format!("{vote:?}"))
         }
-        Effect::Send(_, Message::Hello { accepted: told, .. }) if *told != accepted => fail(format!("{told} accepted")),
-        Effect::Send(link, message @ Message::AckEpoch { last, current: Some(told) }) => {
+        ReplicaEffect::Send(_, Message::Hello { accepted: told, .. }) if *told != accepted => {
+            fail(format!("{told} accepted"))
+        }
+        ReplicaEffect::Send(link, message @ Message::AckEpoch { last, current: Some(told) }) => {
             let is_true = *told == current && is_end(*last) && is_promised(*link);
             if is_true { Ok(()) } else { fail(format!("{message:?}")) }
         }
         // A member with a history accepts the epoch even if its ACKEPOCH does not count.
-        Effect::Send(link, message @ Message::AckEpoch { current: None, .. }) if has_history && !is_promised(*link) => {
+        ReplicaEffect::Send(link, message @ Message::AckEpoch { current: None, .. })
+            if has_history && !is_promised(*link) =>
+        {
             fail(format!("{message:?}"))
         }
-        Effect::Disk(DiskJob::AcceptedEpoch(epoch)) if *epoch < accepted => fail(format!("accepted epoch {epoch}")),
-        Effect::Disk(DiskJob::CurrentEpoch(epoch)) if *epoch < current => fail(format!("current epoch {epoch}")),
-        Effect::Send(_, Message::LeaderInfo(epoch)) if *epoch != accepted => fail(format!("epoch {epoch}")),
-        Effect::Send(_, Message::NewLeader { epoch, .. }) if *epoch != current => fail(format!("epoch {epoch}")),
-        Effect::Send(_, Message::Ack(zxid)) if zxid.counter() == 0 => {
+        ReplicaEffect::Disk(LogJob::AcceptedEpoch(epoch)) if *epoch < accepted => {
+            fail(format!("accepted epoch {epoch}"))
+        }
+        ReplicaEffect::Disk(LogJob::CurrentEpoch(epoch)) if *epoch < current => fail(format!("current epoch {epoch}")),
+        ReplicaEffect::Send(_, Message::LeaderInfo(epoch)) if *epoch != accepted => fail(format!("epoch {epoch}")),
+        ReplicaEffect::Send(_, Message::NewLeader { epoch, .. }) if *epoch != current => fail(format!("epoch {epoch}")),
+        ReplicaEffect::Send(_, Message::Ack(zxid)) if zxid.counter() == 0 => {
             if Epoch::of(*zxid) == current {
                 Ok(())
             } else {
                 fail(format!("the history of {zxid}"))
             }
         }
-        Effect::Send(_, Message::Ack(zxid) | Message::Acks(ZxidRange { last: zxid, .. }))
+        ReplicaEffect::Send(_, Message::Ack(zxid) | Message::Acks(ZxidRange { last: zxid, .. }))
             if expected.synced < *zxid =>
         {
             fail(format!("{zxid}"))

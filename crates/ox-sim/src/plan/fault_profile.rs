@@ -86,8 +86,8 @@ impl Plan {
 
     fn fill_links(&mut self, freeze_ms: i64) {
         let calm = Self::calm_ensemble(self.voters, self.observers);
-        let Self { observer_masters, commit_log, size_factor, snap_count, settle_per_mille, .. } = *self;
-        *self = Self { observer_masters, commit_log, size_factor, snap_count, settle_per_mille, ..calm };
+        let Self { observer_masters, commit_log, size_factor, snap_count, flush_per_mille, .. } = *self;
+        *self = Self { observer_masters, commit_log, size_factor, snap_count, flush_per_mille, ..calm };
         (self.tick_ms, self.timeouts_ms) = (500, (2_000, 10_000));
         (self.clients, self.requests, self.active_ms) = (6, 200, 15_000);
         (self.burst, self.pipeline, self.large_per_mille, self.think_us) = (30, 50, 700, 300_000);

@@ -18,12 +18,13 @@ use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
+use ox_replica::{LogJob, ReplicaEffect, ReplicaInput};
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::{LogDiff, Truncated};
 use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, Effect, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin,
-    PeerState, QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
+    DiskDone, DiskJob, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin, PeerState,
+    QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -100,17 +101,16 @@ impl Process {
 
     /// Processes a completed disk job.
     pub(super) fn take_report(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, report: Report) {
-        let now = self.now(env);
         let Report { done, left } = report;
         env.note(format_args!("replica: disk job completed: {done:?}"));
         if let Some(left) = left {
             self.state = *left;
             self.show_config(env);
         }
-        self.replica.on_done(now, done);
+        self.pass(env, ReplicaInput::Done(done));
         let wires: Vec<WireId> = self.member.wire_ends.keys().copied().collect();
         self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
-        self.maybe_settle(env, expected, pid);
+        self.maybe_flush(env, expected, pid);
     }
 
     /// Processes one input from a peer.
@@ -121,29 +121,28 @@ impl Process {
         pid: ProcessId,
         input: PeerInput,
     ) {
-        let now = self.now(env);
         self.expire_unidentified(env, pid);
         match input {
             PeerInput::Notification(from, note, config) => {
                 env.note(format_args!("peer {}: {from} sends {note:?}", pid.server));
                 if let Some(config) = config {
-                    self.replica.on_config(now, server_id(from), config);
+                    self.pass(env, ReplicaInput::Config(server_id(from), config));
                 }
-                self.replica.on_notification(now, server_id(from), note);
+                self.pass(env, ReplicaInput::Notification(server_id(from), note));
             }
             PeerInput::Election(peer, link) => {
                 env.note(format_args!("peer {}: election connection to {peer} is {link:?}", pid.server));
-                self.replica.on_election_link(now, server_id(peer), link);
+                self.pass(env, ReplicaInput::ElectionLink(server_id(peer), link));
             }
-            PeerInput::Dialed(leader, None) => self.replica.on_dialed(now, server_id(leader), None),
+            PeerInput::Dialed(leader, None) => self.pass(env, ReplicaInput::Dialed(server_id(leader), None)),
             PeerInput::Dialed(leader, Some(wire)) => {
                 self.attach_wire(wire, Sender::Leader);
-                self.replica.on_dialed(now, server_id(leader), Some(link(wire)));
+                self.pass(env, ReplicaInput::Dialed(server_id(leader), Some(link(wire))));
                 self.member.peers.push_back(PeerInput::Readable(wire));
             }
             PeerInput::Link(wire) => {
-                let leads = self.replica.peer_state() == Some(PeerState::Leading);
-                env.coverage.observer_master_links += u64::from(!leads && self.replica.is_serving());
+                let leads = self.replica.status().peer_state() == Some(PeerState::Leading);
+                env.coverage.observer_master_links += u64::from(!leads && self.replica.status().is_serving());
                 self.attach_wire(wire, Sender::Learner);
                 self.admit(env, pid, wire);
                 self.member.peers.push_back(PeerInput::Readable(wire));
@@ -159,39 +158,27 @@ impl Process {
                 ));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
-                self.replica.on_log_read(now, link, below);
+                self.pass(env, ReplicaInput::LogRead(link, below));
             }
-            PeerInput::Progress(wire) => self.replica.on_traffic(now, link(wire), Traffic::Sent),
-            PeerInput::Sent(wire, bytes) => self.replica.on_sent(now, link(wire), bytes),
+            PeerInput::Progress(wire) => self.pass(env, ReplicaInput::Traffic(link(wire), Traffic::Sent)),
+            PeerInput::Sent(wire, bytes) => self.pass(env, ReplicaInput::Sent(link(wire), bytes)),
             PeerInput::Writable(wire) => self.drain(env, pid, wire, true),
             PeerInput::Broken(wire) => {
                 self.close_wire(env, pid, wire);
-                self.replica.on_link_gone(now, link(wire));
+                self.pass(env, ReplicaInput::LinkClosed(link(wire)));
             }
         }
-        self.maybe_settle(env, expected, pid);
+        self.maybe_flush(env, expected, pid);
     }
 
     fn attach_wire(&mut self, wire: WireId, from: Sender) {
         self.member.wire_ends.insert(wire, WireEnd::new(from));
     }
 
-    /// Lets the replica act on the input of peers.
-    pub(super) fn settle(&mut self, env: &mut Env) {
-        if self.replica.is_unsettled() {
-            let now = self.now(env);
-            self.replica.settle(now, &self.state, &mut self.outboxes);
-            self.proposed.push_back((self.replica.last_proposed(), env.now));
-        }
-    }
-
-    /// Production acts on one input, or on several together.
-    fn maybe_settle(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
-        if env.rng.chance(env.plan.settle_per_mille) || self.replica.log_is_full() {
-            self.settle(env);
-            if env.rng.chance(500) {
-                self.flush(env, expected, pid);
-            }
+    /// Production ends a batch after one input, or after several.
+    fn maybe_flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
+        if self.effects.has_log() || env.rng.chance(env.plan.flush_per_mille) {
+            self.flush(env, expected, pid);
         }
         self.update_role(env, expected, pid);
     }
@@ -199,7 +186,6 @@ impl Process {
     /// Reads from a wire and processes the packets that the replica accepts now.
     fn read_wire(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) {
         let most = *env.rng.pick(&[7, 100, 64 << 10]);
-        let now = self.now(env);
         let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return };
         let other = 1 - env.net.wires[id].side(pid);
         let waits = wire_end.loading.is_none() && !self.replica.takes_packets(link(id));
@@ -219,7 +205,7 @@ impl Process {
                 self.on_hello_bytes(env, pid, id);
             }
             self.member.last_seen.insert(env.net.wires[id].ends[other].server, env.now);
-            self.replica.on_traffic(now, link(id), Traffic::Received);
+            self.pass(env, ReplicaInput::Traffic(link(id), Traffic::Received));
             if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
                 self.member.peers.push_back(PeerInput::Readable(id));
             }
@@ -228,7 +214,7 @@ impl Process {
         // Packets before the end of the stream count, unless they wait for the disk.
         if self.member.wire_ends.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
             self.close_wire(env, pid, id);
-            self.replica.on_link_gone(now, link(id));
+            self.pass(env, ReplicaInput::LinkClosed(link(id)));
         }
     }
 
@@ -242,7 +228,6 @@ impl Process {
 
     /// Processes the next packet, or the next part of a snapshot. Returns false if there is none.
     fn take_packet(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) -> bool {
-        let now = self.now(env);
         let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return false };
         if let Some((receiver, zxid)) = &mut wire_end.loading {
             let zxid = *zxid;
@@ -256,7 +241,8 @@ impl Process {
                         Ok(received) => {
                             env.note(format_args!("peer {}: has received a snapshot at {zxid}", pid.server));
                             env.coverage.snapshots_received += 1;
-                            self.replica.on_snapshot_received(now, received.state);
+                            let snapshot = Box::new(received.state);
+                            self.pass(env, ReplicaInput::SnapshotReceived(link(id), snapshot));
                         }
                         Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
                     }
@@ -277,9 +263,6 @@ impl Process {
                 let is_first = !std::mem::replace(&mut wire_end.is_identified, true);
                 match Message::read(&packet, &chunk, wire_end.from) {
                     Ok(message) => {
-                        if is_first {
-                            self.replica.on_link(now, link(id));
-                        }
                         if let Message::Snap(zxid) = message {
                             wire_end.loading =
                                 Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
@@ -290,11 +273,14 @@ impl Process {
                         if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
                             env.note(format_args!("peer {}: receives {}", pid.server, short(&message)));
                         }
-                        self.replica.on_message(now, link(id), message);
+                        if is_first {
+                            self.pass(env, ReplicaInput::LinkOpened(link(id)));
+                        }
+                        self.pass(env, ReplicaInput::Packet(link(id), message));
                         if is_first {
                             self.forget_unidentified(id);
                         }
-                        self.maybe_settle(env, expected, pid);
+                        self.maybe_flush(env, expected, pid);
                     }
                     Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
                 }
@@ -307,15 +293,14 @@ impl Process {
         }
     }
 
-    /// Ends an iteration: passes new log batches to the disk and executes effects.
+    /// Ends a batch of inputs, and executes the effects.
     pub(super) fn flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
         loop {
-            self.hand_over_log(env, expected, pid);
-            let effects = self.replica.take_effects();
-            if effects.is_empty() {
+            self.pass(env, ReplicaInput::Flush);
+            if self.effects.is_empty() {
                 return;
             }
-            for effect in effects {
+            for effect in self.effects.take() {
                 if let Err(finding) = sent_is_durable::check(self, env, expected, pid, &effect) {
                     return finding.report(env);
                 }
@@ -324,24 +309,25 @@ impl Process {
         }
     }
 
-    fn perform(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, effect: Effect) {
+    fn perform(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, effect: ReplicaEffect) {
         match effect {
-            Effect::Notify(to, note) => {
+            ReplicaEffect::Log(batch) => self.push_log(env, expected, pid, batch),
+            ReplicaEffect::Notify(to, note) => {
                 env.note(format_args!("peer {}: notifies {to} of {note:?}", pid.server));
                 env.notify(pid.server, number(to), (note, self.member.ensemble.clone()));
             }
-            Effect::Dial(leader) => {
+            ReplicaEffect::Dial(leader) => {
                 env.note(format_args!("peer {}: dials {leader}", pid.server));
-                let master = self.replica.as_peer().and_then(|peer| choose_observer_master(env, peer, pid));
+                let master = self.replica.status().peer().and_then(|peer| choose_observer_master(env, peer, pid));
                 env.dial(pid, number(leader), master);
             }
-            Effect::Send(link, message) => {
+            ReplicaEffect::Send(link, message) => {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
                     env.note(format_args!("peer {}: sends {} on {}", pid.server, short(&message), link.0));
                 }
                 self.send_message(env, pid, wire(link), &message);
             }
-            Effect::SendSnapshot(link) => {
+            ReplicaEffect::SendSnapshot(link) => {
                 let sender = SnapshotSender::new(self.state.freeze());
                 env.note(format_args!("peer {}: sends a snapshot at {}", pid.server, sender.last_zxid()));
                 let mut bytes = Vec::new();
@@ -350,17 +336,17 @@ impl Process {
                     self.send_history(env, pid, wire(link), bytes);
                 }
             }
-            Effect::ReadLog(link, search) => {
+            ReplicaEffect::ReadLog(link, search) => {
                 env.coverage.continued_diffs += u64::from(search.continues);
                 self.member.log_searches.insert(link, search);
                 let delay = self.thread_delay(env);
                 env.schedule_in(delay, Event::Job(Job::ReadLog(pid, link)));
             }
-            Effect::SendLogDiff(link) => self.send_log_diff(env, pid, link),
-            Effect::Close(link) => self.close_wire(env, pid, wire(link)),
-            Effect::Disk(job) => self.give_job(env, expected, pid, job),
-            Effect::Listen | Effect::ServeObservers => self.member.is_listening = true,
-            Effect::StepDown(reason) => {
+            ReplicaEffect::SendLogDiff(link) => self.send_log_diff(env, pid, link),
+            ReplicaEffect::Close(link) => self.close_wire(env, pid, wire(link)),
+            ReplicaEffect::Disk(job) => self.give_job(env, expected, pid, job),
+            ReplicaEffect::Listen | ReplicaEffect::ServeObservers => self.member.is_listening = true,
+            ReplicaEffect::StepDown(reason) => {
                 self.member.is_listening = false;
                 env.note(format_args!("peer {}: leaves its role: {reason:?}", pid.server));
                 env.coverage.roles_left += 1;
@@ -368,28 +354,17 @@ impl Process {
                 env.coverage.rollover_step_downs += u64::from(reason == Reason::ZxidRollover);
                 env.coverage.disk_low_step_downs += u64::from(reason == Reason::DiskLow);
             }
-            Effect::Looking => {
+            ReplicaEffect::Looking => {
                 env.note(format_args!("peer {}: is LOOKING", pid.server));
                 self.member.is_listening = false;
             }
-            Effect::ConfigProposed(ensemble) => self.on_config_proposed(env, pid, ensemble),
-            Effect::ActivateConfig(ensemble, leader) => {
-                env.note(format_args!(
-                    "peer {}: configuration {:x} is active, {leader:?} leads",
-                    pid.server,
-                    ensemble.version()
-                ));
+            ReplicaEffect::ConfigProposed(ensemble) => self.on_config_proposed(env, pid, ensemble),
+            ReplicaEffect::ActivateConfig { committed, proposed, leader } => {
+                let version = committed.version();
+                env.note(format_args!("peer {}: configuration {version:x} is active, {leader:?} leads", pid.server));
                 env.coverage.configs += 1;
-                self.activate(env, pid, ensemble);
+                self.activate(env, pid, committed, proposed);
             }
-            Effect::Append(_)
-            | Effect::Commit(_)
-            | Effect::ApplyToSnapshot(_)
-            | Effect::Established(_)
-            | Effect::UpToDate(_)
-            | Effect::FromLearner(..)
-            | Effect::FromLeader(_)
-            | Effect::Synced(_) => unreachable!("the replica executes this effect"),
         }
     }
 
@@ -397,7 +372,7 @@ impl Process {
     fn on_config_proposed(&mut self, env: &mut Env, pid: ProcessId, ensemble: Arc<Ensemble>) {
         let active = self.member.ensemble.as_ref().map_or(0, |ensemble| ensemble.version());
         let is_newer = active < ensemble.version();
-        let leads = self.replica.peer_state() == Some(PeerState::Leading);
+        let leads = self.replica.status().peer_state() == Some(PeerState::Leading);
         if is_newer && leads && env.rng.chance(env.plan.empty_joiner_per_mille) && !env.is_healed {
             let delay = env.rng.between(0, 20_000);
             env.schedule_in(delay, Event::Fault(Fault::EmptyJoiner));
@@ -415,17 +390,15 @@ impl Process {
     }
 
     /// Puts a committed configuration into use.
-    fn activate(&mut self, env: &mut Env, pid: ProcessId, ensemble: Arc<Ensemble>) {
-        if let Err(finding) = configs::check(env, &ensemble) {
+    fn activate(&mut self, env: &mut Env, pid: ProcessId, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
+        if let Err(finding) = configs::check(env, &committed) {
             return finding.report(env);
         }
-        self.member.ensemble = Some(Arc::clone(&ensemble));
-        if !self.replica.is_serving() {
+        self.member.ensemble = Some(Arc::clone(&committed));
+        if !self.replica.status().is_serving() {
             self.show_config(env); // a serving member gets it by the transaction, and its clients get the event
         }
-        let pending = self.replica.as_peer().and_then(|peer| peer.configs().proposed());
-        let pending = pending.filter(|pending| ensemble.version() < pending.version()).cloned();
-        self.write_config(env, pid, ConfigChange::Committed(ensemble, pending));
+        self.write_config(env, pid, ConfigChange::Committed(committed, proposed));
     }
 
     fn write_config(&mut self, env: &mut Env, pid: ProcessId, change: ConfigChange) {
@@ -438,14 +411,19 @@ impl Process {
         self.member.log_searches.remove(&link)
     }
 
-    fn give_job(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, job: DiskJob) {
+    fn give_job(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, job: LogJob) {
+        let (job, frozen) = match job {
+            LogJob::AcceptedEpoch(epoch) => (DiskJob::AcceptedEpoch(epoch), None),
+            LogJob::CurrentEpoch(epoch) => (DiskJob::CurrentEpoch(epoch), None),
+            LogJob::Truncate(zxid) => (DiskJob::Truncate(zxid), None),
+            LogJob::InitializeLog => (DiskJob::InitializeLog, None),
+            LogJob::Install(snapshot) => {
+                self.state = *snapshot;
+                self.show_config(env);
+                (DiskJob::Install(self.state.last_zxid()), Some(self.state.freeze()))
+            }
+        };
         env.note(format_args!("peer {}: {job:?}", pid.server));
-        let mut frozen = None;
-        if let DiskJob::Install(_) = job {
-            self.state = self.replica.take_snapshot().expect("a snapshot was staged");
-            self.show_config(env);
-            frozen = Some(self.state.freeze());
-        }
         expected.begin(job);
         self.log_queue.push_back(Work::Job(job, frozen));
         self.wake_log(env, pid);
@@ -453,7 +431,7 @@ impl Process {
 
     /// Notes whether this server has begun to lead or to serve.
     pub(super) fn update_role(&mut self, env: &mut Env, expected: &ExpectedDisk, pid: ProcessId) {
-        let Some(peer) = self.replica.as_peer() else { return };
+        let Some(peer) = self.replica.status().peer() else { return };
         let leads = peer.role().leader().filter(|leader| leader.is_established()).and_then(ox_zab::Leader::epoch);
         if leads != self.member.leads {
             self.member.leads = leads;
@@ -467,17 +445,17 @@ impl Process {
                 env.decisions.push(Decision::Leader(pid, epoch, peer.configs().quorums().committed.clone()));
             }
         }
-        let serves = self.replica.is_serving();
+        let serves = self.replica.status().is_serving();
         let has_changed = serves != std::mem::replace(&mut self.member.serves, serves);
         if has_changed {
             self.member.serves_since = env.now;
         }
         if has_changed && serves {
             let last = self.state.last_zxid();
-            env.note(format_args!("peer {}: serves at {last} as {:?}", pid.server, self.replica.peer_state()));
+            env.note(format_args!("peer {}: serves at {last} as {:?}", pid.server, self.replica.status().peer_state()));
             // A leader that is established after a later one decides nothing.
             let is_last = env.leaders.last_key_value().is_some_and(|(_, leader)| *leader == pid);
-            if self.replica.peer_state() == Some(PeerState::Leading) && is_last {
+            if self.replica.status().peer_state() == Some(PeerState::Leading) && is_last {
                 env.history.starts.push(env.now);
             }
             self.show(env);
@@ -491,7 +469,7 @@ impl Process {
             return finding.report(env);
         }
         if before < last
-            && let Some(peer) = self.replica.as_peer()
+            && let Some(peer) = self.replica.status().peer()
         {
             env.decisions.push(Decision::Visible(last, peer.configs().quorums().committed.clone()));
         }

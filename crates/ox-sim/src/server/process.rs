@@ -20,8 +20,10 @@ use bytes::Bytes;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_replica::outbox::Outboxes;
-use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Submission, Throttle, ThrottleSettings};
+use ox_replica::{
+    LocalSessions, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput, ReplicaSettings, Submission, Throttle,
+    ThrottleSettings,
+};
 use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Store};
 use ox_tree::{FrozenView, State};
 use ox_zab::{
@@ -56,7 +58,8 @@ impl Inbox {
 pub(crate) struct Process {
     pub(crate) state: State,
     pub(crate) replica: Replica,
-    pub(crate) outboxes: Outboxes,
+    pub(crate) effects: ReplicaEffects,
+    pub(crate) pause_detector: PauseDetector,
     pub(crate) store: Store,
     /// `None` while a job writes to it.
     pub(crate) log: Option<Log>,
@@ -147,16 +150,14 @@ impl Process {
             peer_settings(&env.plan, pid, configs),
             Recovered { epochs, history, eligibility: standing },
         );
-        let mut replica = Replica::member(settings, peer, &state, now);
-        if env.plan.epoch_txns != 0 {
-            replica.limit_epochs(env.plan.epoch_txns);
-        }
+        let replica = Replica::member(settings, peer, &state, now);
         let log = Log::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;
         process.show_config(env);
-        process.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
-        process.replica.start(now);
+        let (free_bytes, reserve_bytes) = (space.usable_bytes(), space.low_water_bytes);
+        process.pass(env, ReplicaInput::DiskSpace { free_bytes, reserve_bytes });
+        process.pass(env, ReplicaInput::Start);
         process.begin(env, pid);
         process
     }
@@ -166,7 +167,8 @@ impl Process {
         let now = now(env, env.now, wall_ahead_ms);
         Self {
             replica,
-            outboxes: Outboxes::new(threads),
+            effects: ReplicaEffects::new(threads),
+            pause_detector: PauseDetector::new(env.plan.tick_ms, now.mono_ms),
             store,
             log: Some(log),
             log_queue: VecDeque::new(),
@@ -277,6 +279,8 @@ fn replica_settings(env: &Env, pid: ProcessId, session_clock_ms: i64) -> Replica
         leader_serves: true,
         read_only_after_ms: env.plan.read_only.then(|| i64::from(env.plan.tick_ms)),
         park_limit_ms: env.plan.park_limit_ms,
+        sessions_per_address: 0,
+        epoch_txns: if env.plan.epoch_txns == 0 { u32::MAX } else { env.plan.epoch_txns },
     }
 }
 

@@ -9,8 +9,9 @@ use crate::env::Env;
 use crate::event::{Event, ProcessId};
 use ox_history::Time;
 use ox_proto::Zxid;
-use ox_replica::{Now, Submission};
+use ox_replica::{LogBatch, Now, ReplicaInput, Submission};
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// The longest wait of the loop when nothing is due.
 const PATIENCE_MS: i64 = 1_000;
@@ -49,7 +50,6 @@ impl Process {
                     } else if let Some(input) = peers.pop_front() {
                         self.take_peer_input(env, expected, pid, input);
                     } else {
-                        self.settle(env);
                         self.flush(env, expected, pid);
                         self.look_at_clock(env);
                         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));
@@ -73,7 +73,9 @@ impl Process {
 
     fn take_input(&mut self, env: &mut Env, pid: ProcessId) -> bool {
         let now = self.now(env);
-        if let Some(late_ms) = self.replica.on_turn(now, std::mem::take(&mut self.patience_ms), || 0) {
+        let patience_ms = std::mem::take(&mut self.patience_ms);
+        if let Some(late_ms) = self.pause_detector.check(now.mono_ms, patience_ms, || 0) {
+            self.pass(env, ReplicaInput::Pause);
             env.note(format_args!("replica: paused for {late_ms} ms"));
             env.coverage.pauses_noticed += 1;
         }
@@ -86,14 +88,15 @@ impl Process {
             self.report_durable(env, durable);
         }
         if let Some(space) = self.inbox.space.take() {
-            let (before, usable_bytes) = (self.replica.writes(), space.usable_bytes());
-            self.replica.on_space(self.now(env), usable_bytes, space.low_water_bytes);
-            if self.replica.writes() != before {
-                env.note(format_args!("replica: {usable_bytes} bytes left, writes {:?}", self.replica.writes()));
+            let (before, free_bytes) = (self.replica.status().writes(), space.usable_bytes());
+            self.pass(env, ReplicaInput::DiskSpace { free_bytes, reserve_bytes: space.low_water_bytes });
+            let writes = self.replica.status().writes();
+            if writes != before {
+                env.note(format_args!("replica: {free_bytes} bytes left, writes {writes:?}"));
             }
         }
         if let Some(version) = self.inbox.config_stored.take() {
-            self.replica.on_config_stored(version);
+            self.pass(env, ReplicaInput::ConfigStored(version));
         }
         self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
         let Member { reports, peers, .. } = &mut self.member;
@@ -119,15 +122,15 @@ impl Process {
     fn look_at_clock(&mut self, env: &mut Env) {
         let now = self.now(env);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
-            self.on_time(env, now);
+            self.on_time(env);
         }
     }
 
-    fn on_time(&mut self, env: &mut Env, now: Now) {
-        let sessions = self.replica.session_count();
-        self.replica.on_time(now, &self.state);
-        self.proposed.push_back((self.replica.last_proposed(), env.now));
-        env.note(format_args!("replica: timer, {sessions} sessions, proposed {}", self.replica.last_proposed()));
+    fn on_time(&mut self, env: &mut Env) {
+        let sessions = self.replica.status().session_count();
+        self.pass(env, ReplicaInput::Time);
+        let last = self.replica.status().last_proposed();
+        env.note(format_args!("replica: timer, {sessions} sessions, proposed {last}"));
         let expired = std::mem::take(&mut self.replica.counters_mut().expired);
         if !env.plan.is_ensemble()
             && let Err(finding) = no_false_expiry::check(self, env, &expired)
@@ -138,14 +141,14 @@ impl Process {
 
     /// Reports the durable position, sometimes an earlier one first: every earlier position is durable too.
     fn report_durable(&mut self, env: &mut Env, durable: Zxid) {
-        let (applied, now) = (self.state.last_zxid(), self.now(env));
+        let applied = self.state.last_zxid();
         let is_alone = self.member.reports.is_empty();
         if applied < durable && is_alone && env.rng.chance(300) {
             let part = Zxid(env.rng.between(applied.0, durable.0 - 1));
-            self.replica.on_durable(now, part);
+            self.pass(env, ReplicaInput::Durable(part));
             self.inbox.durable = self.inbox.durable.max(Some(durable));
         } else {
-            self.replica.on_durable(now, durable);
+            self.pass(env, ReplicaInput::Durable(durable));
         }
     }
 
@@ -156,14 +159,12 @@ impl Process {
         pid: ProcessId,
         submission: Submission,
     ) -> bool {
-        let now = self.now(env);
         env.note(format_args!("replica: {} items", submission.entries.len()));
         env.trace.bytes(&submission.bytes);
         let taken = submission.load();
-        self.replica.step(now, submission, &self.state, &mut self.outboxes);
+        self.pass(env, ReplicaInput::Clients(submission));
         self.server_load.took(taken, self.replica.load());
-        self.proposed.push_back((self.replica.last_proposed(), env.now));
-        if self.replica.log_is_full() {
+        if self.effects.has_log() {
             self.flush(env, expected, pid);
         }
         self.update_role(env, expected, pid);
@@ -171,7 +172,6 @@ impl Process {
     }
 
     fn finish_stepping(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) -> bool {
-        self.settle(env);
         self.flush(env, expected, pid);
         self.update_role(env, expected, pid);
         self.post(env, pid);
@@ -179,40 +179,58 @@ impl Process {
         true
     }
 
-    pub(super) fn hand_over_log(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
-        if let Some(batch) = self.replica.take_log(self.now(env)) {
-            env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
-            if let Err(finding) = env.reference_log.record_batch(expected, &batch, &mut self.proposed) {
-                return finding.report(env);
-            }
-            self.log_queue.push_back(Work::Batch(batch));
-            self.wake_log(env, pid);
+    /// Passes one input to the replica.
+    pub(crate) fn pass(&mut self, env: &Env, input: ReplicaInput) {
+        self.replica.step(self.now(env), input, &self.state, &mut self.effects);
+        self.note_proposed(env);
+    }
+
+    fn note_proposed(&mut self, env: &Env) {
+        let last = self.replica.status().last_proposed();
+        if self.proposed.back().is_none_or(|(before, _)| *before != last) {
+            self.proposed.push_back((last, env.now));
         }
+    }
+
+    pub(super) fn push_log(
+        &mut self,
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        batch: Arc<LogBatch>,
+    ) {
+        env.note(format_args!("replica: batch {} to {}", batch.first, batch.last));
+        if let Err(finding) = env.reference_log.record_batch(expected, &batch, &mut self.proposed) {
+            return finding.report(env);
+        }
+        self.log_queue.push_back(Work::Batch(batch));
+        self.wake_log(env, pid);
     }
 
     fn apply(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) -> bool {
         if self.replica.has_committed() {
             let before = self.state.last_zxid();
             let now = self.now(env);
-            let applied = self.replica.apply(now, &mut self.state, &mut self.outboxes);
+            let applied = self.replica.apply(now, &mut self.state, &mut self.effects);
             env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
             if 0 < applied {
                 checkers::after_apply(self, env, expected, before, applied);
             }
-            if 0 < applied && self.replica.is_serving() {
+            if 0 < applied && self.replica.status().is_serving() {
                 self.show(env);
             }
             self.update_role(env, expected, pid);
             self.post(env, pid); // while the state is locked
-            self.proposed.push_back((self.replica.last_proposed(), env.now));
+            self.note_proposed(env);
             return true;
         }
-        self.settle(env);
         self.flush(env, expected, pid);
         self.post(env, pid);
         self.server_load.hold(self.replica.load());
         env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
-        if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
+        if let Some(due) =
+            self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.status().is_serving())
+        {
             env.note(format_args!("replica: snapshot due at {due}"));
             self.snapshot_due = None;
             self.snapshot(env, pid);
@@ -228,8 +246,8 @@ impl Process {
     /// Passes the outboxes to the I/O threads.
     fn post(&mut self, env: &mut Env, pid: ProcessId) {
         for thread in 0..self.io.len() {
-            if !self.outboxes.0[thread].is_empty() {
-                let outbox = std::mem::take(&mut self.outboxes.0[thread]);
+            if !self.effects.outboxes.0[thread].is_empty() {
+                let outbox = std::mem::take(&mut self.effects.outboxes.0[thread]);
                 self.io[thread].mailbox.push_back(outbox);
                 self.wake_io(env, pid, thread);
             }

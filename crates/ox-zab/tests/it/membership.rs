@@ -93,7 +93,7 @@ impl Member {
         let mut member = Self::following();
         let txn = brings(1, config);
         let told = member.receives(Message::Proposal(txn.clone()));
-        assert_eq!(told, [Effect::ConfigProposed(Arc::clone(config)), Effect::Append(txn)]);
+        assert_eq!(told, [Effect::Append(txn), Effect::ConfigProposed(Arc::clone(config))]);
         member.step(Input::Durable(Zxid::new(1, 1)));
         member
     }
