@@ -2,3 +2,5 @@
 //!
 //! `ox-server` runs them on real sockets and threads, `ox-sim` on virtual ones: the simulator executes the code that
 //! ships.
+
+pub mod client_io;

@@ -7,6 +7,7 @@ use super::{ExpectedDisk, Report};
 use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
+use ox_driver::client_io::memory_of;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{Now, Submission};
@@ -160,8 +161,9 @@ impl Process {
         env.note(format_args!("replica: {} items", submission.entries.len()));
         env.trace.bytes(&submission.bytes);
         let taken = submission.load();
+        self.replica.limit_replies(self.limits.replies_max());
         self.replica.step(now, submission, &self.state, &mut self.outboxes);
-        self.server_load.took(taken, self.replica.load());
+        self.limits.on_taken(taken, self.replica.load());
         self.proposed.push_back((self.replica.last_proposed(), env.now));
         if self.replica.log_is_full() {
             self.flush(env, expected, pid);
@@ -194,6 +196,7 @@ impl Process {
         if self.replica.has_committed() {
             let before = self.state.last_zxid();
             let now = self.now(env);
+            self.replica.limit_replies(self.limits.replies_max());
             let applied = self.replica.apply(now, &mut self.state, &mut self.outboxes);
             env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
             if 0 < applied {
@@ -210,7 +213,7 @@ impl Process {
         self.settle(env);
         self.flush(env, expected, pid);
         self.post(env, pid);
-        self.server_load.hold(self.replica.load());
+        self.limits.set_held(self.replica.load());
         env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
         if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
             env.note(format_args!("replica: snapshot due at {due}"));
@@ -230,7 +233,8 @@ impl Process {
         for thread in 0..self.io.len() {
             if !self.outboxes.0[thread].is_empty() {
                 let outbox = std::mem::take(&mut self.outboxes.0[thread]);
-                self.io[thread].mailbox.push_back(outbox);
+                self.limits.on_posted(memory_of(&outbox));
+                self.io[thread].mailbox.push(outbox);
                 self.wake_io(env, pid, thread);
             }
         }
