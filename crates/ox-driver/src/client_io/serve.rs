@@ -222,7 +222,8 @@ impl<S, R> ClientIo<S, R> {
                 *rest = &[];
                 break Served::Done;
             }
-            if budget.is_spent() {
+            // Without bytes the connection is not visited again, and would seem to wait from now on.
+            if budget.is_spent() && !rest.is_empty() {
                 break Served::More;
             }
             let admission = host.limits().recheck_admission(self.admission, self.submission.load());
