@@ -129,9 +129,8 @@ fn touch_of(driver: &mut Driver, socket: usize) -> LastSeen {
     driver.send(socket, &hello);
     driver.pass(0);
     let items = driver.host.submissions.iter().flat_map(|submission| &submission.entries);
-    let touch = items.into_iter().find_map(|item| match &item.input {
-        ClientInput::Connect { last_seen, .. } => Some(last_seen.clone()),
-        _ => None,
+    let touch = items.into_iter().find_map(|item| {
+        if let ClientInput::Connect { last_seen, .. } = &item.input { Some(last_seen.clone()) } else { None }
     });
     touch.expect("the handshake is submitted")
 }
@@ -300,7 +299,7 @@ fn frames_beyond_a_budget_are_served_in_the_next_step_and_have_not_waited() {
         match driver.io.step(Now { mono_ms: driver.now_ms, wall_ms: 0 }, &mut driver.host) {
             Stage::Serve => serves += 1,
             Stage::Receive => break,
-            _ => (),
+            Stage::Submit | Stage::Flush | Stage::SubmitCloses => (),
         }
         assert_eq!(driver.conn(slot).held_since_ms.map_or(0, |since_ms| driver.io.now.mono_ms - since_ms), 0);
     }
