@@ -4,11 +4,11 @@
 //!
 //! | step | file | |
 //! |---|---|---|
-//! | [`Stage::Receive`] | `receive.rs` | reads every ready socket once, into one arena |
-//! | [`Stage::Serve`] | `deliver.rs`, `serve.rs` | locks the state for reading, delivers the outboxes of the replica, serves complete frames until a budget is spent; repeated while frames are left |
-//! | [`Stage::Submit`] | | passes the writes to the replica |
-//! | [`Stage::Flush`] | `flush.rs`, `idle.rs` | writes every socket once; closes connections that are done, silent, slow or stuck |
-//! | [`Stage::SubmitCloses`] | | tells the replica about closed connections |
+//! | [`IoStage::Receive`] | `receive.rs` | reads every ready socket once, into one arena |
+//! | [`IoStage::Serve`] | `deliver.rs`, `serve.rs` | locks the state for reading, delivers the outboxes of the replica, serves complete frames until a budget is spent; repeated while frames are left |
+//! | [`IoStage::Submit`] | | passes the writes to the replica |
+//! | [`IoStage::Flush`] | `flush.rs`, `idle.rs` | writes every socket once; closes connections that are done, silent, slow or stuck |
+//! | [`IoStage::SubmitCloses`] | | tells the replica about closed connections |
 //!
 //! The state is locked during `Serve` only, and released between two budgets. No socket is read or written meanwhile,
 //! except to a client with too many unsent events.
@@ -36,10 +36,10 @@ mod stalled;
 mod tests;
 
 pub use connection::Connection;
-pub use global_limits::{GlobalLimits, Growth};
+pub use global_limits::{BufferGrowth, GlobalLimits};
 pub use host::{
-    ClientHost, ClientNote, CloseReason, CommandText, FirstBytes, Mail, Readiness, ReceiveOutcome, SendOutcome,
-    Sockets, memory_of,
+    ClientHost, ClientNote, CloseReason, CommandText, FirstBytes, Mail, Readiness, SocketRead, SocketWrite, Sockets,
+    memory_of,
 };
 pub use idle::closes_at_ms;
 pub use settings::{ClientIoSettings, ClientIoSizes};
@@ -55,8 +55,8 @@ use std::ops::Range;
 
 /// The next step of an iteration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Stage {
-    /// An iteration begins.
+pub enum IoStage {
+    /// The next step begins an iteration.
     #[default]
     Receive,
     Serve,
@@ -70,7 +70,7 @@ pub enum Stage {
 #[derive(Debug)]
 pub struct ClientIo<S, R> {
     settings: ClientIoSettings,
-    stage: Stage,
+    stage: IoStage,
     /// When the present iteration began. All its steps count with this time: a request that waits for a step of its
     /// own iteration has not been kept waiting.
     now: Now,
@@ -115,7 +115,7 @@ pub struct ClientIo<S, R> {
 impl<S, R> ClientIo<S, R> {
     pub fn new(settings: ClientIoSettings, now: Now) -> Self {
         Self {
-            stage: Stage::Receive,
+            stage: IoStage::Receive,
             now,
             conns: Vec::new(),
             free: Vec::new(),
@@ -143,36 +143,36 @@ impl<S, R> ClientIo<S, R> {
         }
     }
 
-    /// Takes the next step, and returns the one after it. An iteration is over when that is [`Stage::Receive`]. The
+    /// Takes the next step, and returns the one after it. An iteration is over when that is [`IoStage::Receive`]. The
     /// time of its first step counts for the whole iteration.
-    pub fn step<H: ClientHost<Socket = S, Record = R>>(&mut self, now: Now, host: &mut H) -> Stage {
+    pub fn step<H: ClientHost<Socket = S, Record = R>>(&mut self, now: Now, host: &mut H) -> IoStage {
         self.stage = match self.stage {
-            Stage::Receive => {
+            IoStage::Receive => {
                 self.now = now;
                 self.check_admission(host);
                 self.drain_lingering(host);
                 self.receive(host);
-                Stage::Serve
+                IoStage::Serve
             }
-            Stage::Serve => {
+            IoStage::Serve => {
                 let is_left = self.serve(host);
-                if is_left { Stage::Serve } else { Stage::Submit }
+                if is_left { IoStage::Serve } else { IoStage::Submit }
             }
-            Stage::Submit => {
+            IoStage::Submit => {
                 self.submit(host);
                 host.publish();
-                Stage::Flush
+                IoStage::Flush
             }
-            Stage::Flush => {
+            IoStage::Flush => {
                 self.flush(host);
                 if self.next_idle_check_ms <= self.now.mono_ms {
                     self.check_idle(host);
                 }
-                Stage::SubmitCloses
+                IoStage::SubmitCloses
             }
-            Stage::SubmitCloses => {
+            IoStage::SubmitCloses => {
                 self.submit(host);
-                Stage::Receive
+                IoStage::Receive
             }
         };
         self.stage
@@ -228,7 +228,7 @@ impl<S, R> ClientIo<S, R> {
         self.lingering.on_ready(index);
     }
 
-    /// All open connections.
+    /// All connections that are open.
     pub fn connections(&self) -> impl Iterator<Item = &Connection<S, R>> {
         self.conns.iter().flatten()
     }

@@ -446,7 +446,7 @@ impl Plan {
         self.throttled_wait_ms = *rng.pick(&[0, 0, 0, 0, 0, 5, 100, 1_000]);
         self.drop_late = rng.chance(100);
         self.connection_tokens = *rng.pick(&[0, 0, 0, 0, 0, 1, 3]);
-        self.memory_budget_bytes = *rng.pick(&[40_000, 100_000, 400_000, 1 << 30, 1 << 30, 1 << 30]);
+        self.memory_budget_bytes = *rng.pick(&[12_000, 40_000, 200_000, 1 << 30, 1 << 30, 1 << 30]);
     }
 
     fn draw_pace(&mut self, rng: &mut Rng) {

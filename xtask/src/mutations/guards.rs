@@ -486,7 +486,7 @@ pub(super) const GUARDS: &[Guard] = &[
     Guard {
         file: "crates/ox-driver/src/client_io/deliver.rs",
         guard: "the memory of a large request is released with its reply",
-        breaks: "large requests are refused for ever",
+        breaks: "all later large requests are refused",
         with: "                        host.limits().release_large(conn.done_large());\n",
         without: "                        let _ = conn.done_large();\n",
     },
@@ -498,25 +498,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-driver/src/client_io/connection.rs",
-        guard: "a socket that was read completely is read again after the end of the stream",
-        breaks: "a closed connection stays open",
-        with: "self.readable = count == buffer.len() || self.read_closed,",
-        without: "self.readable = count == buffer.len(),",
-    },
-    Guard {
         file: "crates/ox-driver/src/client_io/serve.rs",
         guard: "frames left by a spent budget are served from where it was spent",
         breaks: "requests are executed twice",
         with: "                self.received[self.served].1.start = start;\n",
         without: "                let _ = start;\n",
-    },
-    Guard {
-        file: "crates/ox-driver/src/client_io/connection.rs",
-        guard: "what a partial write has sent is not sent again",
-        breaks: "clients receive bytes twice",
-        with: "                    self.sent += count;\n",
-        without: "                    self.sent += if count < self.unsent() { 0 } else { count };\n",
     },
     // Election, synchronisation and broadcast.
     Guard {

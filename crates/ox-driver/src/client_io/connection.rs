@@ -1,8 +1,8 @@
 //! A client's socket with its buffers.
 
 use super::buffer_pool::BufferPool;
-use super::global_limits::Growth;
-use super::host::{Readiness, ReceiveOutcome, SendOutcome, Sockets};
+use super::global_limits::BufferGrowth;
+use super::host::{Readiness, SocketRead, SocketWrite, Sockets};
 use super::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use super::stalled::Stall;
 use ox_proto::frame::split_frame;
@@ -138,12 +138,12 @@ impl<S, R> Connection<S, R> {
 
     /// Reads once. A short read means that the socket is empty and that further bytes raise a new event. The end of the
     /// stream may have been reported together with the last bytes, and raises no further event.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], sockets: &mut impl Sockets<Socket = S>) -> ReceiveOutcome {
+    pub(super) fn receive(&mut self, buffer: &mut [u8], sockets: &mut impl Sockets<Socket = S>) -> SocketRead {
         let received = sockets.receive(&mut self.socket, buffer);
         match received {
-            ReceiveOutcome::Bytes(count) => self.readable = count == buffer.len() || self.read_closed,
-            ReceiveOutcome::Nothing => self.readable = false,
-            ReceiveOutcome::End => (self.ended, self.readable) = (true, false),
+            SocketRead::Bytes(count) => self.readable = count == buffer.len() || self.read_closed,
+            SocketRead::Nothing => self.readable = false,
+            SocketRead::End => (self.ended, self.readable) = (true, false),
         }
         received
     }
@@ -187,12 +187,12 @@ impl<S, R> Connection<S, R> {
         (self.input.len().max(self.reserved), unsent)
     }
 
-    /// Growth of the buffers since the last call.
-    pub(super) fn growth(&mut self) -> Growth {
+    /// BufferGrowth of the buffers since the last call.
+    pub(super) fn growth(&mut self) -> BufferGrowth {
         let held = self.held();
         let counted = std::mem::replace(&mut self.counted, held);
         let growth = |now: usize, before: usize| now.cast_signed() - before.cast_signed();
-        Growth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
+        BufferGrowth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
     }
 
     /// Whether the buffers have grown so much that the global limits need to know immediately.
@@ -272,13 +272,13 @@ impl<S, R> Connection<S, R> {
         let before = self.unsent();
         while self.writable && 0 < self.unsent() {
             match sockets.send(&mut self.socket, &self.output[self.sent..]) {
-                SendOutcome::Bytes(count) => {
+                SocketWrite::Bytes(count) => {
                     self.sent += count;
                     // After a short write the socket is full: free space raises a new event.
                     self.writable = self.unsent() == 0;
                 }
-                SendOutcome::Full => self.writable = false,
-                SendOutcome::Broken => return Err(()),
+                SocketWrite::Full => self.writable = false,
+                SocketWrite::Broken => return Err(()),
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());

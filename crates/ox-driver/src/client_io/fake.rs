@@ -1,6 +1,6 @@
 //! A host with sockets in memory, for tests.
 
-use super::{ClientHost, CloseReason, GlobalLimits, Mail, Readiness, ReceiveOutcome, SendOutcome, Sockets, memory_of};
+use super::{ClientHost, CloseReason, GlobalLimits, Mail, Readiness, SocketRead, SocketWrite, Sockets, memory_of};
 use ox_replica::outbox::Outbox;
 use ox_replica::{AdmissionLimits, Conn, ConnId, HandshakeKind, MemoryBudget, Now, Submission};
 use ox_tree::{State, TreeOptions};
@@ -97,25 +97,25 @@ impl Sockets for FakeHost {
         true
     }
 
-    fn receive(&mut self, socket: &mut usize, buffer: &mut [u8]) -> ReceiveOutcome {
+    fn receive(&mut self, socket: &mut usize, buffer: &mut [u8]) -> SocketRead {
         let FakeSocket { input, is_ended, is_reset, .. } = &mut self.sockets[*socket];
         if *is_reset || (*is_ended && input.is_empty()) {
-            return ReceiveOutcome::End;
+            return SocketRead::End;
         }
         let count = input.len().min(buffer.len());
         input.drain(..count).zip(buffer).for_each(|(byte, place)| *place = byte);
-        if count == 0 { ReceiveOutcome::Nothing } else { ReceiveOutcome::Bytes(count) }
+        if count == 0 { SocketRead::Nothing } else { SocketRead::Bytes(count) }
     }
 
-    fn send(&mut self, socket: &mut usize, bytes: &[u8]) -> SendOutcome {
+    fn send(&mut self, socket: &mut usize, bytes: &[u8]) -> SocketWrite {
         let socket = &mut self.sockets[*socket];
         if socket.is_reset {
-            return SendOutcome::Broken;
+            return SocketWrite::Broken;
         }
         let count = bytes.len().min(socket.space);
         socket.space -= count;
         socket.output.extend_from_slice(&bytes[..count]);
-        if count == 0 { SendOutcome::Full } else { SendOutcome::Bytes(count) }
+        if count == 0 { SocketWrite::Full } else { SocketWrite::Bytes(count) }
     }
 
     fn shut_down(&mut self, socket: &mut usize, index: usize) -> bool {

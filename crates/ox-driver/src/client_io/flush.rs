@@ -1,7 +1,7 @@
 //! The end of an iteration: writes the sockets, and closes connections that are done.
 
 use super::ClientIo;
-use super::global_limits::Growth;
+use super::global_limits::BufferGrowth;
 use super::host::{ClientHost, CloseReason};
 
 impl<S, R> ClientIo<S, R> {
@@ -9,7 +9,7 @@ impl<S, R> ClientIo<S, R> {
     /// Connections that were skipped because the arena was full go first.
     pub(super) fn flush<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H) {
         let now = self.now;
-        let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), Growth::default());
+        let (mut first, mut then, mut growth) = (Vec::new(), Vec::new(), BufferGrowth::default());
         for slot in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             (conn.ready, conn.was_stalled, conn.is_overdue) = (false, None, false);

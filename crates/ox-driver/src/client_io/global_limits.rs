@@ -114,7 +114,7 @@ impl GlobalLimits {
     }
 
     /// Counts growth, or shrinking, of connection buffers.
-    pub fn on_buffers_grown(&self, more: Growth) {
+    pub fn on_buffers_grown(&self, more: BufferGrowth) {
         if more.received != 0 {
             self.received.fetch_add(more.received, Ordering::Relaxed);
         }
@@ -203,12 +203,12 @@ impl GlobalLimits {
 
 /// Change of the bytes in connection buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Growth {
+pub struct BufferGrowth {
     pub received: isize,
     pub unsent: isize,
 }
 
-impl std::ops::AddAssign for Growth {
+impl std::ops::AddAssign for BufferGrowth {
     fn add_assign(&mut self, more: Self) {
         self.received += more.received;
         self.unsent += more.unsent;
@@ -251,7 +251,7 @@ mod tests {
         assert!(global_limits.reserve(10 * share), "a request larger than the share, alone");
         assert!(global_limits.is_receiving_full() && !global_limits.reserve(1));
         assert_eq!(global_limits.used(), 10 * share);
-        global_limits.on_buffers_grown(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
+        global_limits.on_buffers_grown(BufferGrowth { received: -(10 * share).cast_signed(), unsent: 0 });
         assert!(
             !global_limits.is_receiving_full()
                 && global_limits.reserve(share - 1)
@@ -269,11 +269,11 @@ mod tests {
             (global_limits.pressure(0), global_limits.admission(Load::default())),
             (Pressure::High, Admission::OnePerConnection)
         );
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: (share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: -(share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
         assert_eq!(
             (global_limits.pressure(0), global_limits.used()),
             (Pressure::Low, 0),

@@ -18,11 +18,11 @@ pub trait Sockets {
 
     /// Reads into `buffer`, which is not empty. A read that does not fill it has emptied the socket: further bytes are
     /// announced by [`super::ClientIo::on_ready`].
-    fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> ReceiveOutcome;
+    fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> SocketRead;
 
     /// Writes a prefix of `bytes`, which are not empty. If not all are written, free space is announced by
     /// [`super::ClientIo::on_ready`].
-    fn send(&mut self, socket: &mut Self::Socket, bytes: &[u8]) -> SendOutcome;
+    fn send(&mut self, socket: &mut Self::Socket, bytes: &[u8]) -> SocketWrite;
 
     /// Ends the output of a socket, and prepares it as lingering socket `index`:
     /// [`super::ClientIo::on_lingering_ready`] is called when input arrives. False if that is impossible.
@@ -33,7 +33,7 @@ pub trait Sockets {
 
 /// Result of one read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiveOutcome {
+pub enum SocketRead {
     /// Number of bytes received.
     Bytes(usize),
     /// The socket has no bytes at present.
@@ -44,7 +44,7 @@ pub enum ReceiveOutcome {
 
 /// Result of one write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendOutcome {
+pub enum SocketWrite {
     /// Number of bytes that the socket has taken.
     Bytes(usize),
     /// The socket is full.
@@ -215,7 +215,7 @@ pub trait ClientHost: Sockets {
     /// A chunk of the reply to a four-letter command is delivered.
     fn on_text(&mut self, _record: &Self::Record, _text: &str) {}
 
-    /// A socket lingers from now on (true), or has stopped to (false).
+    /// A socket begins to linger (true), or is closed after that (false).
     fn on_lingering(&mut self, _lingers: bool) {}
 
     /// Publishes what was counted, before the replies are sent.

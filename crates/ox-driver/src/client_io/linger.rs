@@ -5,7 +5,7 @@
 //! and closed when the client has closed its side or the time is over.
 
 use super::ClientIo;
-use super::host::{ClientHost, ReceiveOutcome, Sockets};
+use super::host::{ClientHost, SocketRead, Sockets};
 use super::limits::{LINGER_BYTES_MAX, LINGER_MS, LINGERING_MAX};
 
 #[derive(Debug)]
@@ -78,9 +78,9 @@ impl<S> LingeringSocket<S> {
     fn is_done(&mut self, scratch: &mut [u8], sockets: &mut impl Sockets<Socket = S>) -> bool {
         while 0 < self.bytes_left {
             match sockets.receive(&mut self.socket, scratch) {
-                ReceiveOutcome::Bytes(count) => self.bytes_left = self.bytes_left.saturating_sub(count),
-                ReceiveOutcome::Nothing => return false,
-                ReceiveOutcome::End => return true,
+                SocketRead::Bytes(count) => self.bytes_left = self.bytes_left.saturating_sub(count),
+                SocketRead::Nothing => return false,
+                SocketRead::End => return true,
             }
         }
         true

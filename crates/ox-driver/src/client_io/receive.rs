@@ -2,7 +2,7 @@
 
 use super::ClientIo;
 use super::connection::Connection;
-use super::host::{ClientHost, ClientNote, CloseReason, ReceiveOutcome};
+use super::host::{ClientHost, ClientNote, CloseReason, SocketRead};
 use super::limits::STALLED_TOUCH_MS;
 use super::stalled::Retry;
 use ox_replica::{Load, Pressure, SMALL_BYTES};
@@ -90,14 +90,14 @@ impl<S, R> ClientIo<S, R> {
                 continue;
             }
             match conn.receive(&mut self.arena[at..at + read_bytes], host) {
-                ReceiveOutcome::Bytes(count) => {
+                SocketRead::Bytes(count) => {
                     conn.last_io_ms = now.mono_ms;
                     host.on_io(&conn.record, now.mono_ms);
                     self.received.push((slot, at..at + count));
                     at += count;
                 }
-                ReceiveOutcome::Nothing => (),
-                ReceiveOutcome::End => {
+                SocketRead::Nothing => (),
+                SocketRead::End => {
                     if !conn.is_command {
                         host.on_close(&conn.core, &conn.record, CloseReason::Disconnected, now);
                     }

@@ -54,7 +54,7 @@ impl Driver {
                 Place::Lingering(index) => self.io.on_lingering_ready(index),
             }
         }
-        while self.io.step(Now { mono_ms: self.now_ms, wall_ms: self.now_ms }, &mut self.host) != Stage::Receive {}
+        while self.io.step(Now { mono_ms: self.now_ms, wall_ms: self.now_ms }, &mut self.host) != IoStage::Receive {}
     }
 
     /// Iterations until everything that was sent is processed.
@@ -238,7 +238,7 @@ fn connection_with_unsent_replies_continues_when_pressure_falls() {
     driver.pass_until("the request has arrived", |driver| driver.conn(slot).readable);
     driver.pass(0);
     assert!(0 < driver.conn(slot).unsent() && driver.submitted().is_empty());
-    driver.host.limits.on_buffers_grown(Growth { received: 0, unsent: -half_share.cast_signed() });
+    driver.host.limits.on_buffers_grown(BufferGrowth { received: 0, unsent: -half_share.cast_signed() });
     assert!(driver.io.wake_ms(driver.now_ms) <= driver.now_ms + 100, "no event arrives");
     driver.pass(100);
     driver.pass(0);
@@ -297,9 +297,9 @@ fn frames_beyond_a_budget_are_served_in_the_next_step_and_have_not_waited() {
     loop {
         driver.now_ms += 100; // each step is late
         match driver.io.step(Now { mono_ms: driver.now_ms, wall_ms: 0 }, &mut driver.host) {
-            Stage::Serve => serves += 1,
-            Stage::Receive => break,
-            Stage::Submit | Stage::Flush | Stage::SubmitCloses => (),
+            IoStage::Serve => serves += 1,
+            IoStage::Receive => break,
+            IoStage::Submit | IoStage::Flush | IoStage::SubmitCloses => (),
         }
         assert_eq!(driver.conn(slot).held_since_ms.map_or(0, |since_ms| driver.io.now.mono_ms - since_ms), 0);
     }
@@ -321,7 +321,7 @@ fn lingering_input_does_not_overwrite_received_frames() {
     let (slot, client) = driver.connect();
     driver.send(client, &ping());
     driver.io.on_ready(slot, Readiness { readable: true, ..Readiness::default() });
-    assert_eq!(driver.io.step(Now { mono_ms: driver.now_ms, wall_ms: 0 }, &mut driver.host), Stage::Serve);
+    assert_eq!(driver.io.step(Now { mono_ms: driver.now_ms, wall_ms: 0 }, &mut driver.host), IoStage::Serve);
     driver.send(lingering, &[0xff; 100]);
     driver.io.on_lingering_ready(0);
     driver.pass(0);

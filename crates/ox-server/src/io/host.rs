@@ -15,7 +15,7 @@ use crate::shared::Shared;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_driver::client_io::{
-    ClientHost, ClientNote, CloseReason, FirstBytes, GlobalLimits, Mail, ReceiveOutcome, SendOutcome, Sockets,
+    ClientHost, ClientNote, CloseReason, FirstBytes, GlobalLimits, Mail, SocketRead, SocketWrite, Sockets,
 };
 use ox_proto::SessionId;
 use ox_replica::{Conn, ConnId, HandshakeKind, Now, Submission};
@@ -81,20 +81,20 @@ impl Sockets for Host<'_> {
         self.registry.register(socket, Token(slot), Interest::READABLE | Interest::WRITABLE).is_ok()
     }
 
-    fn receive(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> ReceiveOutcome {
+    fn receive(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> SocketRead {
         match retry_on_intr(|| recv(&*socket, &mut *buffer, RecvFlags::empty())) {
-            Ok((0, _)) => ReceiveOutcome::End,
-            Ok((count, _)) => ReceiveOutcome::Bytes(count),
-            Err(Errno::WOULDBLOCK) => ReceiveOutcome::Nothing,
-            Err(_) => ReceiveOutcome::End,
+            Ok((0, _)) => SocketRead::End,
+            Ok((count, _)) => SocketRead::Bytes(count),
+            Err(Errno::WOULDBLOCK) => SocketRead::Nothing,
+            Err(_) => SocketRead::End,
         }
     }
 
-    fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> SendOutcome {
+    fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> SocketWrite {
         match retry_on_intr(|| send(&*socket, bytes, SendFlags::NOSIGNAL)) {
-            Ok(count) => SendOutcome::Bytes(count),
-            Err(Errno::WOULDBLOCK) => SendOutcome::Full,
-            Err(_) => SendOutcome::Broken,
+            Ok(count) => SocketWrite::Bytes(count),
+            Err(Errno::WOULDBLOCK) => SocketWrite::Full,
+            Err(_) => SocketWrite::Broken,
         }
     }
 

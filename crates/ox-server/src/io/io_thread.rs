@@ -13,7 +13,7 @@ use crate::watchdog::Heartbeat;
 use mio::event::Event;
 use mio::net::{TcpListener, TcpStream};
 use mio::{Events, Interest, Poll, Token};
-use ox_driver::client_io::{ClientIo, Readiness, Stage};
+use ox_driver::client_io::{ClientIo, IoStage, Readiness};
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -101,7 +101,7 @@ impl IoThread {
             self.on_events(&events, now.mono_ms);
             let Self { shared, poll, connections, records, .. } = &mut self;
             let mut host = Host { shared, registry: poll.registry(), records };
-            while connections.step(now, &mut host) != Stage::Receive {}
+            while connections.step(now, &mut host) != IoStage::Receive {}
             if let Some(address) = self.records.relisten.take() {
                 self.relisten(address);
             }

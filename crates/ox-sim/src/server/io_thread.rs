@@ -7,8 +7,8 @@ use crate::event::{Event, ProcessId};
 use crate::link::{Direction, LinkId, Place};
 use crate::plan::Plan;
 use ox_driver::client_io::{
-    ClientHost, ClientIo, ClientIoSettings, ClientIoSizes, ClientNote, CloseReason, GlobalLimits, Mail, Readiness,
-    ReceiveOutcome, SendOutcome, Sockets, Stage,
+    ClientHost, ClientIo, ClientIoSettings, ClientIoSizes, ClientNote, CloseReason, GlobalLimits, IoStage, Mail,
+    Readiness, SocketRead, SocketWrite, Sockets,
 };
 use ox_history::Time;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
@@ -34,7 +34,7 @@ pub(crate) struct IoThread {
     accepted: Vec<LinkId>,
     /// Links with events that the thread has not taken yet.
     ready: BTreeSet<LinkId>,
-    stage: Stage,
+    stage: IoStage,
     is_scheduled: bool,
     /// When the thread wakes even without an event.
     timer: Option<Time>,
@@ -69,7 +69,7 @@ impl IoThread {
             connections: ClientIo::new(settings, now),
             accepted: Vec::new(),
             ready: BTreeSet::new(),
-            stage: Stage::Receive,
+            stage: IoStage::Receive,
             is_scheduled: false,
             timer: None,
         }
@@ -77,7 +77,7 @@ impl IoThread {
 
     /// Whether an iteration is not over.
     pub(crate) fn is_running(&self) -> bool {
-        self.stage != Stage::Receive || self.connections.is_busy()
+        self.stage != IoStage::Receive || self.connections.is_busy()
     }
 }
 
@@ -124,7 +124,7 @@ impl Process {
         loop {
             let Self { state, limits, throttle, io, inbox, .. } = self;
             let IoThread { mailbox, connections, accepted, ready, stage, .. } = &mut io[thread];
-            let begins = *stage == Stage::Receive;
+            let begins = *stage == IoStage::Receive;
             let (events, accepted) =
                 if begins { (std::mem::take(ready), std::mem::take(accepted)) } else { Default::default() };
             let submissions = &mut inbox.submissions;
@@ -137,7 +137,7 @@ impl Process {
                 host.pass_event(connections, link);
             }
             *stage = connections.step(now, &mut host);
-            let is_over = *stage == Stage::Receive;
+            let is_over = *stage == IoStage::Receive;
             if before < inbox.submissions.len() {
                 self.wake_replica(env, pid);
             }
@@ -222,33 +222,33 @@ impl Sockets for Host<'_> {
         true
     }
 
-    fn receive(&mut self, link: &mut LinkId, buffer: &mut [u8]) -> ReceiveOutcome {
+    fn receive(&mut self, link: &mut LinkId, buffer: &mut [u8]) -> SocketRead {
         let up = &self.env.links[*link].up;
         let arrived = up.arrived_bytes().min(buffer.len());
         if arrived == 0 {
-            return if up.has_ended() { ReceiveOutcome::End } else { ReceiveOutcome::Nothing };
+            return if up.has_ended() { SocketRead::End } else { SocketRead::Nothing };
         }
         let count = self.part(*link, arrived);
         self.env.coverage.partial_reads += u64::from(count < arrived);
         self.env.links[*link].up.read_into(&mut buffer[..count]);
-        ReceiveOutcome::Bytes(count)
+        SocketRead::Bytes(count)
     }
 
-    fn send(&mut self, link: &mut LinkId, bytes: &[u8]) -> SendOutcome {
+    fn send(&mut self, link: &mut LinkId, bytes: &[u8]) -> SocketWrite {
         let socket = &mut self.env.links[*link];
         if socket.down.is_closed() {
-            return SendOutcome::Broken;
+            return SocketWrite::Broken;
         }
         let space = self.env.plan.window_bytes.saturating_sub(socket.down.unread()).min(bytes.len());
         socket.is_full |= space < bytes.len();
         self.env.coverage.full_sockets += u64::from(space < bytes.len());
         if space == 0 {
-            return SendOutcome::Full;
+            return SocketWrite::Full;
         }
         let count = self.part(*link, space);
         self.env.coverage.partial_writes += u64::from(count < space);
         self.env.send(*link, Direction::ToClient, &bytes[..count]);
-        SendOutcome::Bytes(count)
+        SocketWrite::Bytes(count)
     }
 
     fn shut_down(&mut self, link: &mut LinkId, index: usize) -> bool {
