@@ -187,7 +187,7 @@ impl<S, R> Connection<S, R> {
         (self.input.len().max(self.reserved), unsent)
     }
 
-    /// BufferGrowth of the buffers since the last call.
+    /// Growth of the buffers since the last call.
     pub(super) fn growth(&mut self) -> BufferGrowth {
         let held = self.held();
         let counted = std::mem::replace(&mut self.counted, held);

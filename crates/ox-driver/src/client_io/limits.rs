@@ -33,7 +33,7 @@ pub(super) const SLOW_MS: i64 = 1000;
 pub(super) const REPLY_BYTES_PER_SECOND_MIN: i64 = 32 << 10;
 /// A client with many unsent bytes must read at a rate that would drain them within this time.
 pub(super) const DRAIN_SECONDS_MAX: usize = 16;
-/// BufferGrowth of a connection's buffers that is counted immediately.
+/// Growth of a connection's buffers that is counted immediately.
 pub(super) const GROWTH_REPORT_BYTES: usize = 16 << 10;
 /// Bytes of an unfinished submission above which each further request is checked against what all threads hold.
 pub(super) const ADMISSION_RECHECK_BYTES: usize = 64 << 10;
