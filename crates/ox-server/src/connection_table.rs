@@ -1,6 +1,7 @@
 //! The table of client connections, for limits per address and for four-letter commands.
 
 use crate::metrics::Summary;
+use ox_driver::client_io::closes_at_ms;
 use ox_proto::{OpCode, SessionId};
 use ox_replica::ConnId;
 use parking_lot::Mutex;
@@ -111,7 +112,7 @@ impl ConnStats {
     /// When the connection is closed if nothing is sent or received before, rounded up to `step_ms`.
     pub(crate) fn closes_at_ms(&self, step_ms: i64) -> i64 {
         let timeout_ms = if self.session() == SessionId::NONE { step_ms } else { i64::from(self.timeout_ms()) };
-        ((self.last_io_ms.load(Relaxed) + timeout_ms) / step_ms + 1) * step_ms
+        closes_at_ms(self.last_io_ms.load(Relaxed), timeout_ms, step_ms)
     }
 
     /// Resets what `crst` resets.

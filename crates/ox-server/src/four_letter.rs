@@ -23,11 +23,11 @@ use crate::connection_table::ConnStats;
 use crate::java_text;
 use crate::limits::{COMMAND_CHUNK_BYTES, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;
-use crate::mailbox::Text;
 use crate::server_mode::ServerMode;
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
 use ox_config::FourLetterWhitelist;
+use ox_driver::client_io::CommandText;
 use ox_replica::ConnId;
 use queue::{Queue, Task};
 use std::collections::BTreeMap;
@@ -243,7 +243,7 @@ impl CommandThread {
                 },
             }
         };
-        post(shared, Text { conn, text, is_last: true });
+        post(shared, CommandText { conn, text, is_last: true });
     }
 
     /// Creates the next chunk of a listing.
@@ -255,7 +255,7 @@ impl CommandThread {
         if status == ListingStatus::More {
             self.listings.insert(conn, listing);
         }
-        post(shared, Text { conn, text, is_last: status == ListingStatus::Last });
+        post(shared, CommandText { conn, text, is_last: status == ListingStatus::Last });
     }
 }
 
@@ -268,8 +268,8 @@ fn not_serving(name: &str) -> &'static str {
     }
 }
 
-fn post(shared: &Shared, text: Text) {
-    shared.mailboxes[text.conn.thread()].put(|mail| mail.texts.push(text));
+fn post(shared: &Shared, text: CommandText) {
+    shared.mailboxes[text.conn.thread()].put(|mail| mail.for_connections.texts.push(text));
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The queue of the replica thread: submissions of the I/O threads, reports of the log thread, events of the peers
 //! thread. The replica thread is woken only when it sleeps.
 //!
-//! Its producers bound it (`global_limits.rs`): connections are not read while too much is in flight.
+//! Its producers bound it (`ox-driver/src/client_io/global_limits.rs`): connections are not read while too much is in flight.
 
 use crate::log_writer::Report;
 use crate::peers::{LatestVote, PeerEvent};

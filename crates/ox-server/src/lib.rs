@@ -15,7 +15,6 @@ mod clock;
 mod connection_table;
 mod fd_limit;
 mod four_letter;
-mod global_limits;
 mod inbox;
 mod io;
 mod java_text;

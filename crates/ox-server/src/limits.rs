@@ -2,57 +2,14 @@
 
 use std::time::Duration;
 
-/// Bytes read from one connection in one iteration.
-pub(crate) const READ_BYTES: usize = 64 << 10;
-/// Bytes read from all connections before they are served.
-pub(crate) const ARENA_BYTES: usize = 1 << 20;
-/// Requests served under one read lock of the state.
-pub(crate) const REQUESTS_PER_LOCK_MAX: usize = 128;
-/// Bytes of replies created under one read lock of the state.
-pub(crate) const REPLY_BYTES_PER_LOCK: usize = 64 << 10;
-
-/// Bytes of the first frame. A handshake has about fifty, and the sender is not authenticated yet.
-pub(crate) const HANDSHAKE_BYTES_MAX: usize = 64 << 10;
-/// Time in which a frame has to become complete while the server is ready to read it.
-pub(crate) const FRAME_DEADLINE_MS: i64 = 30_000;
-/// A large frame has more time, as long as this many bytes arrive per second.
-pub(crate) const FRAME_BYTES_PER_SECOND_MIN: usize = 64 << 10;
-
-/// Unsent bytes at which the server stops reading from a connection.
-pub(crate) const UNSENT_BYTES_PAUSE: usize = 1 << 20;
-/// Unsent bytes at which a connection is closed instead of given more replies. One reply may be larger.
-pub(crate) const UNSENT_BYTES_MAX: usize = 64 << 20;
-/// Bytes of unsent events at which a client is disconnected: events are never dropped in part. One transaction can fire
-/// very many, such as the end of a session with all its nodes. While clients together have many unread replies,
-/// [`UNSENT_BYTES_PAUSE`] is the limit, and less while their share of the budget is used up.
-pub(crate) const UNSENT_EVENT_BYTES_MAX: usize = 64 << 20;
-
 /// The fraction of the container's or machine's memory that clients may use (`oxkeeper.memoryBudget`).
 pub(crate) const MEMORY_BUDGET_DIVISOR: u64 = 8;
 /// The smallest default budget, also where the size of the memory is unknown.
 pub(crate) const MEMORY_BUDGET_MIN: u64 = 64 << 20;
 /// The largest default budget: more memory would only lengthen the queues.
 pub(crate) const MEMORY_BUDGET_MAX: u64 = 1 << 30;
-/// A connection that holds less is not closed to free memory, unless no memory is left.
-pub(crate) const BUFFERED_BYTES_SMALL: usize = READ_BYTES;
-/// How long a connection that holds more must be slow before it is closed to free memory.
-pub(crate) const SLOW_MS: i64 = 1000;
-/// A client that reads fewer bytes per second is slow. A socket with a large window takes up to 64 KiB at a time.
-pub(crate) const REPLY_BYTES_PER_SECOND_MIN: i64 = 32 << 10;
-/// A client with many unsent bytes must read at a rate that would drain them within this time.
-pub(crate) const DRAIN_SECONDS_MAX: usize = 16;
-/// Growth of a connection's buffers that is counted immediately.
-pub(crate) const GROWTH_REPORT_BYTES: usize = 16 << 10;
-/// Bytes of an unfinished submission above which each further request is checked against what all threads hold.
-pub(crate) const ADMISSION_RECHECK_BYTES: usize = 64 << 10;
-/// Bytes of a submission that is handed over before the iteration ends.
+/// Bytes of replies that are posted before all submissions are processed: about what one submission holds.
 pub(crate) const SUBMISSION_BYTES_MAX: usize = 1 << 20;
-/// Stalled connections that are retried in one iteration.
-pub(crate) const RETRIES_PER_ITERATION_MAX: usize = 64;
-/// How long large writes wait while only small ones are admitted, before one of them is admitted too.
-pub(crate) const LARGE_WRITE_WAIT_MS: i64 = 1000;
-/// How often the sessions of stalled connections are touched.
-pub(crate) const STALLED_TOUCH_MS: i64 = 100;
 
 /// Bytes of the log after which an fsync runs although more batches wait. The health of a disk is judged by completed
 /// fsyncs, so they must happen now and then, and an fsync of this many bytes costs little compared to writing them.
@@ -63,20 +20,10 @@ pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;
 /// Apache's default of `globalOutstandingLimit`.
 pub(crate) const GLOBAL_OUTSTANDING_DEFAULT: u32 = 1000;
 
-/// Free buffers that a thread keeps for its connections.
-pub(crate) const POOLED_BUFFERS_MAX: usize = 64;
-/// Larger buffers are returned to the allocator.
-pub(crate) const POOLED_BUFFER_BYTES: usize = 64 << 10;
 /// Connections accepted or refused in one iteration.
 pub(crate) const ACCEPTS_PER_ITERATION_MAX: usize = 256;
 /// How long accepting pauses when no descriptors are left.
 pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
-/// How long a client may take to close its side after the last reply.
-pub(crate) const LINGER_MS: i64 = 2000;
-/// Bytes that the client may still send meanwhile, which are discarded.
-pub(crate) const LINGER_BYTES_MAX: usize = 4 << 20;
-/// Lingering sockets per thread; further ones are closed immediately.
-pub(crate) const LINGERING_MAX: usize = 256;
 /// Descriptors that connections do not get: for logs, snapshots, directories being fsynced or listed, and connections
 /// that are just being refused.
 pub(crate) const SPARE_DESCRIPTORS: u64 = 32;

@@ -3,42 +3,24 @@
 
 use mio::Waker;
 use mio::net::TcpStream;
-use ox_replica::ConnId;
-use ox_replica::outbox::{Outbox, OutboxPart};
+use ox_driver::client_io;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Everything for one I/O thread.
 #[derive(Debug, Default)]
-pub(crate) struct Mail {
-    /// In the order in which they were filled.
-    pub(crate) outboxes: Vec<Outbox>,
+pub(crate) struct ThreadMail {
+    pub(crate) for_connections: client_io::Mail,
     /// Connections that another thread has accepted for this one.
     pub(crate) accepted: Vec<(TcpStream, SocketAddr)>,
     /// New address of the client port.
     pub(crate) relisten: Option<SocketAddr>,
-    /// Replies to four-letter commands.
-    pub(crate) texts: Vec<Text>,
-}
-
-/// Bytes of memory that an outbox uses.
-pub(crate) fn memory_of(outbox: &Outbox) -> usize {
-    outbox.bytes.len() + outbox.parts.len() * size_of::<OutboxPart>()
-}
-
-/// A chunk of the reply to a four-letter command.
-#[derive(Debug)]
-pub(crate) struct Text {
-    pub(crate) conn: ConnId,
-    pub(crate) text: String,
-    /// The connection is closed after it.
-    pub(crate) is_last: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Mailbox {
-    mail: Mutex<Mail>,
+    mail: Mutex<ThreadMail>,
     has_mail: AtomicBool,
     sleeping: AtomicBool,
     waker: Waker,
@@ -50,7 +32,7 @@ impl Mailbox {
     }
 
     /// Adds mail, and wakes the thread if it sleeps.
-    pub(crate) fn put(&self, change: impl FnOnce(&mut Mail)) {
+    pub(crate) fn put(&self, change: impl FnOnce(&mut ThreadMail)) {
         change(&mut self.mail.lock());
         self.has_mail.store(true, Ordering::SeqCst);
         if self.sleeping.swap(false, Ordering::SeqCst) {
@@ -75,7 +57,7 @@ impl Mailbox {
         self.sleeping.store(false, Ordering::Relaxed);
     }
 
-    pub(crate) fn take(&self) -> Option<Mail> {
+    pub(crate) fn take(&self) -> Option<ThreadMail> {
         if !self.has_mail.swap(false, Ordering::SeqCst) {
             return None;
         }
@@ -87,6 +69,7 @@ impl Mailbox {
 mod tests {
     use super::*;
     use mio::{Events, Poll, Token};
+    use ox_replica::outbox::Outbox;
     use std::sync::atomic::AtomicUsize;
     use std::time::{Duration, Instant};
 
@@ -101,7 +84,7 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for letter in 0..LETTERS {
-                    mailbox.put(|mail| mail.outboxes.push(Outbox::default()));
+                    mailbox.put(|mail| mail.for_connections.outboxes.push(Outbox::default()));
                     while taken.load(Ordering::Acquire) == letter {
                         std::hint::spin_loop();
                         std::thread::yield_now();
@@ -117,7 +100,7 @@ mod tests {
                 }
                 mailbox.is_awake();
                 if let Some(mail) = mailbox.take() {
-                    taken.fetch_add(mail.outboxes.len(), Ordering::Release);
+                    taken.fetch_add(mail.for_connections.outboxes.len(), Ordering::Release);
                 }
             }
         });

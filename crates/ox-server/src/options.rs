@@ -1,8 +1,13 @@
-//! Settings of the replica, the tree and the store, derived from the configuration.
+//! Settings of the replica, the tree, the store and the I/O threads, derived from the configuration.
 
+use crate::limits::{
+    GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, REQUESTS_IN_FLIGHT_MAX,
+};
+use crate::os_info;
 use ox_config::{Config, MemberConfig};
+use ox_driver::client_io::{ClientIoSettings, ClientIoSizes, GlobalLimits};
 use ox_proto::ensemble::ChangeRules;
-use ox_replica::{LocalSessions, ReplicaSettings};
+use ox_replica::{AdmissionLimits, ConnSettings, LocalSessions, MemoryBudget, ReplicaSettings};
 use ox_store::StoreOptions;
 use ox_tree::TreeOptions;
 
@@ -27,6 +32,47 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         sessions_per_address: config.limits.sessions_per_address as usize,
         epoch_txns: config.member.as_ref().map_or(u32::MAX, |member| member.epoch_txns),
     }
+}
+
+pub(crate) fn client_io_settings(config: &Config, thread: u8) -> ClientIoSettings {
+    let throttle = &config.request_throttle;
+    ClientIoSettings {
+        thread,
+        conn: ConnSettings {
+            min_timeout_ms: config.min_session_timeout_ms,
+            max_timeout_ms: config.max_session_timeout_ms,
+            throttled_op_wait_ms: i64::from(throttle.throttled_op_wait_ms),
+            drop_late: throttle.drop_stale && throttle.stale_latency_check,
+            syncs_travel: config.member.is_some(),
+        },
+        frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
+        sessionless_timeout_ms: i64::from(config.sessionless_timeout_ms),
+        stall_time_ms: i64::from(throttle.stall_time_ms),
+        tick_ms: i32::try_from(config.tick_ms).unwrap_or(i32::MAX),
+        sizes: ClientIoSizes::default(),
+    }
+}
+
+/// The limits on all clients together.
+pub(crate) fn global_limits(config: &Config) -> GlobalLimits {
+    let limits = &config.limits;
+    let requests_max = match limits.global_outstanding {
+        GLOBAL_OUTSTANDING_DEFAULT => REQUESTS_IN_FLIGHT_MAX,
+        configured => configured as usize,
+    };
+    let throttle_max = config.request_throttle.max_requests as usize;
+    let memory = || os_info::memory().map(|memory| memory.limit);
+    let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(|| default_budget(memory()));
+    let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+    GlobalLimits::new(
+        AdmissionLimits { budget, requests_max, throttle_max: (throttle_max != 0).then_some(throttle_max) },
+        limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
+        limits.large_request_max_bytes as usize,
+    )
+}
+
+fn default_budget(memory_bytes: Option<u64>) -> u64 {
+    memory_bytes.map_or(0, |bytes| bytes / MEMORY_BUDGET_DIVISOR).clamp(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX)
 }
 
 fn local_sessions(member: &MemberConfig) -> LocalSessions {
@@ -90,6 +136,7 @@ pub(crate) fn store_options(config: &Config) -> StoreOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ox_replica::{Admission, Load};
 
     #[test]
     fn store_options_tell_recovery_the_largest_batch() {
@@ -98,5 +145,29 @@ mod tests {
             config.storage.max_batch_size = configured;
             assert_eq!(store_options(&config).batch_max, batch_max);
         }
+    }
+
+    #[test]
+    fn default_budget_follows_memory_within_bounds() {
+        let (mib, gib) = (1 << 20, 1 << 30);
+        assert_eq!(default_budget(None), 64 * mib);
+        let budgets = [256 * mib, 4 * gib, 64 * gib].map(|memory| default_budget(Some(memory)));
+        assert_eq!(budgets, [64 * mib, 512 * mib, gib]);
+    }
+
+    #[test]
+    fn configured_limits_bound_requests_in_flight() {
+        let check = |change: fn(&mut Config), requests: usize, expected: Admission| {
+            let mut config = Config::default_standalone();
+            change(&mut config);
+            let admission = global_limits(&config).admission(Load { requests, bytes: 0 });
+            assert_eq!(admission, expected, "{requests} requests");
+        };
+        check(|_| (), REQUESTS_IN_FLIGHT_MAX, Admission::Open);
+        check(|_| (), REQUESTS_IN_FLIGHT_MAX + 1, Admission::OnePerConnection);
+        check(|config| config.limits.global_outstanding = 10, 10, Admission::Open);
+        check(|config| config.limits.global_outstanding = 10, 11, Admission::OnePerConnection);
+        check(|config| config.request_throttle.max_requests = 2, 1, Admission::Open);
+        check(|config| config.request_throttle.max_requests = 2, 2, Admission::Closed);
     }
 }

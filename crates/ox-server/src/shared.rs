@@ -8,12 +8,13 @@
 
 use crate::clock::Clock;
 use crate::connection_table::ConnectionTable;
-use crate::global_limits::GlobalLimits;
 use crate::inbox::Inbox;
-use crate::mailbox::{Mailbox, memory_of};
+use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
+use crate::options::global_limits;
 use crate::stats::Stats;
 use ox_config::{Config, ConnectionThrottle};
+use ox_driver::client_io::{GlobalLimits, memory_of};
 use ox_proto::ensemble::Ensemble;
 use ox_replica::outbox::Outbox;
 use ox_replica::{HandshakeKind, Now, Throttle, ThrottleSettings, Weights};
@@ -82,7 +83,7 @@ impl Shared {
         let clock = Clock::new();
         let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
-            global_limits: GlobalLimits::new(&config),
+            global_limits: global_limits(&config),
             throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
             config,
             clock,
@@ -107,7 +108,7 @@ impl Shared {
     /// Hands replies and events to an I/O thread, and counts them until they are delivered.
     pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
         self.global_limits.on_posted(memory_of(&outbox));
-        self.mailboxes[thread].put(|mail| mail.outboxes.push(outbox));
+        self.mailboxes[thread].put(|mail| mail.for_connections.outboxes.push(outbox));
     }
 
     /// Whether the throttle admits a handshake.

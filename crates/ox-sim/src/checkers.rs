@@ -11,6 +11,7 @@ pub(crate) mod equality;
 pub(crate) mod leaders;
 pub(crate) mod liveness;
 pub(crate) mod log_on_disk;
+pub(crate) mod memory_residue;
 pub(crate) mod no_false_expiry;
 pub(crate) mod outage;
 pub(crate) mod quorums;

@@ -70,6 +70,8 @@ pub(crate) struct Client {
     budget: u64,
     probe: Probe,
     paused_until: Time,
+    /// The client reads a few bytes at a time until then.
+    slow_until: Time,
     token: u64,
 }
 
@@ -91,6 +93,7 @@ impl Client {
             budget,
             probe: Probe::Due,
             paused_until: Time(0),
+            slow_until: Time(0),
             token: 0,
         };
         client.think(env);
@@ -321,8 +324,15 @@ impl Client {
         self.paused_until = Time(env.now.0 + ms * 1000);
     }
 
+    /// Reads a few bytes at a time for a while.
+    pub(crate) fn read_slowly(&mut self, env: &mut Env, ms: i64) {
+        env.note(format_args!("client {}: reads slowly for {ms} ms", self.number));
+        env.coverage.slow_clients += 1;
+        self.slow_until = Time(env.now.0 + ms * 1000);
+    }
+
     pub(crate) fn resume(&mut self, env: &mut Env) {
-        self.paused_until = Time(0);
+        (self.paused_until, self.slow_until) = (Time(0), Time(0));
         self.schedule(env, 1);
     }
 

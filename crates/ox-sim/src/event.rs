@@ -34,8 +34,10 @@ pub(crate) enum Event {
     Io(ProcessId, usize),
     /// The replica thread takes a step.
     Replica(ProcessId),
-    /// The check for idle connections runs.
-    Idle(ProcessId),
+    /// The server's end of a link may be read or written again.
+    Socket(LinkId),
+    /// A slow client reads the next bytes.
+    ClientReads(LinkId),
     /// A client acts; outdated tokens are ignored.
     Client(usize, u64),
     End(ProcessId, End),

@@ -10,6 +10,7 @@ mod one_way;
 use crate::checkers::elections;
 use crate::env::Env;
 use crate::event::{End, Event, Job, ProcessId};
+use crate::link::{Direction, Link};
 use crate::plan::{MeanMs, Plan};
 use crate::server::member::PeerInput;
 use crate::server::wire_end::SlowRead;
@@ -70,6 +71,10 @@ pub(crate) enum Fault {
     SlowRead,
     PauseClient,
     Abandon,
+    /// A client reads slowly for a while.
+    SlowClient,
+    /// A connection is opened that never sends a complete handshake.
+    Silent,
 }
 
 impl Fault {
@@ -100,6 +105,8 @@ impl Fault {
         Self::SlowRead,
         Self::PauseClient,
         Self::Abandon,
+        Self::SlowClient,
+        Self::Silent,
     ];
 
     fn mean_ms(self, env: &Env) -> MeanMs {
@@ -132,6 +139,8 @@ impl Fault {
             Self::SlowRead => plan.slow_read_ms,
             Self::PauseClient => plan.client_pause_ms,
             Self::Abandon => plan.abandon_ms,
+            Self::SlowClient => plan.slow_client_ms,
+            Self::Silent => plan.silent_ms,
         }
     }
 }
@@ -200,18 +209,24 @@ pub(crate) fn strike(world: &mut World, fault: Fault) {
         }
         Fault::Freeze => freeze(world, pid),
         Fault::SlowRead => read_slowly(world, pid),
-        Fault::PauseClient => {
-            let client = world.env.rng.index(world.clients.len());
-            let longest = world.env.plan.timeouts_ms.1 * 2;
-            let ms = world.env.rng.skewed(longest);
-            world.clients[client].pause(&mut world.env, ms);
-        }
-        Fault::Abandon => {
-            let client = world.env.rng.index(world.clients.len());
-            world.clients[client].abandon(&mut world.env);
-        }
+        Fault::PauseClient | Fault::Abandon | Fault::SlowClient => strike_client(world, fault),
+        Fault::Silent => open_silent(world, server),
     }
     schedule_next(&mut world.env, fault);
+}
+
+fn strike_client(world: &mut World, fault: Fault) {
+    let (env, number) = (&mut world.env, world.clients.len());
+    let client = &mut world.clients[env.rng.index(number)];
+    if fault == Fault::Abandon {
+        client.abandon(env);
+    } else if fault == Fault::SlowClient {
+        let ms = env.rng.between(100, 5_000);
+        client.read_slowly(env, ms);
+    } else {
+        let ms = env.rng.skewed(env.plan.timeouts_ms.1 * 2);
+        client.pause(env, ms);
+    }
 }
 
 /// A factor of up to `factor_max`, and when it ends.
@@ -291,6 +306,17 @@ fn cut_link(world: &mut World) {
         env.coverage.cut_connections += u64::from(env.links[link].place.is_some());
         env.cut(link);
     }
+}
+
+/// Opens a connection that sends nothing, or the beginning of a frame.
+fn open_silent(world: &mut World, server: usize) {
+    let env = &mut world.env;
+    let (link, client) = (env.links.len(), env.rng.index(env.plan.clients));
+    env.links.push(Link::new(client, server));
+    env.coverage.silent_connections += 1;
+    env.schedule_in(0, Event::Accept(link));
+    let bytes = env.rng.index(4);
+    env.send(link, Direction::ToServer, &[0; 4][..bytes]);
 }
 
 fn slow_path(world: &mut World, from: usize) {

@@ -82,6 +82,18 @@ impl Pipe {
         }
     }
 
+    /// Bytes that have arrived and are not read.
+    pub(crate) fn arrived_bytes(&self) -> usize {
+        self.unread.len()
+    }
+
+    /// Fills a buffer, which must not be longer than what has arrived.
+    pub(crate) fn read_into(&mut self, buffer: &mut [u8]) {
+        for (byte, place) in self.unread.drain(..buffer.len()).zip(buffer) {
+            *place = byte;
+        }
+    }
+
     /// Takes up to `limit` bytes that have arrived.
     pub(crate) fn read(&mut self, limit: usize) -> Vec<u8> {
         let count = self.unread.len().min(limit);
@@ -117,12 +129,23 @@ impl Pipe {
     }
 }
 
+/// Where the events of the server's end go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) thread: usize,
+    /// The slot of the connection, or the index of the lingering socket.
+    pub(crate) slot: usize,
+    pub(crate) is_lingering: bool,
+}
+
 #[derive(Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
     pub(crate) server: usize,
-    /// I/O thread and slot at the server, from accept to close.
-    pub(crate) place: Option<(usize, usize)>,
+    /// From accept to close.
+    pub(crate) place: Option<Place>,
+    /// The server could not send everything.
+    pub(crate) is_full: bool,
     /// The process that accepted it.
     pub(crate) boot: u64,
     pub(crate) up: Pipe,
@@ -131,7 +154,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) fn new(client: usize, server: usize) -> Self {
-        Self { client, server, place: None, boot: 0, up: Pipe::default(), down: Pipe::default() }
+        Self { client, server, place: None, is_full: false, boot: 0, up: Pipe::default(), down: Pipe::default() }
     }
 
     pub(crate) fn pipe(&mut self, direction: Direction) -> &mut Pipe {

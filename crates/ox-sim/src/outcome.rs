@@ -28,6 +28,7 @@ kinds! {
     Ephemerals = 13, "ephemeral nodes and sessions do not match";
     Digest = 14, "the digest does not match the tree";
     WatchResidue = 15, "watches without a connection are left";
+    MemoryResidue = 32, "a server at rest counts memory for its clients";
     AckAfterDiskError = 16, "the log accepted data after an error";
     Liveness = 17, "requests got no reply although all faults had ended";
     Recovery = 18, "a server did not recover";

@@ -57,7 +57,12 @@ pub struct Plan {
     pub outstanding_max: usize,
     /// `request_throttle_max_requests`: outstanding requests beyond which others wait.
     pub throttle_max: Option<usize>,
+    /// `oxkeeper.memoryBudget`: what all clients together may use.
     pub memory_budget_bytes: usize,
+    /// `largeRequestThreshold`: requests above this size count as large; `None` disables the limit on them.
+    pub large_bytes: Option<usize>,
+    /// `largeRequestMaxBytes`: what large requests in flight may use together.
+    pub large_bytes_max: usize,
     /// `throttled_op_wait_time`: requests that had to wait for longer are refused; 0 disables that.
     pub throttled_wait_ms: i64,
     /// `requestStaleConnectionCheck`: close connections whose requests had to wait too long.
@@ -72,8 +77,14 @@ pub struct Plan {
     pub unsent_events_bytes: usize,
     /// Bytes that an I/O thread reads at a time.
     pub read_bytes: usize,
+    /// Connections that an I/O thread can read before it serves them.
+    pub reads_at_once: usize,
     /// Requests that an I/O thread serves under one read lock.
     pub served_at_once: usize,
+    /// Bytes of replies that it creates under one read lock.
+    pub reply_bytes_at_once: usize,
+    /// Probability that a read or write of a client's socket takes a part of the bytes only.
+    pub partial_per_mille: u32,
 
     pub init_ticks: i64,
     pub sync_ticks: i64,
@@ -200,6 +211,10 @@ pub struct Plan {
     pub client_pause_ms: MeanMs,
     /// A client abandons its session without closing it.
     pub abandon_ms: MeanMs,
+    /// A client reads a few bytes at a time for a while.
+    pub slow_client_ms: MeanMs,
+    /// A connection is opened that never sends a complete handshake.
+    pub silent_ms: MeanMs,
     /// Probability per action that a client moves its session to a new connection and keeps the old one open.
     pub take_over_per_mille: u32,
     /// Probability that a client sends a sync before a request.
@@ -235,6 +250,7 @@ impl Plan {
         }
         plan.empty_joiner_per_mille = *rng.pick(&[0, 0, 200]);
         plan.draw_links(&mut Rng::new(seed ^ 0x0001_1171_0fb0_0d5a));
+        plan.draw_sockets(&mut Rng::new(seed ^ 0x0005_0c4e_7500_ba1f));
         // The member may be needed by a reconfiguration.
         if plan.change_per_mille == 0 && rng.chance(150) {
             plan.copy_ms = rng.between(500, 5_000);
@@ -281,14 +297,19 @@ impl Plan {
             outstanding_max: 1_000,
             throttle_max: None,
             memory_budget_bytes: 1 << 30,
+            large_bytes: None,
+            large_bytes_max: 0,
             throttled_wait_ms: 0,
             drop_late: false,
             connection_tokens: 0,
             window_bytes: 1 << 16,
             unsent_pause_bytes: 1 << 20,
             unsent_events_bytes: 4 << 20,
-            read_bytes: 64 << 10,
+            read_bytes: 16 << 10,
+            reads_at_once: 16,
             served_at_once: 128,
+            reply_bytes_at_once: 64 << 10,
+            partial_per_mille: 0,
             init_ticks: 10,
             sync_ticks: 5,
             election_wait_ms: 60_000,
@@ -350,6 +371,8 @@ impl Plan {
             resets_clock: false,
             client_pause_ms: 0,
             abandon_ms: 0,
+            slow_client_ms: 0,
+            silent_ms: 0,
             take_over_per_mille: 0,
             sync_per_mille: 0,
             garbage_per_mille: 0,
@@ -412,7 +435,7 @@ impl Plan {
         self.window_bytes = *rng.pick(&[64, 1_000, 1 << 16]);
         self.unsent_pause_bytes = *rng.pick(&[256, 4096, 1 << 20]);
         self.unsent_events_bytes = *rng.pick(&[300, 4 << 20, 4 << 20]);
-        self.read_bytes = *rng.pick(&[7, 100, 64 << 10]);
+        self.read_bytes = *rng.pick(&[7, 100, 16 << 10]);
         self.served_at_once = *rng.pick(&[1, 3, 128]);
         self.draw_limits(rng);
     }
@@ -423,7 +446,7 @@ impl Plan {
         self.throttled_wait_ms = *rng.pick(&[0, 0, 0, 0, 0, 5, 100, 1_000]);
         self.drop_late = rng.chance(100);
         self.connection_tokens = *rng.pick(&[0, 0, 0, 0, 0, 1, 3]);
-        self.memory_budget_bytes = *rng.pick(&[1, 20_000, 200_000, 1 << 30, 1 << 30, 1 << 30]);
+        self.memory_budget_bytes = *rng.pick(&[12_000, 40_000, 200_000, 1 << 30, 1 << 30, 1 << 30]);
     }
 
     fn draw_pace(&mut self, rng: &mut Rng) {
@@ -575,6 +598,21 @@ impl Plan {
         self.request_window_bytes = *rng.pick(&[1, 1_000, 8_000]);
         self.pinned_bytes = *rng.pick(&[1_000, 8_000, 4 << 20]);
         self.slow_read_ms = if rng.chance(400) { rng.between(800, 5_000) } else { 0 };
+    }
+
+    /// Draws the sizes of I/O iterations, and what the sockets of clients do.
+    fn draw_sockets(&mut self, rng: &mut Rng) {
+        if self.has_only_one_way_faults() {
+            return;
+        }
+        self.reads_at_once = *rng.pick(&[1, 2, 16]);
+        self.reply_bytes_at_once = *rng.pick(&[100, 4_000, 64 << 10]);
+        self.partial_per_mille = *rng.pick(&[0, 0, 100, 500, 1000]);
+        (self.large_bytes, self.large_bytes_max) = *rng.pick(&[(None, 0), (None, 0), (Some(1_000), 10_000)]);
+        if self.cut_ms != 0 || self.client_pause_ms != 0 {
+            self.slow_client_ms = if rng.chance(500) { rng.between(500, 4_000) } else { 0 };
+            self.silent_ms = if rng.chance(400) { rng.between(300, 4_000) } else { 0 };
+        }
     }
 
     fn draw_faults(&mut self, rng: &mut Rng) {

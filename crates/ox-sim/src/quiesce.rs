@@ -1,6 +1,6 @@
 //! The end of a simulation: faults stop, the servers must become idle, and the final checks run.
 
-use crate::checkers::{configs, equality, liveness, log_on_disk, watch_residue};
+use crate::checkers::{configs, equality, liveness, log_on_disk, memory_residue, watch_residue};
 use crate::coverage::CoverageCounts;
 use crate::engine::{SharedWorld, run_until};
 use crate::env::Env;
@@ -102,7 +102,7 @@ fn judge(world: &mut World) {
     for (number, server) in servers.iter().enumerate() {
         let Some(process) = &server.process else { continue };
         env.history.dumps.push(dump(&process.state, format!("idle server {number}")));
-        let checked = watch_residue::check(process).and_then(|()| {
+        let checked = watch_residue::check(process).and_then(|()| memory_residue::check(process)).and_then(|()| {
             // Damaged files that are not needed any more remain.
             let seen = (&env.reference_log, &server.expected);
             if server.was_damaged { Ok(()) } else { log_on_disk::check(&server.disk, &process.store, seen, &env.plan) }

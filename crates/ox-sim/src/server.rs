@@ -1,7 +1,6 @@
 //! A simulated server: a disk that outlives its processes, and what checkers know about both.
 
 pub(crate) mod config;
-pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
 pub(crate) mod log;
@@ -9,7 +8,6 @@ pub(crate) mod member;
 pub(crate) mod process;
 pub(crate) mod reference_log;
 mod replica_thread;
-mod server_load;
 mod unidentified;
 pub(crate) mod wire_end;
 

@@ -7,7 +7,7 @@ use crate::event::{End, Event, Job, ProcessId};
 use crate::faults::copies::Copying;
 use crate::faults::{self, Fault};
 use crate::jobs::SUPER;
-use crate::link::{Direction, LinkId};
+use crate::link::{Direction, Link, LinkId};
 use crate::net::{Side, WireId};
 use crate::plan::Plan;
 use crate::server::config;
@@ -111,7 +111,7 @@ impl World {
     /// When an event may happen that a frozen process delays.
     pub(crate) fn waits(&self, event: Event) -> Option<Time> {
         match event {
-            Event::Io(pid, _) | Event::Replica(pid) | Event::Idle(pid) => self.frozen(pid),
+            Event::Io(pid, _) | Event::Replica(pid) => self.frozen(pid),
             Event::Job(Job::Log(pid) | Job::Snapshot(pid) | Job::Maintain(pid) | Job::Stop(pid)) => self.frozen(pid),
             Event::Job(Job::ReadLog(pid, _) | Job::SendLogDiff(pid, _)) => self.frozen(pid),
             Event::Accept(link) => {
@@ -120,7 +120,7 @@ impl World {
             }
             Event::Wake(_, pid) => pid.and_then(|pid| self.frozen(pid)),
             Event::Arrive(..) | Event::Client(..) | Event::End(..) | Event::Fault(_) | Event::Heal => None,
-            Event::CheckTimeliness => None,
+            Event::CheckTimeliness | Event::Socket(_) | Event::ClientReads(_) => None,
             Event::Dialed(_)
             | Event::WireArrives(..)
             | Event::Ready(..)
@@ -146,11 +146,8 @@ impl World {
                     quorums::check(self);
                 }
             }
-            Event::Idle(pid) => {
-                if let Some(Alive { process, env, .. }) = self.alive(pid) {
-                    process.check_idle(env, pid);
-                }
-            }
+            Event::Socket(link) => self.on_socket(link),
+            Event::ClientReads(link) => self.read_at_client(link),
             Event::Client(number, token) => self.clients[number].on_time(&mut self.env, token),
             Event::End(pid, end) => self.end(pid, end),
             Event::Fault(fault) => faults::strike(self, fault),
@@ -259,38 +256,34 @@ impl World {
     fn arrive(&mut self, link: LinkId, direction: Direction) {
         let now = self.env.now;
         self.env.links[link].pipe(direction).arrive(now);
-        let (client, server, boot) = {
-            let link = &self.env.links[link];
-            (link.client, link.server, link.boot)
-        };
         match direction {
-            Direction::ToServer => {
-                let pid = ProcessId { server, boot };
-                if let Some(Alive { process, env, .. }) = self.alive(pid) {
-                    process.on_readable(env, pid, link);
-                }
-            }
-            Direction::ToClient => {
-                self.clients[client].on_readable(&mut self.env, link);
-                self.on_drained(link);
-            }
+            Direction::ToServer => self.on_socket(link),
+            Direction::ToClient => self.read_at_client(link),
         }
     }
 
-    /// The client has read, so that the server may send more.
-    fn on_drained(&mut self, link: LinkId) {
-        let (server, boot) = (self.env.links[link].server, self.env.links[link].boot);
-        let pid = ProcessId { server, boot };
+    /// The server's end of a link can be read or written again.
+    fn on_socket(&mut self, link: LinkId) {
+        let pid = ProcessId { server: self.env.links[link].server, boot: self.env.links[link].boot };
         if let Some(Alive { process, env, .. }) = self.alive(pid) {
-            process.on_writable(env, pid, link);
+            process.on_socket(env, pid, link);
+        }
+    }
+
+    fn read_at_client(&mut self, link: LinkId) {
+        let client = self.env.links[link].client;
+        self.clients[client].on_readable(&mut self.env, link);
+        let Link { down, is_full, .. } = &mut self.env.links[link];
+        if *is_full && down.unread() < self.env.plan.window_bytes {
+            *is_full = false;
+            self.on_socket(link);
         }
     }
 
     /// A paused client resumes and reads what has arrived.
     pub(crate) fn resume_client(&mut self, number: usize) {
         for link in self.clients[number].links() {
-            self.clients[number].on_readable(&mut self.env, link);
-            self.on_drained(link);
+            self.read_at_client(link);
         }
     }
 

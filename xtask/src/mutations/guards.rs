@@ -271,11 +271,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "        if false {\n",
     },
     Guard {
-        file: "crates/ox-sim/src/server/io_thread/deliver.rs",
+        file: "crates/ox-driver/src/client_io/deliver.rs",
         guard: "a reply never reaches a later connection in the same slot",
         breaks: "a client receives replies to requests of another client",
-        with: "            if connection.core.id() != part.conn || connection.closing {\n",
-        without: "            if connection.closing {\n",
+        with: "            if conn.core.id() != part.conn || conn.closing {\n",
+        without: "            if conn.closing {\n",
     },
     Guard {
         file: "crates/ox-tree/src/pending/view.rs",
@@ -462,11 +462,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "    if false {\n",
     },
     Guard {
-        file: "crates/ox-sim/src/server/io_thread/deliver.rs",
+        file: "crates/ox-driver/src/client_io/deliver.rs",
         guard: "only clients that may read a node receive its events",
         breaks: "clients without permission learn about changes",
-        with: "                PartKind::Event(Some(readers)) if !connection.core.ids().may(readers, perms::READ) => {\n",
-        without: "                PartKind::Event(Some(readers)) if false && !connection.core.ids().may(readers, perms::READ) => {\n",
+        with: "                PartKind::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => {\n",
+        without: "                PartKind::Event(Some(readers)) if false && !conn.core.ids().may(readers, perms::READ) => {\n",
     },
     Guard {
         file: "crates/ox-sim/src/server/replica_thread.rs",
@@ -476,11 +476,33 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "",
     },
     Guard {
-        file: "crates/ox-sim/src/server/io_thread/serve.rs",
+        file: "crates/ox-driver/src/client_io/serve.rs",
         guard: "an I/O thread delivers events before it serves reads",
         breaks: "a client reads a change before it receives the event",
-        with: "        self.deliver(env);\n        let mut budget",
-        without: "        if env.rng.chance(900) {\n            self.deliver(env);\n        }\n        let mut budget",
+        with: "        self.deliver(host);\n        let mut budget",
+        without: "        if self.received.is_empty() {\n            self.deliver(host);\n        }\n        let mut budget",
+    },
+    // Client connections: buffers, budgets and memory.
+    Guard {
+        file: "crates/ox-driver/src/client_io/deliver.rs",
+        guard: "the memory of a large request is released with its reply",
+        breaks: "all later large requests are refused",
+        with: "                        host.limits().release_large(conn.done_large());\n",
+        without: "                        let _ = conn.done_large();\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/client_io.rs",
+        guard: "a closed connection releases its memory",
+        breaks: "requests wait for memory that nothing uses",
+        with: "        limits.on_buffers_grown(conn.growth());\n",
+        without: "",
+    },
+    Guard {
+        file: "crates/ox-driver/src/client_io/serve.rs",
+        guard: "frames left by a spent budget are served from where it was spent",
+        breaks: "requests are executed twice",
+        with: "                self.received[self.served].1.start = start;\n",
+        without: "                let _ = start;\n",
     },
     // Election, synchronisation and broadcast.
     Guard {

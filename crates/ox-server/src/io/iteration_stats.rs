@@ -3,14 +3,14 @@
 //! All threads share the server's statistics. They are counted here in plain fields and published once per iteration,
 //! before the replies are sent, so that a client which has its reply finds it counted.
 
-use super::connection::Connection;
+use super::host::ClientRecord;
 use super::in_flight::Run;
 use crate::connection_table::LastReply;
 use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
-use ox_replica::{NamespaceTraffic, Now, Runs};
+use ox_replica::{Conn, NamespaceTraffic, Now, Runs};
 use ox_tree::MetricSummary;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -19,7 +19,7 @@ const PREFIX_BYTES: usize = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct IterationStats {
-    /// When the lock of the state was last taken: direct replies carry that time.
+    /// When the lock of the state was last taken: replies carry that time.
     at_ms: i64,
     /// Last zxid of the state at that time.
     zxid: i64,
@@ -67,22 +67,29 @@ impl IterationStats {
         self.zxid = zxid.0;
     }
 
-    /// Counts a request. Its reply is in the output from `before` on, unless it went to the replica.
-    pub(super) fn on_frame(&mut self, conn: &mut Connection, frame: &[u8], before: usize, in_flight: u32, now: Now) {
+    /// Counts a request and its reply, unless it went to the replica.
+    pub(super) fn on_frame(
+        &mut self,
+        core: &Conn,
+        record: &mut ClientRecord,
+        frame: &[u8],
+        reply: Option<&[u8]>,
+        now: Now,
+    ) {
         self.serving.requests += 1;
         self.bytes_received += (PREFIX_BYTES + frame.len()) as u64;
-        let (op, xid) = (conn.core.last_op(), conn.core.last_xid());
+        let (op, xid) = (core.last_op(), core.last_xid());
         let code = op.map_or(OpCode::Error.code(), OpCode::code);
-        if in_flight < conn.core.in_flight() {
+        let Some(reply) = reply else {
             self.outstanding += 1;
-            conn.requests_in_flight.push(now.mono_ms, code, xid);
-        } else if conn.core.session().is_none() {
+            return record.requests_in_flight.push(now.mono_ms, code, xid);
+        };
+        if core.session().is_none() {
             self.handshakes += 1;
             if op == Some(OpCode::CreateSession) {
-                conn.requests_in_flight.push(now.mono_ms, code, 0);
+                record.requests_in_flight.push(now.mono_ms, code, 0);
             }
-        } else if before < conn.output.len() {
-            let reply = &conn.output[before..];
+        } else if !reply.is_empty() {
             let frames = self.note_frames(reply);
             self.serving.sent += frames.count;
             if let Some(op) = op.filter(|op| !matches!(op, OpCode::Auth | OpCode::Sasl)) {
@@ -94,17 +101,17 @@ impl IterationStats {
     }
 
     /// Counts the requests of a connection after the last frame that could be served.
-    pub(super) fn on_served(&mut self, conn: &Connection, now: Now) {
+    pub(super) fn on_served(&mut self, core: &Conn, record: &ClientRecord, now: Now) {
         let Serving { requests, direct, sent, last } = std::mem::take(&mut self.serving);
         if requests == 0 {
             return;
         }
-        let (stats, latency_ms) = (&conn.stats, self.at_ms - now.mono_ms);
+        let (stats, latency_ms) = (&record.stats, self.at_ms - now.mono_ms);
         self.received += requests;
         self.sent += sent;
         self.reads.note(latency_ms, direct);
         stats.received.fetch_add(requests, Relaxed);
-        stats.queued.store(conn.core.in_flight(), Relaxed);
+        stats.queued.store(core.in_flight(), Relaxed);
         if 0 < sent {
             stats.sent.fetch_add(sent, Relaxed);
         }
@@ -114,45 +121,45 @@ impl IterationStats {
         }
     }
 
-    pub(super) fn on_event(&mut self, conn: &Connection, bytes: &[u8]) {
+    pub(super) fn on_event(&mut self, record: &ClientRecord, bytes: &[u8]) {
         self.note_frames(bytes);
-        self.note_sent(conn, 1);
+        self.note_sent(record, 1);
     }
 
     /// Counts `count` replies from the replica.
-    pub(super) fn on_replies(&mut self, conn: &mut Connection, bytes: &[u8], count: u32, now_ms: i64) {
+    pub(super) fn on_replies(&mut self, core: &Conn, record: &mut ClientRecord, bytes: &[u8], count: u32) {
         let frames = self.note_frames(bytes);
-        self.note_sent(conn, frames.count);
+        self.note_sent(record, frames.count);
         self.outstanding -= i64::from(count);
-        self.record_replies(conn, count, frames, now_ms);
-        conn.stats.queued.store(conn.core.in_flight(), Relaxed);
+        self.record_replies(record, count, frames);
+        record.stats.queued.store(core.in_flight(), Relaxed);
     }
 
-    pub(super) fn on_attached(&mut self, conn: &mut Connection, session: SessionId, timeout_ms: i32, now_ms: i64) {
-        conn.stats.attach(session, timeout_ms);
-        self.note_sent(conn, 1);
+    pub(super) fn on_attached(&mut self, record: &mut ClientRecord, session: SessionId, timeout_ms: i32) {
+        record.stats.attach(session, timeout_ms);
+        self.note_sent(record, 1);
         // Resuming a session is not an operation.
-        if conn.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
-            self.record_replies(conn, 1, Frames { zxid: self.zxid, ..Frames::default() }, now_ms);
+        if record.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
+            self.record_replies(record, 1, Frames { zxid: self.zxid, ..Frames::default() });
         }
     }
 
     /// Counts the last bytes for a connection: the reply to its last request, or a refused handshake.
-    pub(super) fn on_final_reply(&mut self, conn: &mut Connection, bytes: &[u8], now_ms: i64) {
+    pub(super) fn on_final_reply(&mut self, record: &mut ClientRecord, bytes: &[u8]) {
         if bytes.is_empty() {
             return;
         }
-        self.note_sent(conn, 1);
-        if conn.requests_in_flight.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
+        self.note_sent(record, 1);
+        if record.requests_in_flight.next_op().is_some_and(|op| op != OpCode::CreateSession.code()) {
             let frames = self.note_frames(bytes);
-            self.record_replies(conn, 1, frames, now_ms);
+            self.record_replies(record, 1, frames);
         }
     }
 
     /// Counts a chunk of the reply to a four-letter command.
-    pub(super) fn on_text(&mut self, conn: &Connection, text: &str) {
+    pub(super) fn on_text(&mut self, record: &ClientRecord, text: &str) {
         if !text.is_empty() {
-            self.note_sent(conn, 1);
+            self.note_sent(record, 1);
         }
     }
 
@@ -165,19 +172,19 @@ impl IterationStats {
         self.idle_closed += 1;
     }
 
-    pub(super) fn on_close(&mut self, conn: &Connection) {
-        self.outstanding -= i64::from(conn.core.in_flight());
+    pub(super) fn on_removed(&mut self, core: &Conn) {
+        self.outstanding -= i64::from(core.in_flight());
     }
 
-    fn note_sent(&mut self, conn: &Connection, frames: u64) {
+    fn note_sent(&mut self, record: &ClientRecord, frames: u64) {
         self.sent += frames;
-        conn.stats.sent.fetch_add(frames, Relaxed);
+        record.stats.sent.fetch_add(frames, Relaxed);
     }
 
-    fn record_replies(&mut self, conn: &mut Connection, count: u32, last_frame: Frames, now_ms: i64) {
-        let (stats, mut last) = (&conn.stats, None);
+    fn record_replies(&mut self, record: &mut ClientRecord, count: u32, last_frame: Frames) {
+        let (stats, now_ms, mut last) = (&record.stats, self.at_ms, None);
         let (reads, updates) = (&mut self.reads, &mut self.updates);
-        conn.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
+        record.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
             let latency_ms = now_ms - since_ms;
             let runs = if is_update(op) { &mut *updates } else { &mut *reads };
             runs.note(latency_ms, u64::from(count));

@@ -17,6 +17,7 @@ pub(crate) fn on_fault(env: &mut Env, fault: Fault) {
     let is_short = env.plan.freeze_per_cent != 0;
     let is_mild = match fault {
         Fault::SlowRead | Fault::PauseClient | Fault::Abandon | Fault::Cut | Fault::Clock => true,
+        Fault::SlowClient | Fault::Silent => true,
         Fault::Freeze => is_short,
         _ => false,
     };

@@ -18,21 +18,21 @@ fn tolerance_us(plan: &Plan) -> i64 {
 
 /// `expired` contains the sessions that are being closed now, with their timeouts.
 pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) -> Result<(), Finding> {
-    let connections = || process.io.iter().flat_map(|io| &io.connections).flatten();
+    let connections = || process.io.iter().flat_map(|io| io.connections.connections().map(move |conn| (io, conn)));
     for (session, timeout_ms) in expired {
-        let Some(connection) = connections().find(|connection| connection.core.session() == Some(*session)) else {
+        let Some((io, connection)) = connections().find(|(_, conn)| conn.core().session() == Some(*session)) else {
             continue;
         };
-        let does_not_read = env.plan.unsent_pause_bytes < connection.output.len();
-        let up = &env.links[connection.link].up;
+        let up = &env.links[*connection.socket()].up;
         let is_heard = !up.has_bytes() && !connection.has_frame();
-        if does_not_read || is_heard || connection.closing || connection.ended {
+        // A client that has closed its side may be dead.
+        if io.connections.is_held_back(connection) || is_heard || connection.is_ending() || up.has_ended() {
             continue;
         }
         let arrived = up.arrived;
         let (since, latest) = (env.now.0 - i64::from(*timeout_ms) * 1000, env.now.0 - tolerance_us(&env.plan));
         if Time(since) < arrived && arrived < Time(latest) {
-            let is_admitted = connection.core.may_take(Admission::Open);
+            let is_admitted = connection.core().may_take(Admission::Open);
             let detail = format!("session {session} has an unread message since {arrived:?} (admitted: {is_admitted})");
             return Err(Finding::new(FailureKind::FalseExpiry, detail));
         }

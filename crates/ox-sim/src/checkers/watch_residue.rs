@@ -30,5 +30,5 @@ pub(crate) fn check(process: &Process) -> Result<(), Finding> {
 }
 
 fn connections(process: &Process) -> impl Iterator<Item = ConnId> {
-    process.io.iter().flat_map(|io| &io.connections).flatten().map(|connection| connection.core.id())
+    process.io.iter().flat_map(|io| io.connections.connections()).map(|connection| connection.core().id())
 }

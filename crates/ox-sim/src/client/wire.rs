@@ -2,6 +2,7 @@
 
 use super::{Client, Probe, Session};
 use crate::env::Env;
+use crate::event::Event;
 use crate::jobs::SUPER;
 use crate::link::{Direction, LinkId};
 use crate::outcome::FailureKind;
@@ -13,6 +14,11 @@ use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid;
 use ox_proto::{ErrorCode, Reader, Zxid};
 use std::collections::VecDeque;
+
+/// Bytes that a slow client reads at a time.
+const SLOW_BYTES_MAX: usize = 100;
+/// The longest time between two reads of a slow client.
+const SLOW_US_MAX: i64 = 100_000;
 
 /// Selects one of a client's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +94,8 @@ impl Client {
     }
 
     fn read(&mut self, env: &mut Env, side: Side, link: LinkId) {
-        let bytes = env.links[link].down.read(usize::MAX);
+        let bytes =
+            if env.now < self.slow_until { self.read_some(env, link) } else { env.links[link].down.read(usize::MAX) };
         let is_at_end = env.links[link].down.is_at_end();
         let Some(wire) = self.side(side) else { return };
         if !bytes.is_empty() {
@@ -111,6 +118,17 @@ impl Client {
             *self.side(side) = None;
             self.disconnected(side);
         }
+    }
+
+    /// Reads a few bytes, and more after a while.
+    fn read_some(&mut self, env: &mut Env, link: LinkId) -> Vec<u8> {
+        let most = 1 + env.rng.index(SLOW_BYTES_MAX);
+        let bytes = env.links[link].down.read(most);
+        if env.links[link].down.has_bytes() {
+            let delay = env.rng.skewed(SLOW_US_MAX);
+            env.schedule_in(delay, Event::ClientReads(link));
+        }
+        bytes
     }
 
     fn on_frame(&mut self, env: &mut Env, side: Side, payload: &[u8]) {

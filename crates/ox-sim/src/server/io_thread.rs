@@ -1,65 +1,91 @@
-//! An I/O thread of production, split into steps: receive, serve, submit, flush.
-//!
-//! The rules are those of `ox-server/src/io/*.rs`: output of the replica is delivered before requests are served; the
-//! thread releases the state lock when its budget is used up; it sends replies and closes connections at the end of an
-//! iteration.
+//! The I/O threads of a process. Each runs the production iteration (`ox-driver/src/client_io.rs`), and can be
+//! preempted between any two of its steps.
 
-mod deliver;
-mod idle;
-mod serve;
-
-use super::connection::Connection;
 use super::process::Process;
-use super::server_load::ServerLoad;
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
-use crate::link::{Direction, LinkId};
+use crate::link::{Direction, LinkId, Place};
+use crate::plan::Plan;
+use ox_driver::client_io::{
+    ClientHost, ClientIo, ClientIoSettings, ClientIoSizes, ClientNote, CloseReason, GlobalLimits, IoStage, Mail,
+    Readiness, SocketRead, SocketWrite, Sockets,
+};
+use ox_history::Time;
+use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_replica::outbox::Outbox;
-use ox_replica::{Admission, ClientInput, Conn, ConnId, ConnSettings, Load, Now, Submission, Throttle};
+use ox_replica::{AdmissionLimits, Conn, ConnId, ConnSettings, HandshakeKind, MemoryBudget, Now, Submission, Throttle};
 use ox_tree::State;
 use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
+use std::net::SocketAddr;
 
+/// How long a connection without a session may be silent.
+const SESSIONLESS_MS: i64 = 10_000;
 /// Delay before a thread retries requests that were not admitted (`request_throttle_stall_time`).
-const STALL_US: i64 = 100_000;
+const STALL_MS: i64 = 100;
+/// The longest delay after which the rest of a partial read or write follows.
+const REST_DELAY_US: i64 = 20_000;
 
-/// The next step of the thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Stage {
-    #[default]
-    Receive,
-    /// Continues at this index of `listed`.
-    Serve(usize),
-    Submit,
-    Flush,
-    SubmitAgain,
-}
-
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct IoThread {
-    pub(crate) mailbox: VecDeque<Outbox>,
-    pub(crate) connections: Vec<Option<Connection>>,
-    free: Vec<usize>,
-    generation: u64,
-    /// Connections with work in this iteration.
-    listed: Vec<usize>,
-    /// Connections whose next request is not admitted yet.
-    stalled: Vec<usize>,
-    /// The admission at the start of the iteration.
-    admission: Admission,
-    submission: Submission,
-    stage: Stage,
+    pub(crate) mailbox: Vec<Outbox>,
+    pub(crate) connections: ClientIo<LinkId, ()>,
+    /// Accepted links that have no connection yet.
+    accepted: Vec<LinkId>,
+    /// Links with events that the thread has not taken yet.
+    ready: BTreeSet<LinkId>,
+    stage: IoStage,
     is_scheduled: bool,
-    pub(crate) looks_for_idle: bool,
+    /// When the thread wakes even without an event.
+    timer: Option<Time>,
 }
 
-/// The parts of the process that a step needs.
-struct Serving<'a> {
-    state: &'a State,
-    now: Now,
-    settings: ConnSettings,
-    server_load: &'a ServerLoad,
-    throttle: &'a RefCell<Option<Throttle>>,
+impl IoThread {
+    pub(crate) fn new(plan: &Plan, thread: usize, now: Now) -> Self {
+        let settings = ClientIoSettings {
+            thread: u8::try_from(thread).expect("few threads"),
+            conn: ConnSettings {
+                min_timeout_ms: plan.tick_ms * 2,
+                max_timeout_ms: plan.tick_ms * 20,
+                throttled_op_wait_ms: plan.throttled_wait_ms,
+                drop_late: plan.drop_late,
+                syncs_travel: plan.is_ensemble(),
+            },
+            frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
+            sessionless_timeout_ms: SESSIONLESS_MS,
+            stall_time_ms: STALL_MS,
+            tick_ms: plan.tick_ms,
+            sizes: ClientIoSizes {
+                read_bytes: plan.read_bytes,
+                arena_bytes: plan.read_bytes * plan.reads_at_once,
+                requests_per_lock: plan.served_at_once,
+                reply_bytes_per_lock: plan.reply_bytes_at_once,
+                unsent_pause_bytes: plan.unsent_pause_bytes,
+                unsent_event_bytes_max: plan.unsent_events_bytes,
+            },
+        };
+        Self {
+            mailbox: Vec::new(),
+            connections: ClientIo::new(settings, now),
+            accepted: Vec::new(),
+            ready: BTreeSet::new(),
+            stage: IoStage::Receive,
+            is_scheduled: false,
+            timer: None,
+        }
+    }
+
+    /// Whether an iteration is not over.
+    pub(crate) fn is_running(&self) -> bool {
+        self.stage != IoStage::Receive || self.connections.is_busy()
+    }
+}
+
+/// The limits on all clients of a process.
+pub(crate) fn global_limits(plan: &Plan) -> GlobalLimits {
+    let budget = MemoryBudget::new(plan.memory_budget_bytes);
+    let limits = AdmissionLimits { budget, requests_max: plan.outstanding_max, throttle_max: plan.throttle_max };
+    GlobalLimits::new(limits, plan.large_bytes, plan.large_bytes_max)
 }
 
 impl Process {
@@ -73,78 +99,53 @@ impl Process {
     pub(crate) fn accept(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         let thread = self.next_thread;
         self.next_thread = (thread + 1) % self.io.len();
-        let now_ms = self.now(env).mono_ms;
-        let number = u8::try_from(thread).expect("few threads");
-        let io = &mut self.io[thread];
-        let slot = io.free.pop().unwrap_or(io.connections.len());
-        io.generation += 1;
-        let id = ConnId::new(number, slot, io.generation);
-        let address = crate::client::address(env.links[link].client);
-        let connection = Connection::new(link, Conn::new(id, address), now_ms);
-        if slot == io.connections.len() {
-            io.connections.push(Some(connection));
-        } else {
-            io.connections[slot] = Some(connection);
-        }
-        (env.links[link].place, env.links[link].boot) = (Some((thread, slot)), pid.boot);
-        self.on_readable(env, pid, link);
+        env.links[link].boot = pid.boot;
+        self.io[thread].accepted.push(link);
+        self.wake_io(env, pid, thread);
     }
 
-    /// Bytes or the end of the stream have arrived for a connection.
-    pub(crate) fn on_readable(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
-        if let Some((thread, slot)) = env.links[link].place {
-            self.io[thread].list(slot);
-            self.wake_io(env, pid, thread);
-        }
-    }
-
-    /// The client has read, so that its socket has free space.
-    pub(crate) fn on_writable(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
-        if let Some((thread, slot)) = env.links[link].place
-            && self.io[thread].connections[slot].as_ref().is_some_and(|connection| !connection.output.is_empty())
-        {
-            self.io[thread].list(slot);
+    /// Bytes, the end of the stream, or free space have arrived at the server's end of a link.
+    pub(crate) fn on_socket(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
+        if let Some(Place { thread, .. }) = env.links[link].place {
+            self.io[thread].ready.insert(link);
             self.wake_io(env, pid, thread);
         }
     }
 
     /// Whether the replica thread knows of every closed connection.
     pub(crate) fn has_reported_all_closes(&self) -> bool {
-        self.io.iter().all(|io| io.submission.is_empty())
+        self.io.iter().all(|io| io.connections.has_reported_all_closes())
     }
 
     /// Takes steps until the thread is preempted or its iteration ends.
     pub(crate) fn io_step(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
         self.io[thread].is_scheduled = false;
         let now = self.now(env);
-        let settings = ConnSettings {
-            min_timeout_ms: env.plan.tick_ms * 2,
-            max_timeout_ms: env.plan.tick_ms * 20,
-            throttled_op_wait_ms: env.plan.throttled_wait_ms,
-            drop_late: env.plan.drop_late,
-            syncs_travel: env.plan.is_ensemble(),
-        };
         loop {
-            let Self { state, server_load, throttle, io, .. } = self;
-            let serving = Serving { state, now, settings, server_load, throttle };
-            let io = &mut io[thread];
-            match io.stage {
-                Stage::Receive => {
-                    io.update_admission(server_load, now);
-                    io.receive(env, now);
-                }
-                Stage::Serve(from) => io.serve(env, &serving, from),
-                Stage::Submit | Stage::SubmitAgain => {
-                    self.submit(env, pid, thread);
-                    if self.io[thread].stage == Stage::SubmitAgain {
-                        return self.end_turn(env, pid, thread);
-                    }
-                    self.io[thread].stage = Stage::Flush;
-                }
-                Stage::Flush => io.flush(env, now),
+            let Self { state, limits, throttle, io, inbox, .. } = self;
+            let IoThread { mailbox, connections, accepted, ready, stage, .. } = &mut io[thread];
+            let begins = *stage == IoStage::Receive;
+            let (events, accepted) =
+                if begins { (std::mem::take(ready), std::mem::take(accepted)) } else { Default::default() };
+            let submissions = &mut inbox.submissions;
+            let before = submissions.len();
+            let mut host = Host { env, thread, state, limits, throttle, mailbox, submissions, ready };
+            for link in accepted {
+                host.accept(connections, link, now);
+            }
+            for link in events {
+                host.pass_event(connections, link);
+            }
+            *stage = connections.step(now, &mut host);
+            let is_over = *stage == IoStage::Receive;
+            if before < inbox.submissions.len() {
+                self.wake_replica(env, pid);
             }
             if env.failure.is_some() {
                 return;
+            }
+            if is_over {
+                return self.end_iteration(env, pid, thread, now);
             }
             if env.preempts() {
                 return self.wake_io(env, pid, thread);
@@ -152,127 +153,184 @@ impl Process {
         }
     }
 
-    fn submit(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
-        let submission = std::mem::take(&mut self.io[thread].submission);
-        if !submission.is_empty() {
-            self.server_load.queue(submission.load());
-            self.inbox.submissions.push_back(submission);
-            self.wake_replica(env, pid);
-        }
-    }
-
-    fn end_turn(&mut self, env: &mut Env, pid: ProcessId, thread: usize) {
+    fn end_iteration(&mut self, env: &mut Env, pid: ProcessId, thread: usize, now: Now) {
         let io = &mut self.io[thread];
-        io.stage = Stage::Receive;
-        if !io.listed.is_empty() || !io.mailbox.is_empty() {
-            self.wake_io(env, pid, thread);
-        } else if !io.stalled.is_empty() {
-            env.schedule_in(STALL_US, Event::Io(pid, thread));
+        let has_input = !io.mailbox.is_empty() || !io.ready.is_empty() || !io.accepted.is_empty();
+        if has_input || io.connections.is_busy() {
+            return self.wake_io(env, pid, thread);
+        }
+        let rest_us = (io.connections.wake_ms(now.mono_ms) - now.mono_ms).max(1) * 1000;
+        let wakes_at = Time(env.now.0 + rest_us);
+        if io.timer.is_none_or(|timer| timer <= env.now || wakes_at < timer) {
+            io.timer = Some(wakes_at);
+            env.schedule_in(rest_us, Event::Io(pid, thread));
         }
     }
 }
 
-impl IoThread {
-    fn list(&mut self, slot: usize) {
-        if let Some(connection) = self.connections[slot].as_mut().filter(|connection| !connection.listed) {
-            connection.listed = true;
-            self.listed.push(slot);
+/// The surroundings of one step.
+struct Host<'a> {
+    env: &'a mut Env,
+    thread: usize,
+    state: &'a State,
+    limits: &'a GlobalLimits,
+    throttle: &'a RefCell<Option<Throttle>>,
+    mailbox: &'a mut Vec<Outbox>,
+    submissions: &'a mut VecDeque<Submission>,
+    ready: &'a mut BTreeSet<LinkId>,
+}
+
+impl Host<'_> {
+    fn accept(&mut self, connections: &mut ClientIo<LinkId, ()>, link: LinkId, now: Now) {
+        let address = SocketAddr::new(crate::client::address(self.env.links[link].client), 0);
+        connections.add(link, address, now, self).expect("there are few connections");
+        self.pass_event(connections, link);
+    }
+
+    /// Reports what a socket is ready for, as the kernel does after any change.
+    fn pass_event(&mut self, connections: &mut ClientIo<LinkId, ()>, link: LinkId) {
+        let socket = &mut self.env.links[link];
+        let readiness = Readiness {
+            readable: socket.up.has_bytes() || socket.up.has_ended(),
+            writable: socket.down.unread() < self.env.plan.window_bytes,
+            read_closed: socket.up.has_ended(),
+            broken: socket.up.has_ended() && socket.down.is_closed(),
+        };
+        match socket.place {
+            Some(Place { slot, is_lingering: false, .. }) => connections.on_ready(slot, readiness),
+            Some(Place { slot, is_lingering: true, .. }) => connections.on_lingering_ready(slot),
+            None => (), // it was closed
         }
     }
 
-    /// Determines the admission from the load of all threads, once per iteration. Stalled connections are served
-    /// first.
-    fn update_admission(&mut self, server_load: &ServerLoad, now: Now) {
-        self.admission = server_load.admission(Load::default());
-        if self.admission == Admission::Closed {
-            let stalled = self.stalled.iter().filter_map(|slot| self.connections[*slot].as_ref());
-            let stalled = stalled.filter(|connection| connection.stalled);
-            return stalled.for_each(|connection| connection.core.on_refused(now));
+    /// A part of `count` bytes. The rest follows later.
+    fn part(&mut self, link: LinkId, count: usize) -> usize {
+        if count < 2 || !self.env.rng.chance(self.env.plan.partial_per_mille) {
+            return count;
         }
-        let others = std::mem::take(&mut self.listed);
-        for slot in std::mem::take(&mut self.stalled) {
-            if let Some(connection) = self.connections[slot].as_mut().filter(|connection| connection.stalled) {
-                connection.stalled = false;
-                self.list(slot);
-            }
-        }
-        self.listed.extend(others);
+        let delay = self.env.rng.skewed(REST_DELAY_US);
+        self.env.schedule_in(delay, Event::Socket(link));
+        1 + self.env.rng.index(count - 1)
+    }
+}
+
+impl Sockets for Host<'_> {
+    type Socket = LinkId;
+
+    fn register(&mut self, link: &mut LinkId, slot: usize) -> bool {
+        self.env.links[*link].place = Some(Place { thread: self.thread, slot, is_lingering: false });
+        true
     }
 
-    /// Defers a connection until its next request is admitted.
-    fn stall(&mut self, slot: usize) {
-        if let Some(connection) = self.connections[slot].as_mut().filter(|connection| !connection.stalled) {
-            connection.stalled = true;
-            self.stalled.push(slot);
+    fn receive(&mut self, link: &mut LinkId, buffer: &mut [u8]) -> SocketRead {
+        let up = &self.env.links[*link].up;
+        let arrived = up.arrived_bytes().min(buffer.len());
+        if arrived == 0 {
+            return if up.has_ended() { SocketRead::End } else { SocketRead::Nothing };
         }
+        let count = self.part(*link, arrived);
+        self.env.coverage.partial_reads += u64::from(count < arrived);
+        self.env.links[*link].up.read_into(&mut buffer[..count]);
+        SocketRead::Bytes(count)
     }
 
-    /// Reads from every listed connection that accepts more input.
-    fn receive(&mut self, env: &mut Env, now: Now) {
-        for &slot in &self.listed {
-            let Some(connection) = self.connections[slot].as_mut() else { continue };
-            connection.ended |= env.links[connection.link].up.has_ended() && connection.core.is_connecting();
-            let held_back = env.plan.unsent_pause_bytes < connection.output.len();
-            env.coverage.slow_reader_pauses += u64::from(held_back);
-            let may_read = !connection.ended && !connection.closing && !connection.stalled && !held_back;
-            if !may_read || !connection.core.may_take(self.admission) {
-                continue;
-            }
-            let up = &mut env.links[connection.link].up;
-            let bytes = up.read(env.plan.read_bytes);
-            if bytes.is_empty() {
-                connection.ended |= up.is_at_end();
-            } else {
-                connection.last_io_ms = now.mono_ms;
-                connection.input.extend_from_slice(&bytes);
-            }
+    fn send(&mut self, link: &mut LinkId, bytes: &[u8]) -> SocketWrite {
+        let socket = &mut self.env.links[*link];
+        if socket.down.is_closed() {
+            return SocketWrite::Broken;
         }
-        self.stage = Stage::Serve(0);
+        let space = self.env.plan.window_bytes.saturating_sub(socket.down.unread()).min(bytes.len());
+        socket.is_full |= space < bytes.len();
+        self.env.coverage.full_sockets += u64::from(space < bytes.len());
+        if space == 0 {
+            return SocketWrite::Full;
+        }
+        let count = self.part(*link, space);
+        self.env.coverage.partial_writes += u64::from(count < space);
+        self.env.send(*link, Direction::ToClient, &bytes[..count]);
+        SocketWrite::Bytes(count)
     }
 
-    /// Sends output and closes connections that are done.
-    fn flush(&mut self, env: &mut Env, now: Now) {
-        let mut again = Vec::new();
-        for slot in std::mem::take(&mut self.listed) {
-            let Some(connection) = self.connections[slot].as_mut() else { continue };
-            connection.listed = false;
-            let link = connection.link;
-            let window = env.plan.window_bytes.saturating_sub(env.links[link].down.unread());
-            let is_dead = env.links[link].down.is_closed();
-            if !is_dead && !connection.output.is_empty() {
-                let sent = connection.take_output(window, now.mono_ms);
-                if !sent.is_empty() {
-                    env.send(link, Direction::ToClient, &sent);
-                    connection.last_io_ms = now.mono_ms;
-                }
-            }
-            let answered = connection.closing && connection.output.is_empty();
-            if is_dead || answered || connection.ended {
-                self.close(env, slot);
-                continue;
-            }
-            let may_go_on = connection.core.may_take(self.admission)
-                && connection.output.len() <= env.plan.unsent_pause_bytes
-                && !connection.stalled;
-            let up = &env.links[link].up;
-            if may_go_on && (up.has_bytes() || up.is_at_end() || connection.has_frame()) {
-                again.push(slot);
-            }
-        }
-        again.into_iter().for_each(|slot| self.list(slot));
-        if std::mem::take(&mut self.looks_for_idle) {
-            self.close_idle(env, now);
-        }
-        self.stage = Stage::SubmitAgain;
+    fn shut_down(&mut self, link: &mut LinkId, index: usize) -> bool {
+        self.env.close(*link, Direction::ToClient);
+        self.env.links[*link].place = Some(Place { thread: self.thread, slot: index, is_lingering: true });
+        self.ready.insert(*link);
+        true
     }
 
-    fn close(&mut self, env: &mut Env, slot: usize) {
-        let Some(connection) = self.connections[slot].take() else { return };
-        env.links[connection.link].place = None;
-        env.close(connection.link, Direction::ToClient);
-        if !connection.core.is_new() {
-            self.submission.push(connection.core.id(), ClientInput::Gone, &[]); // the replica knows this connection
+    fn close(&mut self, link: LinkId) {
+        self.env.links[link].place = None;
+        if self.env.links[link].up.unread() == 0 {
+            self.env.close(link, Direction::ToClient);
+        } else {
+            self.env.coverage.resets += 1;
+            self.env.cut(link); // the kernel resets a connection that is closed with unread input
         }
-        self.free.push(slot);
+    }
+}
+
+impl<'a> ClientHost for Host<'a> {
+    type Record = ();
+    type StateGuard = &'a State;
+
+    fn lock_state(&mut self) -> &'a State {
+        self.state
+    }
+
+    fn limits(&self) -> &GlobalLimits {
+        self.limits
+    }
+
+    fn take_mail(&mut self) -> Option<Mail> {
+        let outboxes = std::mem::take(self.mailbox);
+        outboxes.iter().for_each(|outbox| self.env.trace.bytes(&outbox.bytes));
+        Some(Mail { outboxes, texts: Vec::new() })
+    }
+
+    fn submit(&mut self, submission: Submission) {
+        self.submissions.push_back(submission);
+    }
+
+    fn admits(&self, now: Now, kind: HandshakeKind) -> bool {
+        self.throttle.borrow_mut().as_mut().is_none_or(|throttle| throttle.admit(now, kind, 1.0))
+    }
+
+    fn on_open(&mut self, _id: ConnId, _address: SocketAddr, _now: Now) {}
+
+    fn on_removed(&mut self, _core: &Conn, _record: ()) {}
+
+    fn on_close(&mut self, core: &Conn, _record: &(), reason: CloseReason<'_>, _now: Now) {
+        let coverage = &mut self.env.coverage;
+        match reason {
+            CloseReason::Disconnected => (),
+            CloseReason::Refused(_) => coverage.refused_frames += 1,
+            CloseReason::Idle => coverage.idle_closed += 1,
+            CloseReason::Stuck => coverage.aborted += 1,
+            CloseReason::SlowReader => coverage.slow_readers_closed += 1,
+            CloseReason::SlowRequest => coverage.slow_requests_closed += 1,
+            CloseReason::NoMemory => coverage.no_memory_closed += 1,
+        }
+        self.env.note(format_args!("io: connection {:?} is closed: {reason:?}", core.id()));
+    }
+
+    fn note(&mut self, note: ClientNote) {
+        let coverage = &mut self.env.coverage;
+        *match note {
+            ClientNote::LargeRefused => &mut coverage.large_refused,
+            ClientNote::Stalled => &mut coverage.stalled,
+            ClientNote::StaleDropped => &mut coverage.stale_dropped,
+            ClientNote::Throttled => &mut coverage.throttled,
+            ClientNote::HiddenEvent => &mut coverage.hidden_events,
+            ClientNote::OnePerConnection => &mut coverage.one_per_connection,
+            ClientNote::FollowsInFlight => &mut coverage.waiting_reads,
+            ClientNote::PausedReader => &mut coverage.slow_reader_pauses,
+            ClientNote::FrameWaits => &mut coverage.waiting_frames,
+            ClientNote::ArenaFull => &mut coverage.full_arenas,
+            ClientNote::BudgetSpent => &mut coverage.budgets_spent,
+        } += 1;
+    }
+
+    fn on_lingering(&mut self, lingers: bool) {
+        self.env.coverage.lingering += u64::from(lingers);
     }
 }

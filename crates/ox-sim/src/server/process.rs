@@ -7,7 +7,7 @@
 //! ```
 
 use super::config;
-use super::io_thread::IoThread;
+use super::io_thread::{IoThread, global_limits};
 use super::log::{Log, Work};
 use super::member::{Member, server_id};
 use super::replica_thread::Phase;
@@ -15,8 +15,8 @@ use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
 use crate::plan::Plan;
 use crate::server::WALL_START_MS;
-use crate::server::server_load::ServerLoad;
 use bytes::Bytes;
+use ox_driver::client_io::GlobalLimits;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -33,9 +33,6 @@ use ox_zab::{
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Interval of the check for idle connections.
-const IDLE_CHECK_US: i64 = 1_000_000;
 
 /// Input of the replica thread.
 #[derive(Debug, Default)]
@@ -79,7 +76,8 @@ pub(crate) struct Process {
     pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,
-    pub(crate) server_load: ServerLoad,
+    /// The limits on all clients together.
+    pub(crate) limits: GlobalLimits,
     /// Limits the rate of new connections.
     pub(crate) throttle: RefCell<Option<Throttle>>,
     /// The timeout of the replica thread's present wait.
@@ -182,9 +180,9 @@ impl Process {
             snapshot_due: None,
             frozen: None,
             is_snapshotting: false,
-            io: (0..threads).map(|_| IoThread::default()).collect(),
+            io: (0..threads).map(|thread| IoThread::new(&env.plan, thread, now)).collect(),
             next_thread: 0,
-            server_load: ServerLoad::new(env.plan.outstanding_max, env.plan.throttle_max, env.plan.memory_budget_bytes),
+            limits: global_limits(&env.plan),
             throttle: RefCell::new(throttle(&env.plan, now)),
             patience_ms: 0,
             is_stopping: false,
@@ -198,7 +196,7 @@ impl Process {
 
     fn begin(&mut self, env: &mut Env, pid: ProcessId) {
         self.wake_replica(env, pid);
-        env.schedule_in(IDLE_CHECK_US, Event::Idle(pid));
+        (0..self.io.len()).for_each(|thread| self.wake_io(env, pid, thread));
         env.schedule_in(0, Event::Job(Job::Maintain(pid)));
     }
 
@@ -254,14 +252,6 @@ impl Process {
             let delay = self.thread_delay(env);
             env.schedule_in(delay, Event::Job(Job::Log(pid)));
         }
-    }
-
-    pub(crate) fn check_idle(&mut self, env: &mut Env, pid: ProcessId) {
-        for thread in 0..self.io.len() {
-            self.io[thread].looks_for_idle = true;
-            self.wake_io(env, pid, thread);
-        }
-        env.schedule_in(IDLE_CHECK_US, Event::Idle(pid));
     }
 }
 

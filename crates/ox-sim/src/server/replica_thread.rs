@@ -7,6 +7,7 @@ use super::{ExpectedDisk, Report};
 use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
+use ox_driver::client_io::memory_of;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{LogBatch, Now, ReplicaInput, Submission};
@@ -162,8 +163,9 @@ impl Process {
         env.note(format_args!("replica: {} items", submission.entries.len()));
         env.trace.bytes(&submission.bytes);
         let taken = submission.load();
+        self.effects.replies_max = self.limits.replies_max();
         self.pass(env, ReplicaInput::Clients(submission));
-        self.server_load.took(taken, self.replica.load());
+        self.limits.on_taken(taken, self.replica.load());
         if self.effects.has_log() {
             self.flush(env, expected, pid);
         }
@@ -211,6 +213,7 @@ impl Process {
         if self.replica.has_committed() {
             let before = self.state.last_zxid();
             let now = self.now(env);
+            self.effects.replies_max = self.limits.replies_max();
             let applied = self.replica.apply(now, &mut self.state, &mut self.effects);
             env.note(format_args!("replica: applied {applied}, at {}", self.state.last_zxid()));
             if 0 < applied {
@@ -226,7 +229,7 @@ impl Process {
         }
         self.flush(env, expected, pid);
         self.post(env, pid);
-        self.server_load.hold(self.replica.load());
+        self.limits.set_held(self.replica.load());
         env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
         if let Some(due) =
             self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.status().is_serving())
@@ -248,7 +251,8 @@ impl Process {
         for thread in 0..self.io.len() {
             if !self.effects.outboxes.0[thread].is_empty() {
                 let outbox = std::mem::take(&mut self.effects.outboxes.0[thread]);
-                self.io[thread].mailbox.push_back(outbox);
+                self.limits.on_posted(memory_of(&outbox));
+                self.io[thread].mailbox.push(outbox);
                 self.wake_io(env, pid, thread);
             }
         }

@@ -1,6 +1,6 @@
 //! Buffers shared by the connections of a thread, so that an idle connection holds none.
 
-use crate::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
+use super::limits::{POOLED_BUFFER_BYTES, POOLED_BUFFERS_MAX};
 
 #[derive(Debug, Default)]
 pub(super) struct BufferPool {

@@ -4,12 +4,7 @@
 //! (`ox-replica/src/admission.rs`). I/O threads count large changes immediately and the rest once per iteration, so a
 //! share may be exceeded by what the threads receive during one iteration, but not by more.
 
-use crate::limits::{
-    ADMISSION_RECHECK_BYTES, GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN,
-    REQUESTS_IN_FLIGHT_MAX,
-};
-use crate::os_info;
-use ox_config::Config;
+use super::limits::ADMISSION_RECHECK_BYTES;
 use ox_replica::{Admission, AdmissionLimits, Load, MemoryBudget, Pressure};
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
@@ -27,7 +22,7 @@ impl Gauge {
 
 /// Sums over all client connections.
 #[derive(Debug)]
-pub(crate) struct GlobalLimits {
+pub struct GlobalLimits {
     limits: AdmissionLimits,
     large_threshold: Option<usize>,
     large_bytes_max: usize,
@@ -48,19 +43,12 @@ pub(crate) struct GlobalLimits {
 }
 
 impl GlobalLimits {
-    pub(crate) fn new(config: &Config) -> Self {
-        let limits = &config.limits;
-        let requests_max = match limits.global_outstanding {
-            GLOBAL_OUTSTANDING_DEFAULT => REQUESTS_IN_FLIGHT_MAX,
-            configured => configured as usize,
-        };
-        let throttle_max = config.request_throttle.max_requests as usize;
-        let budget_bytes = limits.memory_budget_bytes.unwrap_or_else(default_budget);
-        let budget = MemoryBudget::new(usize::try_from(budget_bytes).unwrap_or(usize::MAX));
+    /// Requests above `large_threshold` bytes count as large: together they have `large_bytes_max` bytes at most.
+    pub fn new(limits: AdmissionLimits, large_threshold: Option<usize>, large_bytes_max: usize) -> Self {
         Self {
-            limits: AdmissionLimits { budget, requests_max, throttle_max: (throttle_max != 0).then_some(throttle_max) },
-            large_threshold: limits.large_request_threshold_bytes.map(|bytes| bytes as usize),
-            large_bytes_max: limits.large_request_max_bytes as usize,
+            limits,
+            large_threshold,
+            large_bytes_max,
             queued: Gauge::default(),
             held: Gauge::default(),
             received: AtomicIsize::new(0),
@@ -71,12 +59,12 @@ impl GlobalLimits {
     }
 
     /// The memory budget with its shares.
-    pub(crate) fn budget(&self) -> MemoryBudget {
+    pub fn budget(&self) -> MemoryBudget {
         self.limits.budget
     }
 
     /// Bytes held now, over all shares.
-    pub(crate) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.queued.load().bytes + self.held.load().bytes + self.received() + self.unsent()
     }
 
@@ -89,7 +77,7 @@ impl GlobalLimits {
     }
 
     /// The admission, given `more` requests that are not counted yet.
-    pub(crate) fn admission(&self, more: Load) -> Admission {
+    pub fn admission(&self, more: Load) -> Admission {
         let mut in_flight = self.queued.load();
         in_flight += self.held.load();
         in_flight += more;
@@ -98,7 +86,7 @@ impl GlobalLimits {
 
     /// As `admission`, for a single request. Returns `last`, the admission at the start of the iteration, unless the
     /// difference may matter.
-    pub(crate) fn recheck_admission(&self, last: Admission, more: Load) -> Admission {
+    pub fn recheck_admission(&self, last: Admission, more: Load) -> Admission {
         if self.limits.throttle_max.is_some() || ADMISSION_RECHECK_BYTES < more.bytes {
             self.admission(more)
         } else {
@@ -107,26 +95,26 @@ impl GlobalLimits {
     }
 
     /// Counts requests that are submitted to the replica.
-    pub(crate) fn on_submitted(&self, load: Load) {
+    pub fn on_submitted(&self, load: Load) {
         self.queued.requests.fetch_add(load.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_add(load.bytes, Ordering::Relaxed);
     }
 
     /// Moves `taken` from the queue to the replica, which holds `held` now.
-    pub(crate) fn on_taken(&self, taken: Load, held: Load) {
+    pub fn on_taken(&self, taken: Load, held: Load) {
         self.set_held(held);
         self.queued.requests.fetch_sub(taken.requests, Ordering::Relaxed);
         self.queued.bytes.fetch_sub(taken.bytes, Ordering::Relaxed);
     }
 
     /// Sets what the replica holds now.
-    pub(crate) fn set_held(&self, held: Load) {
+    pub fn set_held(&self, held: Load) {
         self.held.requests.store(held.requests, Ordering::Relaxed);
         self.held.bytes.store(held.bytes, Ordering::Relaxed);
     }
 
     /// Counts growth, or shrinking, of connection buffers.
-    pub(crate) fn on_buffers_grown(&self, more: Growth) {
+    pub fn on_buffers_grown(&self, more: BufferGrowth) {
         if more.received != 0 {
             self.received.fetch_add(more.received, Ordering::Relaxed);
         }
@@ -136,7 +124,7 @@ impl GlobalLimits {
     }
 
     /// Reserves memory for a request that is being received; false when the share is used up.
-    pub(crate) fn reserve(&self, bytes: usize) -> bool {
+    pub fn reserve(&self, bytes: usize) -> bool {
         let share = self.limits.budget.received.cast_signed();
         let fits = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed) < share;
         if !fits {
@@ -146,12 +134,12 @@ impl GlobalLimits {
     }
 
     /// Whether requests being received use up their share.
-    pub(crate) fn is_receiving_full(&self) -> bool {
+    pub fn is_receiving_full(&self) -> bool {
         self.limits.budget.received <= self.received()
     }
 
     /// Counts connections that wait for [`Self::reserve`].
-    pub(crate) fn wait_for_frame(&self, waits: bool) {
+    pub fn wait_for_frame(&self, waits: bool) {
         if waits {
             self.waiting_frames.fetch_add(1, Ordering::Relaxed);
         } else {
@@ -160,38 +148,45 @@ impl GlobalLimits {
     }
 
     /// Whether a connection waits to receive a large request.
-    pub(crate) fn do_frames_wait(&self) -> bool {
+    pub fn do_frames_wait(&self) -> bool {
         self.waiting_frames.load(Ordering::Relaxed) != 0
     }
 
     /// Counts replies and events that are handed to an I/O thread.
-    pub(crate) fn on_posted(&self, bytes: usize) {
+    pub fn on_posted(&self, bytes: usize) {
         self.unsent.fetch_add(bytes.cast_signed(), Ordering::Relaxed);
     }
 
     /// How much of the share of replies and events is used, if `more` is added that is not counted yet.
-    pub(crate) fn pressure(&self, more: usize) -> Pressure {
+    pub fn pressure(&self, more: usize) -> Pressure {
         self.limits.budget.pressure(self.unsent() + more)
     }
 
     /// Bytes of replies that may be created before they are counted.
-    pub(crate) fn replies_max(&self) -> usize {
+    pub fn replies_max(&self) -> usize {
         let share = self.limits.budget.unsent;
         share.saturating_sub(self.unsent()).min(ox_replica::limits::REPLIES_BYTES_MAX)
     }
 
+    /// Whether nothing is counted but `incomplete` bytes of requests that are being received.
+    pub fn is_at_rest(&self, incomplete: usize) -> bool {
+        let in_flight = self.queued.load().bytes + self.held.load().bytes + self.large.load(Ordering::Relaxed);
+        let counts = (self.received.load(Ordering::Relaxed), self.unsent.load(Ordering::Relaxed));
+        in_flight == 0 && counts == (incomplete.cast_signed(), 0)
+    }
+
     /// Whether a request of `bytes` exceeds the threshold for large requests.
-    pub(crate) fn is_large(&self, bytes: usize) -> bool {
+    pub fn is_large(&self, bytes: usize) -> bool {
         self.large_threshold.is_some_and(|threshold| threshold < bytes)
     }
 
     /// Whether a large request is within the limit for large requests.
-    pub(crate) fn fits_large(&self, bytes: usize) -> bool {
+    pub fn fits_large(&self, bytes: usize) -> bool {
         self.large.load(Ordering::Relaxed).saturating_add(bytes) <= self.large_bytes_max
     }
 
     /// Counts a large request; false when the limit is reached.
-    pub(crate) fn reserve_large(&self, bytes: usize) -> bool {
+    pub fn reserve_large(&self, bytes: usize) -> bool {
         let taken = self.large.fetch_add(bytes, Ordering::Relaxed);
         let fits = taken.saturating_add(bytes) <= self.large_bytes_max;
         if !fits {
@@ -201,41 +196,32 @@ impl GlobalLimits {
     }
 
     /// Uncounts large requests that have their reply.
-    pub(crate) fn release_large(&self, bytes: usize) {
+    pub fn release_large(&self, bytes: usize) {
         self.large.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
 
 /// Change of the bytes in connection buffers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Growth {
-    pub(crate) received: isize,
-    pub(crate) unsent: isize,
+pub struct BufferGrowth {
+    pub received: isize,
+    pub unsent: isize,
 }
 
-impl std::ops::AddAssign for Growth {
+impl std::ops::AddAssign for BufferGrowth {
     fn add_assign(&mut self, more: Self) {
         self.received += more.received;
         self.unsent += more.unsent;
     }
 }
 
-fn default_budget() -> u64 {
-    budget_of(os_info::memory().map(|memory| memory.limit))
-}
-
-fn budget_of(memory_bytes: Option<u64>) -> u64 {
-    memory_bytes.map_or(0, |bytes| bytes / MEMORY_BUDGET_DIVISOR).clamp(MEMORY_BUDGET_MIN, MEMORY_BUDGET_MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn global_limits(change: impl FnOnce(&mut Config)) -> GlobalLimits {
-        let mut config = Config::default_standalone();
-        change(&mut config);
-        GlobalLimits::new(&config)
+    fn global_limits(budget_bytes: usize) -> GlobalLimits {
+        let budget = MemoryBudget::new(budget_bytes);
+        GlobalLimits::new(AdmissionLimits { budget, requests_max: 10, throttle_max: None }, None, 0)
     }
 
     fn load(requests: usize, bytes: usize) -> Load {
@@ -244,13 +230,13 @@ mod tests {
 
     #[test]
     fn k146_requests_in_flight_are_bounded() {
-        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(64 << 20));
+        let global_limits = global_limits(64 << 20);
         let share = global_limits.budget().in_flight;
-        global_limits.on_submitted(load(REQUESTS_IN_FLIGHT_MAX, 0));
+        global_limits.on_submitted(load(10, 0));
         assert_eq!(global_limits.admission(Load::default()), Admission::Open);
         global_limits.on_submitted(load(1, 0));
         assert_eq!(global_limits.admission(Load::default()), Admission::OnePerConnection);
-        global_limits.on_taken(load(REQUESTS_IN_FLIGHT_MAX + 1, 0), load(1, share - 1));
+        global_limits.on_taken(load(10 + 1, 0), load(1, share - 1));
         assert_eq!(global_limits.admission(Load::default()), Admission::Open);
         assert_eq!(global_limits.admission(load(1, 1)), Admission::SmallOnly, "what a thread has gathered counts too");
         assert_eq!(global_limits.used(), share - 1);
@@ -260,12 +246,12 @@ mod tests {
 
     #[test]
     fn first_frame_is_received_beyond_the_share_and_further_ones_wait() {
-        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let global_limits = global_limits(8 << 20);
         let share = global_limits.budget().received;
         assert!(global_limits.reserve(10 * share), "a request larger than the share, alone");
         assert!(global_limits.is_receiving_full() && !global_limits.reserve(1));
         assert_eq!(global_limits.used(), 10 * share);
-        global_limits.on_buffers_grown(Growth { received: -(10 * share).cast_signed(), unsent: 0 });
+        global_limits.on_buffers_grown(BufferGrowth { received: -(10 * share).cast_signed(), unsent: 0 });
         assert!(
             !global_limits.is_receiving_full()
                 && global_limits.reserve(share - 1)
@@ -276,18 +262,18 @@ mod tests {
 
     #[test]
     fn replies_count_from_the_replica_until_they_are_sent() {
-        let global_limits = global_limits(|config| config.limits.memory_budget_bytes = Some(8 << 20));
+        let global_limits = global_limits(8 << 20);
         let share = global_limits.budget().unsent;
         global_limits.on_posted(share / 2);
         assert_eq!(
             (global_limits.pressure(0), global_limits.admission(Load::default())),
             (Pressure::High, Admission::OnePerConnection)
         );
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: (share / 2).cast_signed() });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: (share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::Full, 0));
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: -(share / 2).cast_signed() });
         assert_eq!((global_limits.pressure(0), global_limits.replies_max()), (Pressure::High, share / 2));
-        global_limits.on_buffers_grown(Growth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
+        global_limits.on_buffers_grown(BufferGrowth { received: 0, unsent: -(share / 2).cast_signed() - 1 });
         assert_eq!(
             (global_limits.pressure(0), global_limits.used()),
             (Pressure::Low, 0),
@@ -296,33 +282,22 @@ mod tests {
     }
 
     #[test]
-    fn default_budget_follows_memory_within_bounds() {
-        let (mib, gib) = (1 << 20, 1 << 30);
-        assert_eq!(budget_of(None), 64 * mib);
-        assert_eq!([256 * mib, 4 * gib, 64 * gib].map(|memory| budget_of(Some(memory))), [64 * mib, 512 * mib, gib]);
-    }
-
-    #[test]
-    fn configured_limits_bound_requests_in_flight() {
-        let outstanding = global_limits(|config| config.limits.global_outstanding = 10);
-        outstanding.on_submitted(load(10, 0));
-        assert_eq!(outstanding.admission(Load::default()), Admission::Open);
-        assert_eq!(outstanding.admission(load(1, 0)), Admission::OnePerConnection);
-        let throttle = global_limits(|config| config.request_throttle.max_requests = 2);
+    fn throttle_closes_admission() {
+        let budget = MemoryBudget::new(8 << 20);
+        let throttle = AdmissionLimits { budget, requests_max: 10, throttle_max: Some(2) };
+        let throttle = GlobalLimits::new(throttle, None, 0);
+        let last = Admission::Open;
         assert_eq!(
-            (throttle.admission(load(1, 0)), throttle.admission(load(2, 0))),
+            (throttle.recheck_admission(last, load(1, 0)), throttle.recheck_admission(last, load(2, 0))),
             (Admission::Open, Admission::Closed)
         );
     }
 
     #[test]
     fn large_requests_are_limited_together() {
-        let off = global_limits(|_| ());
-        assert!(!off.is_large(usize::MAX));
-        let global_limits = global_limits(|config| {
-            config.limits.large_request_threshold_bytes = Some(100);
-            config.limits.large_request_max_bytes = 1000;
-        });
+        assert!(!global_limits(8 << 20).is_large(usize::MAX));
+        let limits = AdmissionLimits { budget: MemoryBudget::new(8 << 20), requests_max: 10, throttle_max: None };
+        let global_limits = GlobalLimits::new(limits, Some(100), 1000);
         assert!(!global_limits.is_large(100) && global_limits.is_large(101));
         assert!(
             global_limits.reserve_large(600) && !global_limits.fits_large(401) && !global_limits.reserve_large(401)

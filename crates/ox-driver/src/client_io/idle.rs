@@ -1,12 +1,11 @@
 //! Closing of connections that have been silent, slow or stuck for too long. Their sessions stay, and may expire later.
 
+use super::ClientIo;
 use super::connection::Connection;
-use super::io_thread::IoThread;
-use super::serve::unsent_limits;
+use super::host::{ClientHost, CloseReason};
+use super::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
 use super::stalled::Stall;
-use crate::limits::{BUFFERED_BYTES_SMALL, FRAME_BYTES_PER_SECOND_MIN, FRAME_DEADLINE_MS, SLOW_MS};
-use ox_replica::{Admission, Now, Pressure, SMALL_BYTES, Shortage};
-use std::sync::atomic::Ordering;
+use ox_replica::{Admission, Pressure, SMALL_BYTES, Shortage};
 
 /// The longest interval between two checks.
 const CHECK_MS: i64 = 1000;
@@ -32,78 +31,63 @@ impl MemoryPressure {
     }
 }
 
-/// Why a connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CloseReason {
-    /// No byte was sent or received for the whole timeout.
-    Idle,
-    /// The client reads nothing of what is sent to it.
-    Stuck,
-    /// The client reads too slowly while other connections wait for the memory.
-    SlowReader,
-    /// The client did not complete a request in time.
-    SlowRequest,
-    /// The next reply has waited so long for memory that the client should try another server.
-    NoMemory,
+/// When a connection is closed if nothing is sent or received before, rounded up to `step_ms`.
+pub fn closes_at_ms(last_io_ms: i64, timeout_ms: i64, step_ms: i64) -> i64 {
+    ((last_io_ms + timeout_ms) / step_ms + 1) * step_ms
 }
 
-impl IoThread {
+impl<S, R> ClientIo<S, R> {
     /// Closes connections that have been silent, slow or stuck for too long, and schedules the next check.
-    pub(super) fn check_idle(&mut self, now: Now) {
-        let step_ms = i64::from(self.shared.config.sessionless_timeout_ms.max(1));
+    pub(super) fn check_idle<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H) {
+        let now = self.now;
+        let step_ms = self.settings.sessionless_timeout_ms.max(1);
         let check_ms = CHECK_MS.min(step_ms);
         self.next_idle_check_ms = now.mono_ms + check_ms;
         // This thread reads no socket while it works. So, other than on the replica thread, its own work counts as a
         // pause.
         if let Some(late_ms) = self.pulse.check(now.mono_ms, check_ms, || 0) {
-            self.conns.iter_mut().flatten().for_each(|conn| extend_deadlines(conn, now.mono_ms, late_ms));
+            for conn in self.conns.iter_mut().flatten() {
+                extend_deadlines(conn, now.mono_ms, late_ms);
+                host.on_io(&conn.record, conn.last_io_ms);
+            }
         }
-        self.lingering.check(now.mono_ms, &self.shared.connections);
+        self.lingering.check(now.mono_ms, host);
         self.pool.trim();
-        let (pressure, pause_bytes) = unsent_limits(&self.shared);
-        let memory = MemoryPressure { pressure, pause_bytes, frames_wait: self.shared.global_limits.do_frames_wait() };
+        self.check_unsent(host);
+        let (pressure, pause_bytes) = (self.pressure, self.pause_bytes);
+        let memory = MemoryPressure { pressure, pause_bytes, frames_wait: host.limits().do_frames_wait() };
         for slot in 0..self.conns.len() {
             let Some(conn) = self.conns[slot].as_mut() else { continue };
             if pressure != Pressure::Low && conn.rate_since_ms.is_some() {
                 // The kernel reports free space only when there is much of it: a slow client may have read something.
-                let _ = conn.flush_again(now.mono_ms, &mut self.pool); // if the socket is broken, the next iteration closes the connection
+                let _ = conn.flush_again(now.mono_ms, &mut self.pool, host); // if the socket is broken, the next iteration closes the connection
                 self.mark_ready(slot);
             }
             let Some(conn) = self.conns[slot].as_mut() else { continue };
-            match close_reason(conn, now.mono_ms, step_ms, memory) {
-                None => continue,
-                Some(CloseReason::Idle) => {
-                    tracing::debug!(address = %conn.address, "connection closed: no traffic within the timeout");
-                    self.stats.on_idle_close();
-                }
-                Some(CloseReason::Stuck) => self.log_close(slot, now, "the client does not read"),
-                Some(CloseReason::SlowReader) => {
-                    self.log_close(slot, now, "the client reads too slowly while memory is short")
-                }
-                Some(CloseReason::NoMemory) => {
-                    self.log_close(slot, now, "no memory for the next reply; raise oxkeeper.memoryBudget")
-                }
-                Some(CloseReason::SlowRequest) => {
-                    self.log_close(slot, now, "the client did not complete a request in time")
-                }
+            if let Some(reason) = close_reason(conn, now.mono_ms, step_ms, memory) {
+                host.on_close(&conn.core, &conn.record, reason, now);
+                self.close(slot, host);
             }
-            self.close(slot);
         }
     }
 }
 
 /// Extends all deadlines of a connection by a pause of the thread, in which it could neither receive nor send.
-fn extend_deadlines(conn: &mut Connection, now_ms: i64, late_ms: i64) {
+fn extend_deadlines<S, R>(conn: &mut Connection<S, R>, now_ms: i64, late_ms: i64) {
     let later = |since_ms: i64| since_ms.saturating_add(late_ms).min(now_ms);
-    let last_io_ms = &conn.stats.last_io_ms;
-    last_io_ms.store(later(last_io_ms.load(Ordering::Relaxed)), Ordering::Relaxed);
+    conn.last_io_ms = later(conn.last_io_ms);
     conn.stuck_since_ms = conn.stuck_since_ms.map(later);
     conn.rate_since_ms = conn.rate_since_ms.map(later);
     conn.partial_since_ms = conn.partial_since_ms.map(later);
     conn.stalled = conn.stalled.map(|stall| Stall { since_ms: later(stall.since_ms), ..stall });
 }
 
-fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: MemoryPressure) -> Option<CloseReason> {
+fn close_reason<S, R>(
+    conn: &mut Connection<S, R>,
+    now_ms: i64,
+    step_ms: i64,
+    memory: MemoryPressure,
+) -> Option<CloseReason<'static>> {
     let timeout_ms = if conn.core.session().is_some() { i64::from(conn.core.timeout_ms()) } else { step_ms };
     if let Some(Stall { shortage: Shortage::Replies, since_ms }) = conn.stalled
         && timeout_ms / 3 <= now_ms - since_ms
@@ -122,7 +106,9 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
         conn.partial_since_ms = None;
         return None; // it waits for the server, and may not even be read
     }
-    if conn.stats.closes_at_ms(step_ms) <= now_ms {
+    // A connection that is closing keeps the timeout of its session.
+    let idle_ms = if conn.core.timeout_ms() == 0 { step_ms } else { i64::from(conn.core.timeout_ms()) };
+    if closes_at_ms(conn.last_io_ms, idle_ms, step_ms) <= now_ms {
         return Some(CloseReason::Idle);
     }
     let is_ours_to_read =
@@ -145,43 +131,40 @@ fn close_reason(conn: &mut Connection, now_ms: i64, step_ms: i64, memory: Memory
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::connection_table::ConnectionTable;
-    use crate::io::buffer_pool::BufferPool;
+    use crate::client_io::buffer_pool::BufferPool;
+    use crate::client_io::fake::FakeHost;
     use ox_proto::SessionId;
-    use ox_replica::Conn;
-    use ox_replica::ConnId;
-    use socket2::{Domain, Socket, Type};
-    use std::io::Read;
-    use std::net::{TcpListener, TcpStream};
+    use ox_replica::{Conn, ConnId};
+    use std::net::{IpAddr, Ipv4Addr};
 
     const STEP_MS: i64 = 10_000;
     const NO_PRESSURE: MemoryPressure =
         MemoryPressure { pressure: Pressure::Low, pause_bytes: 1 << 20, frames_wait: false };
 
-    /// A connection with a session timeout of 40 s, and the client's end of it.
-    fn connection() -> (Connection, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        // With a small window the kernel moves a few bytes at a time.
-        let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
-        client.set_recv_buffer_size(4096).unwrap();
-        client.connect(&listener.local_addr().unwrap().into()).unwrap();
-        let (stream, address) = listener.accept().unwrap();
-        stream.set_nonblocking(true).unwrap();
-        let id = ConnId::new(0, 0, 1);
-        let stats = ConnectionTable::default().add(id, address, 0, 0);
-        let mut core = Conn::new(id, address.ip());
+    /// A connection with a session timeout of 40 s.
+    fn connection() -> Connection<usize, ()> {
+        let mut core = Conn::new(ConnId::new(0, 0, 1), IpAddr::V4(Ipv4Addr::LOCALHOST));
         core.on_attached(SessionId(1), 40_000);
-        stats.attach(SessionId(1), 40_000);
-        (Connection::new(mio::net::TcpStream::from_std(stream), address, core, stats), client.into())
+        Connection::new(0, (), core, 0)
     }
 
-    fn check(conn: &mut Connection, now_ms: i64, expected: Option<CloseReason>) {
+    /// A connection with unsent output since 1000 ms. Its client reads nothing.
+    fn unread_connection() -> (Connection<usize, ()>, FakeHost) {
+        let (mut conn, mut host) = (connection(), FakeHost::new());
+        host.open(0);
+        conn.output = vec![0; 64 << 20];
+        conn.flush(1000, &mut BufferPool::default(), &mut host).unwrap();
+        assert_eq!(conn.unsent(), conn.output.len());
+        (conn, host)
+    }
+
+    fn check(conn: &mut Connection<usize, ()>, now_ms: i64, expected: Option<CloseReason<'_>>) {
         assert_eq!(close_reason(conn, now_ms, STEP_MS, NO_PRESSURE), expected, "at {now_ms}");
     }
 
     #[test]
     fn silent_connection_is_closed_at_the_check_after_its_timeout() {
-        let (mut conn, _client) = connection();
+        let mut conn = connection();
         check(&mut conn, 49_999, None);
         check(&mut conn, 50_000, Some(CloseReason::Idle));
     }
@@ -189,9 +172,7 @@ mod tests {
     /// A process that was paused closes no connection for the time of the pause (F2).
     #[test]
     fn pause_of_the_server_does_not_count_against_deadlines() {
-        let (mut conn, _client) = connection();
-        conn.output = vec![0; 64 << 20];
-        conn.flush(1000, &mut BufferPool::default()).unwrap();
+        let (mut conn, _host) = unread_connection();
         conn.partial_since_ms = Some(500);
         extend_deadlines(&mut conn, 70_000, 60_000);
         assert_eq!((conn.stuck_since_ms, conn.partial_since_ms), (Some(61_000), Some(60_500)));
@@ -201,14 +182,14 @@ mod tests {
         check(&mut conn, 109_999, None);
         check(&mut conn, 110_000, Some(CloseReason::Idle));
         extend_deadlines(&mut conn, 110_000, 300_000);
-        assert_eq!(conn.stats.last_io_ms.load(Ordering::Relaxed), 110_000, "no traffic is later than now");
+        assert_eq!(conn.last_io_ms, 110_000, "no traffic is later than now");
     }
 
     #[test]
     fn large_incomplete_request_has_more_time_than_a_small_one() {
-        let (mut conn, _client) = connection();
-        let look = |conn: &mut Connection, now_ms, expected| {
-            conn.stats.last_io_ms.store(now_ms, Ordering::Relaxed); // some traffic
+        let mut conn = connection();
+        let look = |conn: &mut Connection<usize, ()>, now_ms, expected| {
+            conn.last_io_ms = now_ms; // some traffic
             check(conn, now_ms, expected);
         };
         conn.input = vec![0, 0, 0xff, 0];
@@ -228,57 +209,36 @@ mod tests {
 
     #[test]
     fn client_that_does_not_read_is_closed_after_its_timeout() {
-        let (mut conn, client) = connection();
-        conn.output = vec![0; 64 << 20];
-        conn.flush(1000, &mut BufferPool::default()).unwrap();
-        assert!(BUFFERED_BYTES_SMALL < conn.unsent(), "more than the socket buffers hold");
-        conn.stats.last_io_ms.store(40_000, Ordering::Relaxed); // it still sends
+        let (mut conn, _host) = unread_connection();
+        conn.last_io_ms = 40_000; // it still sends
         check(&mut conn, 40_999, None);
         check(&mut conn, 41_000, Some(CloseReason::Stuck));
-        drop(client);
-    }
-
-    /// A connection with more unsent bytes than the socket buffers hold, since 1000 ms.
-    fn unread_connection() -> (Connection, TcpStream) {
-        let (mut conn, client) = connection();
-        conn.output = vec![0; 64 << 20];
-        conn.flush(1000, &mut BufferPool::default()).unwrap();
-        (conn, client)
     }
 
     #[test]
     fn stuck_reader_is_closed_while_memory_is_short() {
         let high = MemoryPressure { pressure: Pressure::High, pause_bytes: 0, ..NO_PRESSURE };
         let full = MemoryPressure { pressure: Pressure::Full, ..high };
-        let (mut conn, _client) = unread_connection();
+        let (mut conn, _host) = unread_connection();
         assert_eq!(close_reason(&mut conn, 1000 + SLOW_MS - 1, STEP_MS, high), None);
         assert_eq!(
             close_reason(&mut conn, 1000 + SLOW_MS, STEP_MS, high),
             Some(CloseReason::SlowReader),
             "others need the memory"
         );
-        let (mut conn, _client) = unread_connection();
+        let (mut conn, _host) = unread_connection();
         conn.output.truncate(conn.output.len() - conn.unsent() + BUFFERED_BYTES_SMALL);
         assert_eq!(close_reason(&mut conn, 1000 + SLOW_MS, STEP_MS, high), None, "it holds little");
         assert_eq!(close_reason(&mut conn, 1000 + 2 * SLOW_MS, STEP_MS, full), Some(CloseReason::SlowReader));
     }
 
     /// The first reason to close within 20 s, if the client reads `sent_per_second` bytes in each of them.
-    fn close_reason_of_reader(sent_per_second: usize, memory: MemoryPressure) -> Option<CloseReason> {
-        let (mut conn, mut client) = unread_connection();
-        client.set_nonblocking(true).unwrap();
-        let mut buffer = vec![0; sent_per_second.max(1000)];
+    fn close_reason_of_reader(sent_per_second: usize, memory: MemoryPressure) -> Option<CloseReason<'static>> {
+        let (mut conn, mut host) = unread_connection();
         (2000..=21_000).step_by(1000).find_map(|now_ms| {
-            let before = conn.unsent();
-            for _ in 0..1_000_000 {
-                let _ = client.read(&mut buffer); // nothing until the kernel has moved the next bytes
-                conn.flush_again(now_ms, &mut BufferPool::default()).unwrap();
-                if sent_per_second <= before - conn.unsent() || conn.unsent() == 0 {
-                    return close_reason(&mut conn, now_ms, STEP_MS, memory);
-                }
-                std::thread::yield_now();
-            }
-            panic!("nothing could be sent");
+            host.socket(0).space = sent_per_second;
+            conn.flush_again(now_ms, &mut BufferPool::default(), &mut host).unwrap();
+            close_reason(&mut conn, now_ms, STEP_MS, memory)
         })
     }
 
@@ -294,7 +254,7 @@ mod tests {
 
     #[test]
     fn connection_whose_reply_waits_for_memory_is_closed_in_time() {
-        let (mut conn, _client) = connection();
+        let mut conn = connection();
         conn.stalled = Some(Stall { shortage: Shortage::Replies, since_ms: 1000 });
         check(&mut conn, 14_332, None);
         check(&mut conn, 14_333, Some(CloseReason::NoMemory));
@@ -306,7 +266,7 @@ mod tests {
 
     #[test]
     fn slow_frame_is_closed_only_while_others_wait_for_its_memory() {
-        let (mut conn, _client) = connection();
+        let mut conn = connection();
         let short = MemoryPressure { frames_wait: true, ..NO_PRESSURE };
         conn.input = vec![0; 100_000];
         conn.input[..4].copy_from_slice(&[0, 0xf, 0xff, 0xff]);

@@ -4,7 +4,7 @@
 //! another. A queue is retried only while its memory may be available, from its front, and a connection that must wait
 //! again keeps its place.
 
-use crate::limits::{LARGE_WRITE_WAIT_MS, RETRIES_PER_ITERATION_MAX};
+use super::limits::{LARGE_WRITE_WAIT_MS, RETRIES_PER_ITERATION_MAX};
 use ox_replica::{Admission, Pressure, SMALL_BYTES, Shortage};
 use std::collections::VecDeque;
 

@@ -1,29 +1,20 @@
 //! A client's socket with its buffers.
-//!
-//! Sends and receives call the kernel directly: the C library's functions are cancellation points, which costs time on
-//! each call.
 
 use super::buffer_pool::BufferPool;
-use super::in_flight::InFlight;
+use super::global_limits::BufferGrowth;
+use super::host::{Readiness, SocketRead, SocketWrite, Sockets};
+use super::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
 use super::stalled::Stall;
-use crate::connection_table::ConnStats;
-use crate::global_limits::Growth;
-use crate::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
-use mio::event::Event;
-use mio::net::TcpStream;
 use ox_proto::frame::split_frame;
 use ox_replica::{Admission, Conn};
-use rustix::io::Errno;
-use rustix::net::{self, RecvFlags, SendFlags};
-use std::net::SocketAddr;
-use std::sync::Arc;
 
 #[derive(Debug)]
-pub(super) struct Connection {
-    pub(super) stream: TcpStream,
+pub struct Connection<S, R> {
+    pub(super) socket: S,
+    pub(super) record: R,
     pub(super) core: Conn,
-    pub(super) address: SocketAddr,
-    pub(super) stats: Arc<ConnStats>,
+    /// When bytes were last sent or received.
+    pub(super) last_io_ms: i64,
     /// Received bytes that are not served: an incomplete frame, or frames that must wait.
     pub(super) input: Vec<u8>,
     /// Replies and events for the client.
@@ -79,27 +70,15 @@ pub(super) struct Connection {
     pub(super) large: Vec<(u64, usize)>,
     /// The command's reply continues when all output is sent.
     pub(super) wants_more: bool,
-    /// Requests at the replica, for their latency and operation.
-    pub(super) requests_in_flight: InFlight,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Received {
-    /// Number of bytes received.
-    Bytes(usize),
-    /// The socket has no bytes at present.
-    Nothing,
-    /// End of the stream, or an error.
-    End,
-}
-
-impl Connection {
-    pub(super) fn new(stream: TcpStream, address: SocketAddr, core: Conn, stats: Arc<ConnStats>) -> Self {
+impl<S, R> Connection<S, R> {
+    pub(super) fn new(socket: S, record: R, core: Conn, now_ms: i64) -> Self {
         Self {
-            stream,
+            socket,
+            record,
             core,
-            address,
-            stats,
+            last_io_ms: now_ms,
             input: Vec::new(),
             output: Vec::new(),
             sent: 0,
@@ -121,7 +100,6 @@ impl Connection {
             is_overdue: false,
             is_command: false,
             wants_more: false,
-            requests_in_flight: InFlight::default(),
             held_since_ms: None,
             partial_since_ms: None,
             stuck_since_ms: None,
@@ -132,38 +110,50 @@ impl Connection {
         }
     }
 
-    /// Records readiness. The kernel reports each change once (edge-triggered).
-    pub(super) fn on_event(&mut self, event: &Event) {
-        self.read_closed |= event.is_read_closed() || event.is_error();
-        self.is_broken |= event.is_error() || event.is_write_closed();
-        self.readable |= event.is_readable() || self.read_closed;
-        self.writable |= event.is_writable();
+    pub fn core(&self) -> &Conn {
+        &self.core
+    }
+
+    pub fn socket(&self) -> &S {
+        &self.socket
+    }
+
+    /// Bytes that are counted for the request that is being received.
+    pub fn received(&self) -> usize {
+        self.held().0
+    }
+
+    /// Whether nothing more is read from the client: it has ended, or the server closes the connection.
+    pub fn is_ending(&self) -> bool {
+        self.ended || self.closing
+    }
+
+    /// Records readiness. The socket reports each change once (edge-triggered).
+    pub(super) fn on_ready(&mut self, readiness: Readiness) {
+        self.read_closed |= readiness.read_closed;
+        self.is_broken |= readiness.broken;
+        self.readable |= readiness.readable || self.read_closed;
+        self.writable |= readiness.writable;
     }
 
     /// Reads once. A short read means that the socket is empty and that further bytes raise a new event. The end of the
     /// stream may have been reported together with the last bytes, and raises no further event.
-    pub(super) fn receive(&mut self, buffer: &mut [u8]) -> Received {
-        match net::recv(&self.stream, &mut *buffer, RecvFlags::empty()) {
-            Ok((0, _)) => Received::End,
-            Ok((count, _)) => {
-                self.readable = count == buffer.len() || self.read_closed;
-                Received::Bytes(count)
-            }
-            Err(Errno::WOULDBLOCK) => {
-                self.readable = false;
-                Received::Nothing
-            }
-            Err(Errno::INTR) => Received::Nothing,
-            Err(_) => Received::End,
+    pub(super) fn receive(&mut self, buffer: &mut [u8], sockets: &mut impl Sockets<Socket = S>) -> SocketRead {
+        let received = sockets.receive(&mut self.socket, buffer);
+        match received {
+            SocketRead::Bytes(count) => self.readable = count == buffer.len() || self.read_closed,
+            SocketRead::Nothing => self.readable = false,
+            SocketRead::End => (self.ended, self.readable) = (true, false),
         }
+        received
     }
 
     /// Whether `input` starts with a complete frame, or with one that is refused for its length.
-    pub(super) fn has_frame(&self) -> bool {
+    pub fn has_frame(&self) -> bool {
         !self.input.is_empty() && !matches!(split_frame(&self.input, usize::MAX), Ok(None))
     }
 
-    pub(super) fn unsent(&self) -> usize {
+    pub fn unsent(&self) -> usize {
         self.output.len() - self.sent
     }
 
@@ -178,9 +168,12 @@ impl Connection {
     }
 
     /// Sends although the socket was full at the last attempt.
-    pub(super) fn flush_again(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
+    pub(super) fn flush_again<K>(&mut self, now_ms: i64, pool: &mut BufferPool, sockets: &mut K) -> Result<(), ()>
+    where
+        K: Sockets<Socket = S>,
+    {
         self.writable = true;
-        self.flush(now_ms, pool)
+        self.flush(now_ms, pool, sockets)
     }
 
     /// Discards all unsent output.
@@ -195,11 +188,11 @@ impl Connection {
     }
 
     /// Growth of the buffers since the last call.
-    pub(super) fn growth(&mut self) -> Growth {
+    pub(super) fn growth(&mut self) -> BufferGrowth {
         let held = self.held();
         let counted = std::mem::replace(&mut self.counted, held);
         let growth = |now: usize, before: usize| now.cast_signed() - before.cast_signed();
-        Growth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
+        BufferGrowth { received: growth(held.0, counted.0), unsent: growth(held.1, counted.1) }
     }
 
     /// Whether the buffers have grown so much that the global limits need to know immediately.
@@ -272,18 +265,20 @@ impl Connection {
     }
 
     /// Writes as much as the socket takes. `Err` means that the socket is broken.
-    pub(super) fn flush(&mut self, now_ms: i64, pool: &mut BufferPool) -> Result<(), ()> {
+    pub(super) fn flush<K>(&mut self, now_ms: i64, pool: &mut BufferPool, sockets: &mut K) -> Result<(), ()>
+    where
+        K: Sockets<Socket = S>,
+    {
         let before = self.unsent();
         while self.writable && 0 < self.unsent() {
-            match net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL) {
-                Ok(count) => {
+            match sockets.send(&mut self.socket, &self.output[self.sent..]) {
+                SocketWrite::Bytes(count) => {
                     self.sent += count;
                     // After a short write the socket is full: free space raises a new event.
                     self.writable = self.unsent() == 0;
                 }
-                Err(Errno::WOULDBLOCK) => self.writable = false,
-                Err(Errno::INTR) => (),
-                Err(_) => return Err(()),
+                SocketWrite::Full => self.writable = false,
+                SocketWrite::Broken => return Err(()),
             }
         }
         self.event_bytes = self.event_bytes.min(self.unsent());

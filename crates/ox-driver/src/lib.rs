@@ -1,0 +1,6 @@
+//! The loops that feed the deterministic core, as step machines without threads, clock and sockets of their own.
+//!
+//! `ox-server` runs them on real sockets and threads, `ox-sim` on virtual ones: the simulator executes the code that
+//! ships.
+
+pub mod client_io;
