@@ -102,7 +102,7 @@ pub fn coded(error: &Error) -> String {
         ErrorKind::UnknownCode(code) => format!("Unknown error {code}"),
         ErrorKind::SessionExpired | ErrorKind::Closed => "Session expired".to_owned(),
         ErrorKind::AuthFailed => "AuthFailed".to_owned(),
-        ErrorKind::ConnectionLoss | ErrorKind::NoServer => "ConnectionLoss".to_owned(),
+        ErrorKind::ConnectionLoss | ErrorKind::NoServer(_) => "ConnectionLoss".to_owned(),
         ErrorKind::BadReply => "MarshallingError".to_owned(),
         ErrorKind::TooLarge
         | ErrorKind::InvalidPath
