@@ -7,7 +7,7 @@ use crate::stat_text;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
-/// The new data.
+/// The new data of the node, decoded.
 pub(super) fn data(args: &CommandArgs) -> Result<Vec<u8>, CommandError> {
     let data = args.required(1)?;
     match args.has("-b") {
