@@ -3,7 +3,7 @@
 //! Without servers it starts its own. It creates everything below `/ox-client-tour` and deletes that at the end.
 
 use ox_client::{
-    AddWatchMode, Client, CreateMode, CreateOptions, ErrorCode, EventKind, SessionState, Version, WatcherType, acl,
+    AddWatchMode, Client, CreateMode, CreateOptions, ErrorCode, EventKind, SessionState, WatcherType, acl,
 };
 use ox_server::Server;
 
@@ -58,12 +58,12 @@ async fn multi(client: &Client) -> TourResult {
     let mut multi = client.multi();
     multi.check("/a", 1);
     let created = multi.create("/m-", b"", CreateMode::PersistentSequential);
-    let set = multi.set("/a", b"4", Version::Any);
+    let set = multi.set("/a", b"4", None);
     let results = multi.commit().await?;
     println!("multi: {} and version {}", results.get(created).path, results.get(set).version);
     let mut multi = client.multi();
-    multi.delete("/a", Version::Any);
-    multi.check("/nothing", Version::Any);
+    multi.delete("/a", None);
+    multi.check("/nothing", None);
     println!("{}", multi.commit().await.expect_err("the server refuses it"));
     let mut reads = client.multi_read();
     let (node, nothing, names) = (reads.get("/a"), reads.get("/nothing"), reads.children("/"));
@@ -80,7 +80,7 @@ async fn watches(client: &Client, outside: &Client) -> TourResult {
     let (_, unwanted) = client.children_and_watch("/").await?;
     drop(unwanted);
     assert!(!client.check_watches("/", WatcherType::Children).await?);
-    outside.set(&format!("{ROOT}/a"), b"5", Version::Any).await?;
+    outside.set(&format!("{ROOT}/a"), b"5", None).await?;
     println!("event: {:?}", changed.await);
     assert_eq!(stream.next().await.map(|event| event.kind), Some(EventKind::NodeDataChanged));
     drop(stream);
@@ -100,7 +100,7 @@ async fn reconnect(client: &Client, servers: &str) -> TourResult {
     println!("{:?}, then {:?}", states.next().await, states.next().await);
     assert_eq!(stream.next().await.map(|event| event.kind), Some(EventKind::Missed));
     // The second client may be about to reconnect as well, and close this connection once more.
-    while let Err(error) = client.set("/bobs", b"x", Version::Any).await {
+    while let Err(error) = client.set("/bobs", b"x", None).await {
         println!("{error}");
         if !error.is_retriable() {
             return Err(error.into());

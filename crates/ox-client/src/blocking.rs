@@ -3,12 +3,12 @@
 //! ```
 //! # let server = ox_server::Server::ephemeral()?;
 //! # let servers = server.address().to_string();
-//! use ox_client::{BlockingClient, CreateMode, EventKind, Version};
+//! use ox_client::{BlockingClient, CreateMode, EventKind};
 //! let client = BlockingClient::connect(&servers)?;
 //! client.create("/a", b"1", CreateMode::Persistent)?;
 //! let (node, watch) = client.get_and_watch("/a")?;
 //! assert_eq!(node.data, b"1");
-//! client.set("/a", b"2", Version::Any)?;
+//! client.set("/a", b"2", None)?;
 //! assert_eq!(watch.wait().kind, EventKind::NodeDataChanged);
 //! client.close()?;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,7 +39,7 @@ use tokio::sync::oneshot;
 /// client.create("/n", b"", CreateMode::Persistent)?;
 /// std::thread::scope(|scope| {
 ///     for _ in 0..2 {
-///         scope.spawn(|| client.set("/n", b"x", ox_client::Version::Any).unwrap());
+///         scope.spawn(|| client.set("/n", b"x", None).unwrap());
 ///     }
 /// });
 /// assert_eq!(client.get("/n")?.stat.version, 2);
@@ -217,7 +217,7 @@ impl BlockingClient {
     ///
     /// ```no_run
     /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.delete("/a", ox_client::Version::Any)?;
+    /// client.delete("/a", None)?;
     /// # Ok(())
     /// # }
     /// ```
@@ -307,7 +307,7 @@ impl BlockingClient {
     ///
     /// ```no_run
     /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.set_acl("/a", &ox_client::acl::read_only(), ox_client::Version::Any)?;
+    /// client.set_acl("/a", &ox_client::acl::read_only(), None)?;
     /// # Ok(())
     /// # }
     /// ```

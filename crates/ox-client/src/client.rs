@@ -14,6 +14,7 @@ pub(crate) use node_ops::{names, node, put_create};
 pub(crate) use shared::Shared;
 
 use crate::builder::Builder;
+use crate::connect_failure::ConnectFailure;
 use crate::error::{Error, ErrorKind, RequestOutcome};
 use crate::reader_queue::ReaderQueue;
 use crate::retry::RetryPolicy;
@@ -212,6 +213,21 @@ impl Client {
         self.shared().ticket()
     }
 
+    /// Why each server established no session, by the last attempt; a server that has not replied yet counts as
+    /// [`ConnectCause::Timeout`](crate::ConnectCause::Timeout). Empty while the client is connected.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// for failure in client.connect_failures() {
+    ///     println!("{failure}"); // zk1:2181: connection refused
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn connect_failures(&self) -> Vec<ConnectFailure> {
+        self.shared().connect_failures()
+    }
+
     /// Ends the session and its ephemeral nodes, after all earlier requests. All clones are closed.
     ///
     /// An error means that no server confirmed the close; the session then expires by timeout.
@@ -293,7 +309,7 @@ impl Client {
             Ok(SessionState::AuthFailed) => ErrorKind::AuthFailed,
             Ok(SessionState::Closed) => ErrorKind::Closed,
             Ok(_) => return Ok(()),
-            Err(_) => ErrorKind::NoServer,
+            Err(_) => ErrorKind::NoServer(self.shared().connect_failures()),
         };
         Err(Error::connect(kind))
     }

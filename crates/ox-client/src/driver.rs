@@ -1,6 +1,7 @@
 //! The driver: the task that moves bytes and time between the session core and the socket.
 
 use crate::client::Shared;
+use crate::connect_failure::ConnectCause;
 use crate::core::Disconnect;
 use crate::limits::{ITERATIONS_MAX, READ_BYTES, RETAINED_BYTES_MAX, SEARCH_PAUSE_MS};
 use crate::transport::Transport;
@@ -23,10 +24,16 @@ pub(crate) async fn run(shared: Arc<Shared>) {
         }
         match shared.unless_ended(Transport::dial(&attempt.server, attempt.limit)).await {
             Some(Ok(transport)) => {
-                let reason = Connection::open(&shared, transport).serve(&shared).await;
+                let (reason, cause) = Connection::open(&shared, transport).serve(&shared).await;
                 tracing::debug!(server = %attempt.server, %reason, "connection closed");
+                if let Some(cause) = cause {
+                    shared.record_failure(&attempt.server, cause);
+                }
             }
-            Some(Err(error)) => tracing::debug!(server = %attempt.server, %error, "cannot connect"),
+            Some(Err(cause)) => {
+                tracing::debug!(server = %attempt.server, %cause, "cannot connect");
+                shared.record_failure(&attempt.server, cause);
+            }
             None => (),
         }
     }
@@ -65,13 +72,23 @@ impl Connection {
         }
     }
 
-    async fn serve(mut self, shared: &Arc<Shared>) -> End {
+    /// Returns why the connection was closed; and, if it was closed without a session, the cause of that.
+    async fn serve(mut self, shared: &Arc<Shared>) -> (End, Option<ConnectCause>) {
         let end = match poll_fn(|cx| self.poll(shared, cx)).await {
             Ok(never) => match never {},
             Err(end) => end,
         };
-        shared.change(|session, now_ms, effects| session.on_lost(now_ms, effects));
-        end
+        let had_session = shared.change(|session, now_ms, effects| {
+            let had_session = session.is_open() || session.has_ended();
+            session.on_lost(now_ms, effects);
+            had_session
+        });
+        let cause = match &end {
+            End::Disconnect(Disconnect::Handshake) => ConnectCause::NoReply,
+            End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::Io(io::ErrorKind::InvalidData),
+            End::Disconnect(_) | End::Io(_) => ConnectCause::NotServing,
+        };
+        (end, (!had_session).then_some(cause))
     }
 
     fn poll(&mut self, shared: &Arc<Shared>, cx: &mut Context<'_>) -> Poll<Result<std::convert::Infallible, End>> {

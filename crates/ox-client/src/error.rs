@@ -1,5 +1,6 @@
 //! Errors, and what they mean for the outcome of the request.
 
+use crate::connect_failure::{self, ConnectFailure};
 use ox_proto::ErrorCode;
 use std::fmt;
 
@@ -10,8 +11,8 @@ use std::fmt;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let server = ox_server::Server::ephemeral()?;
 /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-/// use ox_client::{ErrorCode, RequestOutcome, Version};
-/// let error = client.delete("/nothing", Version::Any).await.unwrap_err();
+/// use ox_client::{ErrorCode, RequestOutcome};
+/// let error = client.delete("/nothing", None).await.unwrap_err();
 /// assert_eq!(error.code(), Some(ErrorCode::NoNode));
 /// assert_eq!(error.outcome(), RequestOutcome::NoEffect);
 /// assert!(!error.is_retriable());
@@ -79,9 +80,9 @@ pub enum ErrorKind {
     /// The connection string is not of the form `host:port,host:port/chroot`.
     #[error("invalid connection string `{0}`")]
     BadConnectString(String),
-    /// No server established a session within the time limit.
-    #[error("no server established a session in time")]
-    NoServer,
+    /// No server established a session within the time limit; holds the last failure of each server.
+    #[error("no server established a session: {}", connect_failure::list(.0))]
+    NoServer(Vec<ConnectFailure>),
     /// The reply could not be decoded.
     #[error("malformed reply")]
     BadReply,
@@ -91,8 +92,8 @@ pub enum ErrorKind {
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::{RequestOutcome, Version};
-/// match client.set("/n", b"1", Version::Any).await {
+/// use ox_client::RequestOutcome;
+/// match client.set("/n", b"1", None).await {
 ///     Err(error) if error.outcome() == RequestOutcome::Unknown => {
 ///         client.write_barrier().await?; // later reads show the final state
 ///         println!("{:?}", client.get("/n").await?.data);
@@ -176,7 +177,7 @@ impl Error {
             | ErrorKind::Closed
             | ErrorKind::TooLarge
             | ErrorKind::BadConnectString(_)
-            | ErrorKind::NoServer
+            | ErrorKind::NoServer(_)
             | ErrorKind::BadReply => None,
         }
     }
@@ -234,8 +235,8 @@ impl Error {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
     /// let mut multi = client.multi();
-    /// multi.check("/", ox_client::Version::Any);
-    /// multi.check("/nothing", ox_client::Version::Any);
+    /// multi.check("/", None);
+    /// multi.check("/nothing", None);
     /// assert_eq!(multi.commit().await.unwrap_err().failed_at(), Some(1));
     /// # Ok(())
     /// # }

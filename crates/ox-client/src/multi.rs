@@ -15,9 +15,9 @@ use std::marker::PhantomData;
 ///
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::{Slot, Stat, Version};
+/// use ox_client::{Slot, Stat};
 /// let mut multi = client.multi();
-/// let slot: Slot<Stat> = multi.set("/a", b"1", Version::Any);
+/// let slot: Slot<Stat> = multi.set("/a", b"1", None);
 /// println!("{}", multi.commit().await?.get(slot).version);
 /// # Ok(())
 /// # }
@@ -106,8 +106,8 @@ fn results<'a>(name: &'static str, reply: &'a Reply, count: usize) -> Result<Vec
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut multi = client.multi();
-/// multi.delete("/a", ox_client::Version::Any);
-/// multi.delete("/b", ox_client::Version::Any);
+/// multi.delete("/a", None);
+/// multi.delete("/b", None);
 /// multi.commit().await?;
 /// # Ok(())
 /// # }
@@ -124,12 +124,12 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, ErrorCode, Version};
+    /// use ox_client::{CreateMode, ErrorCode};
     /// client.create("/balance", b"7", CreateMode::Persistent).await?;
     ///
     /// let mut multi = client.multi();
     /// multi.check("/balance", 0);
-    /// let booked = multi.set("/balance", b"5", Version::Any);
+    /// let booked = multi.set("/balance", b"5", None);
     /// let entry = multi.create("/entry-", b"-2", CreateMode::PersistentSequential);
     /// let results = multi.commit().await?;
     /// assert_eq!(results.get(booked).version, 1);
@@ -231,7 +231,7 @@ impl Multi {
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut multi = client.multi();
     /// multi.check("/epoch", 7);
-    /// multi.set("/a", b"1", ox_client::Version::Any);
+    /// multi.set("/a", b"1", None);
     /// multi.commit().await?;
     /// # Ok(())
     /// # }
@@ -302,7 +302,7 @@ enum WriteOpResult {
 /// ```no_run
 /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
 /// let mut multi = client.multi();
-/// let slot = multi.set("/a", b"1", ox_client::Version::Any);
+/// let slot = multi.set("/a", b"1", None);
 /// let results = multi.commit().await?;
 /// println!("{}", results.get(slot).version);
 /// # Ok(())
@@ -353,7 +353,7 @@ impl MultiResults {
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let mut multi = client.multi();
-    /// let slot = multi.set("/a", b"1", ox_client::Version::Any);
+    /// let slot = multi.set("/a", b"1", None);
     /// println!("{}", multi.commit().await?.get(slot).version);
     /// # Ok(())
     /// # }

@@ -109,6 +109,10 @@ impl ServerList {
         Self { servers, at: 0, current: None, rebalance: None, preferred: None, shuffles, random }
     }
 
+    pub(crate) fn all(&self) -> &[ServerAddress] {
+        &self.servers
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.servers.len()
     }

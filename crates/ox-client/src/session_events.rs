@@ -34,7 +34,8 @@ pub enum SessionEvent {
     /// A notification that at least one watch of this session was waiting for; reported once, however many watches
     /// there are.
     Event(Event),
-    /// A full round over all servers failed to establish a session. The client keeps trying.
+    /// A full round over all servers failed to establish a session, for the reasons that
+    /// [`Client::connect_failures`](crate::Client::connect_failures) returns. The client keeps trying.
     NoServer,
 }
 

@@ -124,13 +124,16 @@ impl From<&CreateOptions> for CreateOptions {
     }
 }
 
-/// The version that a node must have for a write to succeed.
+/// The version that a node must have for a write to succeed. Operations take `None`, a number, an `Option` or this.
 ///
-/// ```no_run
-/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
-/// use ox_client::Version;
-/// client.set("/a", b"1", Version::Any).await?;
-/// client.set("/a", b"2", 1).await?; // succeeds only if nothing else changed it since
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let server = ox_server::Server::ephemeral()?;
+/// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+/// # client.create("/a", b"0", ox_client::CreateMode::Persistent).await?;
+/// client.set("/a", b"1", None).await?; // whatever its version
+/// client.set("/a", b"2", 1).await?; // only if no other client has changed it since
 /// # Ok(())
 /// # }
 /// ```
@@ -149,6 +152,12 @@ impl Version {
             Self::Any => -1,
             Self::Is(version) => version,
         }
+    }
+}
+
+impl From<Option<i32>> for Version {
+    fn from(version: Option<i32>) -> Self {
+        version.map_or(Self::Any, Self::Is)
     }
 }
 

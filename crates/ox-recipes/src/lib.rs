@@ -35,3 +35,16 @@ pub mod tasks;
 mod wait_queue;
 
 pub use error::RecipeError;
+
+/// Tests that the Rust code of the guides compiles; code without `no_run` is executed as well.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/develop/README.md")]
+    mod start_page {}
+    #[doc = include_str!("../../../docs/develop/getting-started.md")]
+    mod getting_started {}
+    #[doc = include_str!("../../../docs/develop/client.md")]
+    mod client {}
+    #[doc = include_str!("../../../docs/develop/recipes.md")]
+    mod recipes {}
+}

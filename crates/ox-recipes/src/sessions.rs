@@ -46,7 +46,7 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
     loop {
         let client = match builder.clone().connect().await {
             Ok(client) => client,
-            Err(error) if matches!(error.kind(), ErrorKind::NoServer | ErrorKind::SessionExpired) => {
+            Err(error) if matches!(error.kind(), ErrorKind::NoServer(_) | ErrorKind::SessionExpired) => {
                 tracing::debug!(%error, "cannot establish a session; retrying");
                 tokio::time::sleep(PAUSE).await;
                 continue;

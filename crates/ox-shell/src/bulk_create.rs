@@ -235,12 +235,15 @@ impl BulkCreate {
             (Ok(()), Action::Create) => self.counts.created += 1,
             (Ok(()), _) => self.counts.overwritten += 1,
             (Err(error), _) if matches!(error.kind(), ErrorKind::Server(_) | ErrorKind::TooLarge) => {
-                self.fail(&command_error::text(&error));
+                self.fail(&command_error::native_text(&error));
             }
             // Without a connection, later nodes fail as well.
             (Err(error), _) => {
                 let done = self.counts.describe();
-                return Err(CommandError::message(format!("{} ({done} before that)", command_error::text(&error))));
+                return Err(CommandError::message(format!(
+                    "{} ({done} before that)",
+                    command_error::native_text(&error)
+                )));
             }
         }
         Ok(())

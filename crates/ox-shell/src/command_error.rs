@@ -21,6 +21,10 @@ pub enum CommandError {
     NotFound(String),
     /// A message for the user.
     Message(String),
+    /// An error of the client or the server.
+    Client(Error),
+    /// Wrong options: the Java class of the exception, which scripts know, and what is wrong.
+    Options(&'static str, String),
     /// Everything is reported already; holds the exit code.
     Silent(u8),
     /// A message for the user, after which a script must not continue: an argument is certainly wrong.
@@ -35,18 +39,35 @@ impl CommandError {
         Self::Message(text.into())
     }
 
-    /// Wrong options. Compat: prefixed with the Java class of the exception, which scripts know.
-    pub fn parse(kind: &str, text: &str) -> Self {
-        Self::Message(format!("org.apache.commons.cli.{kind}Exception: {text}"))
+    /// Wrong options; `kind` is a class of commons-cli.
+    pub fn parse(kind: &'static str, text: impl Into<String>) -> Self {
+        Self::Options(kind, text.into())
     }
 
     /// The exit code of the program if this is the last command.
-    pub fn status(&self) -> u8 {
+    pub fn status(&self, is_zkcli: bool) -> u8 {
         match self {
-            Self::NotConnected => OK,
+            Self::NotConnected if is_zkcli => OK,
             Self::NotFound(_) => NOT_FOUND,
             Self::Silent(status) => *status,
-            Self::Usage | Self::Message(_) | Self::Fatal(_) | Self::Interrupted => FAILED,
+            Self::NotConnected
+            | Self::Usage
+            | Self::Message(_)
+            | Self::Client(_)
+            | Self::Options(..)
+            | Self::Fatal(_)
+            | Self::Interrupted => FAILED,
+        }
+    }
+
+    /// The text in the native style; `Display` has that of `zkCli`.
+    pub fn native_text(&self) -> String {
+        match self {
+            Self::NotConnected => "Not connected; `connect` opens a session".to_owned(),
+            Self::NotFound(name) => format!("Unknown command: {name}"),
+            Self::Client(error) => native_text(error),
+            Self::Options(_, text) => text.clone(),
+            Self::Usage | Self::Message(_) | Self::Fatal(_) | Self::Silent(_) | Self::Interrupted => self.to_string(),
         }
     }
 }
@@ -58,6 +79,8 @@ impl fmt::Display for CommandError {
             Self::NotConnected => f.write_str("Not connected"),
             Self::NotFound(name) => write!(f, "Command not found: Command not found {name}"),
             Self::Message(text) | Self::Fatal(text) => f.write_str(text),
+            Self::Client(error) => f.write_str(&text(error)),
+            Self::Options(kind, text) => write!(f, "org.apache.commons.cli.{kind}Exception: {text}"),
             Self::Silent(_) => Ok(()),
             Self::Interrupted => f.write_str("Interrupted"),
         }
@@ -66,11 +89,32 @@ impl fmt::Display for CommandError {
 
 impl From<Error> for CommandError {
     fn from(error: Error) -> Self {
-        Self::Message(text(&error))
+        Self::Client(error)
     }
 }
 
-/// Formats a client error as one line.
+/// Formats a client error as one line, in the native style.
+pub fn native_text(error: &Error) -> String {
+    let path = error.path().unwrap_or_default();
+    match error.code() {
+        Some(ErrorCode::NotReadOnly) => format!("The server is read-only and rejects writes: {path}"),
+        Some(ErrorCode::InvalidAcl) => format!("Invalid ACL: {path}"),
+        Some(ErrorCode::NoAuth) => format!("No permission: {path}"),
+        Some(ErrorCode::BadVersion) => format!("Version does not match: {path}"),
+        Some(ErrorCode::QuotaExceeded) => format!("Quota exceeded: {path}"),
+        Some(ErrorCode::BadArguments) => error.to_string(),
+        Some(ErrorCode::ReconfigInProgress) => "Another reconfiguration is in progress".to_owned(),
+        Some(ErrorCode::NewConfigNoQuorum) => {
+            "The new configuration has no quorum: start the new servers first, then repeat the command".to_owned()
+        }
+        Some(ErrorCode::NoNode | ErrorCode::NodeExists | ErrorCode::NotEmpty | ErrorCode::NoChildrenForEphemerals) => {
+            text(error)
+        }
+        _ => error.to_string(),
+    }
+}
+
+/// Formats a client error as one line, as `zkCli` does.
 pub fn text(error: &Error) -> String {
     let path = error.path().unwrap_or_default();
     let plain = |before: &str| format!("{before}{path}");
@@ -102,7 +146,7 @@ pub fn coded(error: &Error) -> String {
         ErrorKind::UnknownCode(code) => format!("Unknown error {code}"),
         ErrorKind::SessionExpired | ErrorKind::Closed => "Session expired".to_owned(),
         ErrorKind::AuthFailed => "AuthFailed".to_owned(),
-        ErrorKind::ConnectionLoss | ErrorKind::NoServer => "ConnectionLoss".to_owned(),
+        ErrorKind::ConnectionLoss | ErrorKind::NoServer(_) => "ConnectionLoss".to_owned(),
         ErrorKind::BadReply => "MarshallingError".to_owned(),
         ErrorKind::TooLarge
         | ErrorKind::InvalidPath

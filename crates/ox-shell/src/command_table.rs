@@ -14,7 +14,14 @@ pub fn command_table() -> String {
 }
 
 fn row(command: &CommandSpec) -> String {
-    let syntax = command.syntax.split(" # ").next().unwrap_or_default().replace('|', "\\|");
-    let others: String = command.aliases.iter().map(|name| format!(", `{name}`")).collect();
-    format!("| `{}`{others} | {} |\n", format!("{} {syntax}", command.name).trim_end(), command.help)
+    let usage = command.native_usage().replace('|', "\\|");
+    let others: String = command.aliases().map(|(alias, options)| aliased(alias, options)).collect();
+    format!("| `{usage}`{others} | {} |\n", command.help)
+}
+
+fn aliased(alias: &str, options: &[&str]) -> String {
+    match options {
+        [] => format!(", `{alias}`"),
+        options => format!(", `{alias}` (with `{}`)", options.join(" ")),
+    }
 }

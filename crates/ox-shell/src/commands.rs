@@ -28,8 +28,11 @@ mod set;
 mod stat;
 mod top;
 mod tree;
+mod txn;
 mod watch;
 mod watches;
+
+pub(crate) use ensemble::ServerEntry;
 
 use crate::command_error::CommandError;
 use crate::options::{CommandArgs, Opt};
@@ -47,10 +50,10 @@ pub type CommandFn =
 pub struct CommandSpec {
     /// The name that users type.
     pub name: &'static str,
-    /// Alternative names of the command.
-    pub aliases: &'static [&'static str],
     /// Syntax after the name. Compat: as `zkCli` prints it, for its commands.
     pub syntax: &'static str,
+    /// The syntax in the native style, where it differs.
+    pub native_syntax: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
     /// Options that the command accepts.
@@ -59,8 +62,10 @@ pub struct CommandSpec {
     pub ignores_options: bool,
     /// Whether the command runs until Ctrl-C, which is then not a failure.
     pub runs_until_ctrl_c: bool,
-    /// The permitted number of operands.
+    /// The permitted number of operands. Compat: `zkCli` ignores superfluous ones.
     pub operands: RangeInclusive<usize>,
+    /// The largest number of operands in the native style.
+    pub operands_max: usize,
     /// Whether a usage error lists the options below the syntax.
     pub explains_options: bool,
     /// Whether the command requires a session.
@@ -81,13 +86,14 @@ const ANY: RangeInclusive<usize> = 0..=usize::MAX;
 /// Defaults for `zkCli` commands on a node.
 const NODE: CommandSpec = CommandSpec {
     name: "",
-    aliases: &[],
     syntax: "",
+    native_syntax: None,
     help: "",
     options: &[],
     ignores_options: false,
     runs_until_ctrl_c: false,
     operands: 1..=usize::MAX,
+    operands_max: 1,
     explains_options: false,
     needs_session: true,
     keeps_status: false,
@@ -101,18 +107,29 @@ const JSON: Opt = Opt::switch("--json", "Print JSON");
 pub(crate) const YES: Opt = Opt::switch("--yes", "Do not ask for confirmation");
 
 /// Defaults for `zkCli` commands on the session.
-const SESSION: CommandSpec = CommandSpec { operands: ANY, paths: &[], ..NODE };
+const SESSION: CommandSpec = CommandSpec { operands: ANY, operands_max: 0, paths: &[], ..NODE };
 
 /// Defaults for `zkCli` commands that work without a session.
 const LOCAL: CommandSpec = CommandSpec { needs_session: false, ignores_options: true, ..SESSION };
 
 /// Defaults for commands that `zkCli` does not have.
-const EXTENSION: CommandSpec = CommandSpec { is_zkcli: false, operands: 0..=1, ..NODE };
+const EXTENSION: CommandSpec = CommandSpec { is_zkcli: false, operands: 0..=1, operands_max: usize::MAX, ..NODE };
+
+/// Short names, and the words that they stand for. In the style of `zkCli` only `exit` is known.
+pub const ALIASES: &[(&str, &[&str])] = &[
+    ("cat", &["get"]),
+    ("exit", &["quit"]),
+    ("ll", &["ls", "-l"]),
+    ("mkdir", &["create", "-p"]),
+    ("rm", &["delete"]),
+    ("rmr", &["deleteall"]),
+];
 
 /// All commands, sorted by name. Compat: capital letters first, like the usage of `zkCli`.
 pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "addWatch",
+        native_syntax: Some("[-m PERSISTENT|PERSISTENT_RECURSIVE] path"),
         syntax: "[-m mode] path # optional mode is one of [PERSISTENT, PERSISTENT_RECURSIVE] - default is \
                  PERSISTENT_RECURSIVE",
         help: "Watch all changes of a node, or of its whole subtree",
@@ -126,6 +143,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         syntax: "scheme auth",
         help: "Authenticate, for example: addauth digest user:password",
         operands: 1..=usize::MAX,
+        operands_max: 2,
         run: |shell, args| Box::pin(session::addauth(shell, args)),
         ..SESSION
     },
@@ -158,6 +176,8 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "connect",
         syntax: "host:port",
+        native_syntax: Some("[host:port,...[/chroot]]"),
+        operands_max: 1,
         help: "Open a new session, with other servers or the same",
         run: |shell, args| Box::pin(session::connect(shell, args)),
         ..LOCAL
@@ -166,8 +186,11 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "create",
         syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
+        native_syntax: Some("[-p] [-s] [-e] [-c] [-t ttl] path [data] [acl]"),
+        operands_max: 3,
         help: "Create a node",
         options: &[
+            Opt::native("-p", "Create missing parents, as persistent nodes without data"),
             Opt::switch("-e", "Ephemeral: deleted when the session ends"),
             Opt::switch("-s", "Sequential: the server appends a counter to the name"),
             Opt::switch("-c", "Container: deleted some time after its last child is deleted"),
@@ -187,6 +210,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "deleteall",
         syntax: "path [-b batch size]",
+        native_syntax: Some("[-b batch size] [--yes] path"),
         help: "Delete a node and its whole subtree",
         options: &[Opt::with("-b", "batch size", "Deletes per transaction, default 1000; 0 disables batching"), YES],
         run: |shell, args| Box::pin(deleteall::run(shell, args)),
@@ -213,12 +237,15 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "get",
         syntax: "[-s] [-w] [-b] [-x] path",
+        native_syntax: Some("[-s] [-w] [-b|-x|--raw|--pretty] [--json] path"),
         help: "Print a node's data",
         options: &[
             Opt::switch("-b", "Output data in base64 format"),
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::switch("-w", "Watch for changes on the znode"),
             Opt::switch("-x", "Output data in hexdump format"),
+            Opt::native("--raw", "Print exactly the bytes of the data, without a newline at the end"),
+            Opt::native("--pretty", "Indent data that is JSON"),
             JSON,
         ],
         explains_options: true,
@@ -244,6 +271,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "getEphemerals",
         syntax: "path",
+        native_syntax: Some("[--json] [path]"),
         help: "List the ephemeral nodes of this session",
         options: &[JSON],
         operands: ANY,
@@ -278,9 +306,11 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "ls",
         syntax: "[-s] [-w] [-R] path",
+        native_syntax: Some("[-l] [-s] [-w] [-R] [--json] [path]"),
         help: "List a node's children",
         options: &[
             Opt::switch("-?", "help"),
+            Opt::native("-l", "With number of children, size and modification time"),
             Opt::switch("-R", "recurse"),
             Opt::switch("-s", "stat"),
             Opt::switch("-w", "watch"),
@@ -294,6 +324,8 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "printwatches",
         syntax: "on|off",
+        native_syntax: Some("[on|off]"),
+        operands_max: 1,
         help: "Turn the printing of events on or off",
         run: |shell, args| Box::pin(session::printwatches(shell, args)),
         ..LOCAL
@@ -308,7 +340,6 @@ pub const COMMANDS: &[CommandSpec] = &[
     },
     CommandSpec {
         name: "quit",
-        aliases: &["exit"],
         help: "Close the session and exit",
         keeps_status: true,
         run: |shell, args| Box::pin(session::quit(shell, args)),
@@ -334,6 +365,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     CommandSpec {
         name: "redo",
         syntax: "cmdno",
+        operands_max: 1,
         help: "Run a command of the history again",
         run: |shell, args| Box::pin(history::redo(shell, args)),
         ..LOCAL
@@ -363,6 +395,7 @@ pub const COMMANDS: &[CommandSpec] = &[
             Opt::with("-v", "arg", "Set with an expected version"),
         ],
         operands: 2..=usize::MAX,
+        operands_max: 2,
         explains_options: true,
         run: |shell, args| Box::pin(set::run(shell, args)),
         ..NODE
@@ -378,6 +411,7 @@ pub const COMMANDS: &[CommandSpec] = &[
             YES,
         ],
         operands: 2..=usize::MAX,
+        operands_max: 2,
         run: |shell, args| Box::pin(acl::set(shell, args)),
         ..NODE
     },
@@ -412,6 +446,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     },
     top::COMMAND,
     tree::COMMAND,
+    txn::COMMAND,
     CommandSpec {
         name: "version",
         help: "Print the version of this shell",
@@ -444,7 +479,18 @@ fn version(args: &CommandArgs) -> Result<Version, CommandError> {
 
 /// Finds a command by name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
-    COMMANDS.iter().find(|command| command.name == name || command.aliases.contains(&name))
+    let name = expand(name).first().copied().unwrap_or(name);
+    COMMANDS.iter().find(|command| command.name == name)
+}
+
+/// The words that an alias stands for; empty for other names.
+pub fn expand(name: &str) -> &'static [&'static str] {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&[], |(_, words)| words)
+}
+
+/// Names of commands and aliases, for suggestions and completion.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    COMMANDS.iter().map(|command| command.name).chain(ALIASES.iter().map(|(alias, _)| *alias))
 }
 
 /// The usage of all commands, as `zkCli` prints it after an unknown command.
@@ -457,7 +503,18 @@ pub fn usage() -> String {
 }
 
 impl CommandSpec {
-    /// Name and syntax in one line.
+    /// Name and syntax in the native style.
+    pub fn native_usage(&self) -> String {
+        format!("{} {}", self.name, self.native_syntax.unwrap_or(self.syntax)).trim_end().to_owned()
+    }
+
+    /// The aliases of the command, with the options that they imply.
+    pub fn aliases(&self) -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
+        let own = |words: &&'static [&'static str]| words.first() == Some(&self.name);
+        ALIASES.iter().filter(move |(_, words)| own(words)).map(|(alias, words)| (*alias, &words[1..]))
+    }
+
+    /// Name and syntax, as `zkCli` prints them.
     pub fn usage(&self) -> String {
         let mut text = format!("{} {}", self.name, self.syntax);
         if self.explains_options {
@@ -470,7 +527,7 @@ impl CommandSpec {
     /// The options of `zkCli`, aligned. Options that only this shell has are left to `help`, because scripts compare
     /// this table.
     pub fn option_table(&self) -> String {
-        let classic = self.options.iter().filter(|opt| !opt.name.starts_with("--"));
+        let classic = self.options.iter().filter(|opt| !opt.is_native && !opt.name.starts_with("--"));
         aligned(classic).into_iter().map(|line| format!(" {line}\n")).collect()
     }
 
@@ -497,7 +554,7 @@ mod tests {
     fn command_table_is_sorted_and_names_are_unique() {
         let mut names: Vec<_> = COMMANDS.iter().map(|command| command.name).collect();
         assert!(names.is_sorted(), "{names:?}");
-        names.extend(COMMANDS.iter().flat_map(|command| command.aliases));
+        names.extend(ALIASES.iter().map(|(alias, _)| alias));
         let count = names.len();
         names.sort_unstable();
         names.dedup();

@@ -1,6 +1,6 @@
 //! Tab completion of commands, options and node paths.
 
-use crate::commands::{self, COMMANDS};
+use crate::commands;
 use crate::{paths, tokenize};
 use ox_client::Client;
 use parking_lot::Mutex;
@@ -111,10 +111,10 @@ enum Expected {
 fn kind(before: &str, word: &str) -> Expected {
     let before = tokenize::split(before);
     let names = || {
-        let found = COMMANDS.iter().filter(|command| command.name.starts_with(word));
-        let offer = |command: &commands::CommandSpec| Candidate {
-            text: command.name.to_owned(),
-            about: Some(command.help),
+        let found = commands::names().filter(|name| name.starts_with(word));
+        let offer = |name: &'static str| Candidate {
+            text: name.to_owned(),
+            about: commands::find(name).map(|command| command.help),
             is_whole: true,
         };
         Expected::Fixed(found.map(offer).collect())
@@ -157,7 +157,8 @@ mod tests {
     fn completion_offers_commands_options_and_nodes() {
         assert_eq!(candidates("", "setA"), ["setAcl"]);
         assert_eq!(candidates("help ", "setq"), ["setquota"]);
-        assert_eq!(candidates("ls ", "-"), ["-?", "-R", "-s", "-w", "--json"]);
+        assert_eq!(candidates("ls ", "-"), ["-?", "-l", "-R", "-s", "-w", "--json"]);
+        assert_eq!(candidates("", "rm"), ["rm", "rmr"]);
         assert_eq!(candidates("ls -R ", "/a"), ["node"]);
         assert_eq!(candidates("set -v 5 ", "/a"), ["node"]);
         assert_eq!(candidates("set -v ", "5"), [] as [&str; 0], "a value");

@@ -25,12 +25,26 @@ pub enum ConnectionStatus {
     Ended,
 }
 
+/// How events are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventStyle {
+    /// As `zkCli` does, on standard output.
+    ZkCli,
+    /// Events of watches, in one line on standard error.
+    Script,
+    /// Events of watches and changes of the connection, in one line each.
+    Terminal,
+}
+
 /// Prints the events of one session.
 #[derive(Debug)]
 pub struct Events {
     inner: Mutex<Inner>,
     out: Output,
     prints: Arc<AtomicBool>,
+    style: EventStyle,
+    /// Whether the connection was lost since the session began.
+    was_lost: AtomicBool,
     standing: watch::Sender<ConnectionStatus>,
 }
 
@@ -46,10 +60,10 @@ impl Events {
     ///
     /// # Panics
     /// When called outside of a tokio runtime.
-    pub fn follow(client: &Client, out: Output, prints: Arc<AtomicBool>) -> Arc<Self> {
+    pub fn follow(client: &Client, out: Output, prints: Arc<AtomicBool>, style: EventStyle) -> Arc<Self> {
         let inner = Mutex::new(Inner { session_events: client.session_events(), printer: None });
         let (standing, _) = watch::channel(ConnectionStatus::Unknown);
-        let events = Arc::new(Self { inner, out, prints, standing });
+        let events = Arc::new(Self { inner, out, prints, style, was_lost: AtomicBool::new(false), standing });
         let printer = Arc::clone(&events);
         tokio::spawn(async move { std::future::poll_fn(|cx| printer.poll(cx)).await });
         events
@@ -77,7 +91,11 @@ impl Events {
                 Poll::Ready(None) => return Poll::Ready(()),
                 Poll::Pending => return Poll::Pending,
             };
-            if let Some(line) = line(&event)
+            let line = match self.style {
+                EventStyle::ZkCli => line(&event),
+                EventStyle::Script | EventStyle::Terminal => self.native_line(&event),
+            };
+            if let Some(line) = line
                 && self.prints.load(Ordering::Relaxed)
             {
                 self.show(&line);
@@ -87,6 +105,9 @@ impl Events {
     }
 
     fn update_status(&self, event: &SessionEvent) {
+        if matches!(event, SessionEvent::State(SessionState::Suspended { .. })) {
+            self.was_lost.store(true, Ordering::Relaxed);
+        }
         let standing = match event {
             SessionEvent::State(state) if state.is_connected() => ConnectionStatus::Connected,
             SessionEvent::State(state) if state.is_final() => ConnectionStatus::Ended,
@@ -102,15 +123,53 @@ impl Events {
         self.standing.subscribe()
     }
 
-    /// Prints the removal of a watch, for which no server sends an event.
+    /// Prints the removal of a watch, for which no server sends an event. The native style leaves that to the command.
     pub fn removed(&self, kind: &str, path: &str) {
-        if self.prints.load(Ordering::Relaxed) {
+        if self.prints.load(Ordering::Relaxed) && self.style == EventStyle::ZkCli {
             self.show(&text("SyncConnected", kind, path, -1));
         }
     }
 
     fn show(&self, line: &str) {
-        self.out.event(&format!("\n{}\n\n{}\n", self.out.paint(Paint::Event, "WATCHER::"), line));
+        match self.style {
+            EventStyle::ZkCli => {
+                self.out.event(&format!("\n{}\n\n{}\n", self.out.paint(Paint::Event, "WATCHER::"), line));
+            }
+            EventStyle::Terminal => self.out.event(&(self.out.paint(Paint::Event, line) + "\n")),
+            EventStyle::Script => self.out.info(line),
+        }
+    }
+
+    /// Formats an event in the native style. The shell itself reports the first connection of a session.
+    fn native_line(&self, event: &SessionEvent) -> Option<String> {
+        match event {
+            SessionEvent::Event(Event { kind, path, .. }) => {
+                let what = match kind {
+                    EventKind::NodeCreated => "was created",
+                    EventKind::NodeDeleted => "was deleted",
+                    EventKind::NodeDataChanged => "has new data",
+                    EventKind::NodeChildrenChanged => "has new or fewer children",
+                    EventKind::Missed | EventKind::WatchRemoved | EventKind::SessionEnded | _ => return None,
+                };
+                Some(format!("event: {} {what}", self.out.escape_untrusted(path)))
+            }
+            SessionEvent::State(state) if self.style == EventStyle::Terminal => {
+                let text = match state {
+                    SessionState::Connected if self.was_lost.load(Ordering::Relaxed) => "connected again",
+                    SessionState::ConnectedReadOnly => "connected to a read-only server",
+                    SessionState::Suspended { .. } => "connection lost; reconnecting",
+                    SessionState::Expired => {
+                        "session expired, with its watches and ephemeral nodes; `connect` opens another"
+                    }
+                    SessionState::AuthFailed => {
+                        "authentication failed, which ends the session; `connect` opens another"
+                    }
+                    SessionState::Connected | SessionState::Closed | SessionState::Connecting | _ => return None,
+                };
+                Some(text.to_owned())
+            }
+            SessionEvent::State(_) | SessionEvent::NoServer | _ => None,
+        }
     }
 }
 

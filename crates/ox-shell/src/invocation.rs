@@ -1,9 +1,11 @@
 //! The command line: `[options] [command words...]`, as `zkCli.sh` takes it.
 //!
 //! Options end at the first word that is not an option; that is the command, and all later words belong to it. Compat:
-//! unknown options with one dash are ignored. Options with two dashes belong to this shell and must be known.
+//! with `--zkcli`, unknown options with one dash are ignored.
 
 use crate::command_error;
+use crate::profiles::{self, Profile};
+use crate::suggest;
 use std::time::Duration;
 
 /// The parsed command line of the program.
@@ -11,12 +13,20 @@ use std::time::Duration;
 pub struct Invocation {
     /// The connection string, `host:port,host:port/chroot`.
     pub server: String,
+    /// The profile whose settings apply; the prompt shows its name.
+    pub profile: Option<String>,
     /// The session timeout, also used to wait for the session.
     pub timeout: Duration,
     /// Whether a read-only server is accepted.
     pub read_only: bool,
+    /// Credentials of the profile, scheme and secret.
+    pub auth: Option<(String, String)>,
     /// Whether to wait for the connection before running anything.
     pub waits: bool,
+    /// Whether output, prompt and errors are those of `zkCli`, byte for byte.
+    pub zkcli: bool,
+    /// Whether a script stops at the first command that fails.
+    pub stops_at_error: bool,
     /// Whether listings are printed as JSON.
     pub json: bool,
     /// Whether confirmations are skipped.
@@ -33,13 +43,38 @@ pub type InvocationError = (String, u8);
 /// The result of parsing the command line.
 pub type ParseResult = Result<Invocation, InvocationError>;
 
+/// The exit code for a wrong command line.
+const WRONG_USAGE: u8 = 2;
+
+/// All options, for suggestions.
+const OPTIONS: &[&str] = &[
+    "-server",
+    "-timeout",
+    "-r",
+    "-e",
+    "-waitforconnection",
+    "-client-configuration",
+    "--server",
+    "--profile",
+    "--timeout",
+    "--read-only",
+    "--wait",
+    "--zkcli",
+    "--json",
+    "--yes",
+];
+
 impl Default for Invocation {
     fn default() -> Self {
         Self {
             server: "localhost:2181".to_owned(),
+            profile: None,
             timeout: Duration::from_secs(30),
             read_only: false,
+            auth: None,
             waits: false,
+            zkcli: false,
+            stops_at_error: false,
             json: false,
             yes: false,
             command: Vec::new(),
@@ -48,10 +83,25 @@ impl Default for Invocation {
     }
 }
 
+/// What the options name explicitly; a profile or the environment supplies the rest.
+#[derive(Default)]
+struct Given {
+    server: Option<String>,
+    timeout: Option<Duration>,
+    unknown: Option<String>,
+    without_value: Option<String>,
+}
+
 impl Invocation {
-    /// Parses the words after the program name.
+    /// Parses the words after the program name, with the settings of the environment and of profiles.
     pub fn parse(words: impl IntoIterator<Item = String>) -> ParseResult {
+        Self::parse_in(words, |name| std::env::var(name).ok().filter(|value| !value.is_empty()))
+    }
+
+    /// Like [`Invocation::parse`], with the given environment variables.
+    pub fn parse_in(words: impl IntoIterator<Item = String>, variable: impl Fn(&str) -> Option<String>) -> ParseResult {
         let mut this = Self::default();
+        let mut given = Given::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
             if !word.starts_with('-') {
@@ -65,57 +115,97 @@ impl Invocation {
                 _ => (word.clone(), None),
             };
             match name.as_str() {
-                "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" => {
+                "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" | "--profile" => {
                     match attached.or_else(|| words.next()) {
-                        Some(value) => this.set(&name, &value)?,
+                        Some(value) => this.set(&mut given, &name, value)?,
                         None => {
-                            this.notes.push(format!("Error: no argument found for option {word}"));
+                            given.without_value = Some(word);
                             break;
                         }
                     }
                 }
                 "-r" | "--read-only" => this.read_only = true,
+                "-e" => this.stops_at_error = true,
                 "-waitforconnection" | "--wait" => this.waits = true,
+                "--zkcli" => this.zkcli = true,
                 "--json" => this.json = true,
                 "--yes" | "-y" => this.yes = true,
-                _ if word.starts_with("--") => {
-                    return Err((format!("unknown option {word}; see oxkeeper cli --help"), 2));
-                }
-                _ => (),
+                _ => drop(given.unknown.get_or_insert(word)),
             }
         }
+        this.check(&given)?;
+        this.apply(given, variable)?;
         Ok(this)
     }
 
-    fn set(&mut self, name: &str, value: &str) -> Result<(), InvocationError> {
+    fn set(&mut self, given: &mut Given, name: &str, value: String) -> Result<(), InvocationError> {
         match name.trim_start_matches('-') {
-            "server" => self.server = value.to_owned(),
-            "timeout" => match value.parse::<i32>() {
-                Ok(ms) => self.timeout = Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1)),
-                Err(_) => {
-                    return Err((
-                        format!("-timeout must be a number of milliseconds, not `{value}`"),
-                        command_error::FAILED,
-                    ));
-                }
-            },
-            _ => check_configuration(value)?,
+            "server" => given.server = Some(value),
+            "profile" => self.profile = Some(value),
+            "timeout" => given.timeout = Some(timeout(&value).map_err(|text| (text, command_error::FAILED))?),
+            _ => check_configuration(&value)?,
         }
         Ok(())
+    }
+
+    /// Refuses wrong options. Compat: with `--zkcli`, they are ignored or only reported.
+    fn check(&mut self, given: &Given) -> Result<(), InvocationError> {
+        if let Some(word) = &given.without_value {
+            if !self.zkcli {
+                return Err((format!("option {word} needs a value"), WRONG_USAGE));
+            }
+            self.notes.push(format!("Error: no argument found for option {word}"));
+        }
+        match &given.unknown {
+            Some(word) if !self.zkcli || word.starts_with("--") => {
+                let hint = suggest::similar(word, OPTIONS.iter().copied());
+                let hint = hint.map_or("see oxkeeper cli --help".to_owned(), |known| format!("did you mean {known}?"));
+                Err((format!("unknown option {word}; {hint}"), WRONG_USAGE))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Completes the options: a named profile, then the environment, then defaults.
+    fn apply(&mut self, given: Given, variable: impl Fn(&str) -> Option<String>) -> Result<(), InvocationError> {
+        let server = match &given.server {
+            None if self.profile.is_none() => variable("OXKEEPER_SERVER"),
+            _ => None,
+        };
+        if given.server.is_none() && server.is_none() && self.profile.is_none() {
+            self.profile = variable("OXKEEPER_PROFILE");
+        }
+        let profile = match &self.profile {
+            Some(name) => profiles::load(name, variable).map_err(|text| (text, WRONG_USAGE))?,
+            None => Profile::default(),
+        };
+        self.server = given.server.or(server).or(profile.server).unwrap_or_else(|| self.server.clone());
+        self.timeout = given.timeout.or(profile.timeout).unwrap_or(self.timeout);
+        self.read_only |= profile.read_only;
+        self.auth = profile.auth;
+        Ok(())
+    }
+}
+
+/// Parses a timeout in milliseconds.
+pub(crate) fn timeout(value: &str) -> Result<Duration, String> {
+    match value.parse::<i32>() {
+        Ok(ms) => Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))),
+        Err(_) => Err(format!("-timeout must be a number of milliseconds, not `{value}`")),
     }
 }
 
 /// Compat: a missing file ends the program with 2. TLS and SASL, for which the file exists, are not supported yet.
 fn check_configuration(file: &str) -> Result<(), InvocationError> {
     let Ok(text) = std::fs::read_to_string(file) else {
-        return Err((format!("Error while processing {file}: {file} file is missing"), 2));
+        return Err((format!("Error while processing {file}: {file} file is missing"), WRONG_USAGE));
     };
     let is_secure = text.lines().any(|line| {
         let line: String = line.split_whitespace().collect();
         line == "zookeeper.client.secure=true"
     });
     match is_secure {
-        true => Err((format!("{file} requests TLS, which this shell does not support yet"), 2)),
+        true => Err((format!("{file} requests TLS, which this shell does not support yet"), WRONG_USAGE)),
         false => Ok(()),
     }
 }
@@ -124,8 +214,14 @@ fn check_configuration(file: &str) -> Result<(), InvocationError> {
 mod tests {
     use super::*;
 
+    fn parse_in(line: &str, environment: &[(&str, &str)]) -> ParseResult {
+        let variable =
+            |name: &str| environment.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned());
+        Invocation::parse_in(line.split_whitespace().map(str::to_owned), variable)
+    }
+
     fn parse(line: &str) -> ParseResult {
-        Invocation::parse(line.split_whitespace().map(str::to_owned))
+        parse_in(line, &[])
     }
 
     #[test]
@@ -139,16 +235,49 @@ mod tests {
             ..Invocation::default()
         };
         assert_eq!(parse("-server a:1,b:2/x -timeout 3000 -r -waitforconnection ls -R /"), Ok(expected.clone()));
-        assert_eq!(parse("--server=a:1,b:2/x -foo --timeout 3000 --read-only --wait ls -R /"), Ok(expected));
+        let zkcli = Invocation { zkcli: true, ..expected.clone() };
+        assert_eq!(parse("--server=a:1,b:2/x -foo --timeout 3000 --read-only --wait --zkcli ls -R /"), Ok(zkcli));
+        assert_eq!(
+            parse("-e --server=a:1,b:2/x --timeout 3000 -r --wait ls -R /").map(|found| found.server),
+            Ok(expected.server)
+        );
         assert_eq!(parse(""), Ok(Invocation::default()));
     }
 
     #[test]
     fn invalid_options_are_reported() {
         let notes = vec!["Error: no argument found for option -server".to_owned()];
-        assert_eq!(parse("-server"), Ok(Invocation { notes, ..Invocation::default() }));
-        assert_eq!(parse("-timeout abc").unwrap_err().1, 1);
-        assert_eq!(parse("--jsn ls /").unwrap_err().1, 2);
+        assert_eq!(parse("--zkcli -server"), Ok(Invocation { notes, zkcli: true, ..Invocation::default() }));
+        for (line, text, status) in [
+            ("-server", "option -server needs a value", 2),
+            ("-timeout abc", "-timeout must be a number of milliseconds, not `abc`", 1),
+            ("--jsn ls /", "unknown option --jsn; did you mean --json?", 2),
+            ("-sever a:1 ls /", "unknown option -sever; did you mean -server?", 2),
+            ("-q ls /", "unknown option -q; see oxkeeper cli --help", 2),
+            ("--zkcli --jsn ls /", "unknown option --jsn; did you mean --json?", 2),
+        ] {
+            assert_eq!(parse(line), Err((text.to_owned(), status)), "{line}");
+        }
         assert_eq!(parse("-client-configuration /nonexistent.properties ls /").unwrap_err().1, 2);
+    }
+
+    #[test]
+    fn server_comes_from_option_profile_or_environment() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("cli.conf");
+        std::fs::write(&file, "[prod]\nserver = zk1:2181/app\ntimeout = 5000\nread-only = true\n").unwrap();
+        let file = file.to_str().unwrap();
+        let server = |line: &str, more: &[(&str, &str)]| {
+            parse_in(line, &[&[("OXKEEPER_CLI_CONFIG", file)], more].concat()).map(|found| found.server)
+        };
+        assert_eq!(server("", &[("OXKEEPER_SERVER", "e:1")]).as_deref(), Ok("e:1"));
+        assert_eq!(server("-server o:1", &[("OXKEEPER_SERVER", "e:1")]).as_deref(), Ok("o:1"));
+        assert_eq!(server("--profile prod", &[("OXKEEPER_SERVER", "e:1")]).as_deref(), Ok("zk1:2181/app"));
+        assert_eq!(server("", &[("OXKEEPER_PROFILE", "prod")]).as_deref(), Ok("zk1:2181/app"));
+        assert_eq!(server("-server o:1 --profile prod", &[]).as_deref(), Ok("o:1"));
+        let prod = parse_in("--profile prod", &[("OXKEEPER_CLI_CONFIG", file)]).unwrap();
+        assert_eq!((prod.timeout, prod.read_only), (Duration::from_secs(5), true));
+        let (text, status) = server("--profile prd", &[]).unwrap_err();
+        assert_eq!((text, status), (format!("{file} has no profile prd; did you mean prod?"), 2));
     }
 }

@@ -1,22 +1,23 @@
 //! The shell for people and scripts: all commands of `zkCli`, and additional ones.
 //!
-//! Scripts written for `zkCli.sh` must keep working, so everything they can see stays the same: lines, streams and exit
-//! codes. New behaviour is limited to terminals and to new options.
+//! There are two styles. In the native style a command prints only data on standard output, and everything else on
+//! standard error. With `--zkcli`, or under the name `zkCli.sh`, everything that a script can see is that of `zkCli`:
+//! lines, streams, prompt and exit codes.
 //!
 //! | module | contents |
 //! |---|---|
-//! | [`invocation`] | the command line of the program |
+//! | [`invocation`], `profiles` | the command line of the program; named settings |
 //! | [`commands`] | the table of commands: names, syntax, options, help; everything about a command derives from it |
 //! | `commands/` | one small file per command or family |
 //! | [`shell`], [`command_history`] | the state shared by commands, and how a line is executed; earlier lines |
 //! | [`tokenize`], [`options`] | splits a line into words, and words into options and operands |
 //! | [`paths`] | validates node paths and resolves relative ones |
-//! | [`output`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; metadata, ACLs, quotas |
+//! | [`output`], `table`, [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; tables; metadata, ACLs, quotas |
 //! | [`events`] | prints watch events and connection changes |
-//! | [`command_error`] | errors of commands, their texts and exit codes |
+//! | [`command_error`], `suggest` | errors of commands, their texts and exit codes; "did you mean" |
 //! | `walk`, `subtree_diff`, `bulk_create`, `pipeline` | walk, compare and create whole subtrees, with many requests in flight |
 //! | `subtree_output`, `pattern`, `progress`, `export_format` | shared by commands on subtrees; the export format |
-//! | `four_letter` | four-letter commands, which servers answer without a session |
+//! | `four_letter`, `unreachable`, `members` | four-letter commands, which servers answer without a session; why no server serves; the members of the ensemble |
 //! | [`script`] | one command, or commands from standard input |
 //! | `repl`, `completion`, `history_file`, `prompt`, `ctrl_c` | interactive use: line editor, Tab, persistent history, confirmations, Ctrl-C |
 //!
@@ -35,11 +36,13 @@ mod export_format;
 mod four_letter;
 mod history_file;
 pub mod invocation;
+mod members;
 pub mod options;
 pub mod output;
 pub mod paths;
 mod pattern;
 mod pipeline;
+mod profiles;
 mod progress;
 mod prompt;
 pub mod quota_text;
@@ -49,13 +52,21 @@ pub mod shell;
 pub mod stat_text;
 mod subtree_diff;
 mod subtree_output;
+mod suggest;
+mod table;
 pub mod tokenize;
+mod unreachable;
 mod walk;
 
 pub use invocation::{Invocation, ParseResult};
 
 use output::Output;
 use std::io::{BufReader, IsTerminal};
+
+/// Whether a program name asks for the output of `zkCli`: `zkCli.sh`, for example as a link to this program.
+pub fn is_zkcli_name(program: &str) -> bool {
+    std::path::Path::new(program).file_stem().is_some_and(|name| name == "zkCli")
+}
 
 /// Runs the shell with the given command line and returns its exit code.
 pub fn main(words: impl IntoIterator<Item = String>) -> u8 {

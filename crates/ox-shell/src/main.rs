@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    ExitCode::from(ox_shell::main(std::env::args().skip(1)))
+    let mut words = std::env::args();
+    let style = words.next().is_some_and(|program| ox_shell::is_zkcli_name(&program)).then(|| "--zkcli".to_owned());
+    ExitCode::from(ox_shell::main(style.into_iter().chain(words)))
 }

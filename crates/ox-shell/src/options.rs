@@ -15,17 +15,24 @@ pub struct Opt {
     pub value: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
+    /// Whether the option exists in the native style only.
+    pub is_native: bool,
 }
 
 impl Opt {
     /// Creates an option without a value.
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self { name, value: None, help }
+        Self { name, value: None, help, is_native: false }
+    }
+
+    /// Creates an option without a value that a command of `zkCli` has in the native style only.
+    pub const fn native(name: &'static str, help: &'static str) -> Self {
+        Self { is_native: true, ..Self::switch(name, help) }
     }
 
     /// Creates an option with a value.
     pub const fn with(name: &'static str, value: &'static str, help: &'static str) -> Self {
-        Self { name, value: Some(value), help }
+        Self { value: Some(value), ..Self::switch(name, help) }
     }
 }
 
@@ -134,7 +141,7 @@ impl Parser<'_> {
     fn closed(&self) -> Result<(), CommandError> {
         match self.open {
             Some(name) => {
-                Err(CommandError::parse("MissingArgument", &format!("Missing argument for option: {}", bare(name))))
+                Err(CommandError::parse("MissingArgument", format!("Missing argument for option: {}", bare(name))))
             }
             None => Ok(()),
         }
@@ -180,7 +187,7 @@ impl Parser<'_> {
 }
 
 fn unrecognized(word: &str) -> CommandError {
-    CommandError::parse("UnrecognizedOption", &format!("Unrecognized option: {word}"))
+    CommandError::parse("UnrecognizedOption", format!("Unrecognized option: {word}"))
 }
 
 fn bare(name: &str) -> &str {

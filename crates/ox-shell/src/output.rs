@@ -85,6 +85,22 @@ impl Output {
         self.out_colours
     }
 
+    /// Whether standard output is a terminal.
+    pub fn is_terminal(&self) -> bool {
+        self.is_terminal
+    }
+
+    /// The width of the terminal in columns; `None` if standard output is none.
+    pub fn width(&self) -> Option<usize> {
+        self.size().map(|(columns, _)| columns)
+    }
+
+    /// The columns and rows of the terminal; `None` if standard output is none.
+    pub fn size(&self) -> Option<(usize, usize)> {
+        let size = self.is_terminal.then(|| crossterm::terminal::size().ok())??;
+        Some((usize::from(size.0).max(1), usize::from(size.1).max(1)))
+    }
+
     /// Whether standard error is a terminal.
     pub fn stderr_is_terminal(&self) -> bool {
         self.err_is_terminal

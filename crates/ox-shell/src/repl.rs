@@ -11,17 +11,24 @@ use crate::invocation::Invocation;
 use crate::output::Output;
 use crate::script;
 use crate::shell::{Shell, ShellMode};
+
+use ox_client::{Client, SessionState};
 use reedline::{
-    ColumnarMenu, DefaultHinter, Emacs, ExternalPrinter, KeyCode, KeyModifiers, MenuBuilder, Prompt, PromptEditMode,
-    PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
+    Color, ColumnarMenu, DefaultHinter, Emacs, ExternalPrinter, KeyCode, KeyModifiers, MenuBuilder, Prompt,
+    PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
 };
+use rustix::process::{Signal as ProcessSignal, kill_process};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
+use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Events queued for the editor to show.
 const EVENTS_MAX: usize = 1024;
+
+/// How often the editor looks for events by itself; [`wake`] is what makes it look.
+const POLL_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Attempts to read from a terminal before the shell ends.
 const TRIES_MAX: usize = 10;
@@ -41,7 +48,7 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     if let Err(status) = started {
         return status;
     }
-    shell.info("`help` lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D exits.");
+    runtime.block_on(greet(&shell));
     let completion_state = CompletionState::default();
     let printer = ExternalPrinter::new(EVENTS_MAX);
     let events = printer.sender();
@@ -66,6 +73,20 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     shell.status()
 }
 
+async fn greet(shell: &Shell) {
+    if !shell.is_zkcli()
+        && let Ok(client) = shell.client()
+    {
+        match client.session() {
+            Some(session) if client.state().is_connected() => {
+                shell.info(&format!("Connected to {}, session {}.", shell.invocation.server, session.id));
+            }
+            _ => shell.out.error(&shell.unreachable(&client).await.native_text()),
+        }
+    }
+    shell.info("`help` lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D exits.");
+}
+
 fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompleter) -> Reedline {
     let mut keys = default_emacs_keybindings();
     let complete =
@@ -75,6 +96,7 @@ fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompl
     let menu = ColumnarMenu::default().with_name("completion");
     let mut editor = Reedline::create()
         .with_external_printer(printer)
+        .with_poll_interval(POLL_INTERVAL)
         .with_completer(Box::new(completer))
         .with_quick_completions(true)
         .with_partial_completions(true)
@@ -92,9 +114,15 @@ fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompl
 
 /// Reads a line. Events are shown through the editor meanwhile.
 fn read(editor: &mut Reedline, shell: &Shell, events: &SyncSender<String>) -> std::io::Result<Signal> {
-    let prompt = ShellPrompt(prompt(shell));
+    let prompt = match shell.is_zkcli() {
+        true => ShellPrompt::ZkCli(zkcli_prompt(shell)),
+        false => ShellPrompt::native(shell),
+    };
     let events = events.clone();
-    shell.out.set_editor(Some(Box::new(move |text| drop(events.try_send(text))))); // events beyond the limit are dropped
+    shell.out.set_editor(Some(Box::new(move |text| {
+        let _ = events.try_send(text); // events beyond the limit are dropped
+        wake();
+    })));
     // The editor queries the cursor position from the terminal, with a timeout of two seconds.
     let mut tries = 1;
     let signal = loop {
@@ -128,8 +156,14 @@ async fn run_line(shell: &mut Shell, line: &str, ctrl_c: &mut CtrlC) {
     }
 }
 
+/// Makes the editor show pending events. It waits for keys and for changes of the window size only, so that an idle
+/// shell uses no CPU time; this pretends such a change.
+fn wake() {
+    let _ = kill_process(rustix::process::getpid(), ProcessSignal::WINCH); // an event is shown with the next key then
+}
+
 /// Compat: programs that drive a shell wait for this prompt.
-fn prompt(shell: &Shell) -> String {
+fn zkcli_prompt(shell: &Shell) -> String {
     let directory = match shell.directory() {
         "/" => String::new(),
         directory => format!("{directory} "),
@@ -137,11 +171,64 @@ fn prompt(shell: &Shell) -> String {
     format!("[zk: {}({}) {directory}{}] ", shell.invocation.server, shell.state(), shell.history.next())
 }
 
-struct ShellPrompt(String);
+enum ShellPrompt {
+    ZkCli(String),
+    /// Shows the state of the connection whenever it is painted.
+    Native {
+        ensemble: String,
+        directory: String,
+        client: Option<Client>,
+    },
+}
+
+impl ShellPrompt {
+    fn native(shell: &Shell) -> Self {
+        let ensemble = shell.invocation.profile.clone().unwrap_or_else(|| short_name(&shell.invocation.server));
+        Self::Native { ensemble, directory: shell.directory().to_owned(), client: shell.session_client() }
+    }
+
+    fn state(&self) -> SessionState {
+        match self {
+            Self::ZkCli(_) => SessionState::Connected,
+            Self::Native { client, .. } => client.as_ref().map_or(SessionState::Closed, Client::state),
+        }
+    }
+}
+
+/// The first server and the number of the others: `zk1:2181+2/app`.
+fn short_name(servers: &str) -> String {
+    let (servers, chroot) = servers.find('/').map_or((servers, ""), |at| servers.split_at(at));
+    match servers.split_once(',') {
+        Some((first, others)) => format!("{first}+{}{chroot}", others.split(',').count()),
+        None => format!("{servers}{chroot}"),
+    }
+}
 
 impl Prompt for ShellPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
-        Cow::Borrowed(&self.0)
+        let Self::Native { ensemble, directory, .. } = self else {
+            let Self::ZkCli(text) = self else { return Cow::Borrowed("") };
+            return Cow::Borrowed(text);
+        };
+        let state = match self.state() {
+            SessionState::Connected => "",
+            SessionState::ConnectedReadOnly => " (read-only)",
+            SessionState::Closed => " (closed)",
+            SessionState::Expired => " (expired)",
+            SessionState::AuthFailed => " (not authenticated)",
+            SessionState::Connecting | SessionState::Suspended { .. } | _ => " (connecting)",
+        };
+        Cow::Owned(format!("{ensemble}{state} {directory}> "))
+    }
+
+    fn get_prompt_color(&self) -> Color {
+        match self.state() {
+            SessionState::Connected => Color::Green,
+            SessionState::Closed | SessionState::Expired | SessionState::AuthFailed => Color::Red,
+            SessionState::ConnectedReadOnly | SessionState::Connecting | SessionState::Suspended { .. } | _ => {
+                Color::Yellow
+            }
+        }
     }
 
     fn render_prompt_right(&self) -> Cow<'_, str> {

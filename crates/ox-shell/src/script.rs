@@ -25,11 +25,12 @@ pub async fn run(invocation: Invocation, out: Output, input: impl BufRead + Send
     shell.status()
 }
 
-/// Opens the session and prints the address of the servers.
+/// Opens the session. Compat: prints the address of the servers, as `zkCli` does.
 pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
+    let greets = shell.is_zkcli() && !shell.invocation.json;
     if is_additional_command(shell) {
         shell.set_prints_events(false);
-    } else if !shell.invocation.json {
+    } else if greets {
         let _ = shell.out.line(&format!("Connecting to {}", shell.invocation.server));
         let _ = shell.out.flush(); // an error recurs in the command
     }
@@ -37,23 +38,30 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
         shell.out.error(note);
     }
     // Compat: the first event follows the greeting, unless the shell waits for the connection.
-    let greets = shell.invocation.command.is_empty() && shell.mode == ShellMode::Script;
-    if greets && !shell.invocation.waits {
-        greet(shell);
+    let welcomes = greets && shell.invocation.command.is_empty() && shell.mode == ShellMode::Script;
+    if welcomes && !shell.invocation.waits {
+        welcome(shell);
     }
     if let Err(failure) = shell.connect().await {
-        shell.out.error(&failure.to_string());
+        shell.out.error(&failure.native_text());
         return Err(command_error::FAILED);
     }
     if shell.invocation.waits && shell.await_session().await != ConnectionStatus::Connected {
-        shell.out.error("KeeperErrorCode = ConnectionLoss");
+        shell.out.error(&no_session(shell).await);
         shell.close().await;
         return Err(command_error::FAILED);
     }
-    if greets && shell.invocation.waits {
-        greet(shell);
+    if welcomes && shell.invocation.waits {
+        welcome(shell);
     }
     Ok(())
+}
+
+async fn no_session(shell: &Shell) -> String {
+    match shell.client() {
+        Ok(client) if !shell.is_zkcli() => shell.unreachable(&client).await.native_text(),
+        _ => "KeeperErrorCode = ConnectionLoss".to_owned(),
+    }
 }
 
 /// Whether the single command is not a `zkCli` command, so that no script expects the greeting around its output.
@@ -62,11 +70,9 @@ fn is_additional_command(shell: &Shell) -> bool {
     command.is_some_and(|command| !command.is_zkcli)
 }
 
-fn greet(shell: &Shell) {
-    if !shell.invocation.json {
-        let _ = shell.out.line("Welcome to ZooKeeper!\nJLine support is disabled");
-        let _ = shell.out.flush(); // an error recurs in the command
-    }
+fn welcome(shell: &Shell) {
+    let _ = shell.out.line("Welcome to ZooKeeper!\nJLine support is disabled");
+    let _ = shell.out.flush(); // an error recurs in the command
 }
 
 /// Runs the lines of standard input. Events are printed while the next line is awaited.
@@ -80,11 +86,21 @@ async fn run_lines(shell: &mut Shell, input: impl BufRead + Send + 'static) {
             }
         }
     });
-    while let Some(line) = lines.recv().await {
-        if let Err(CommandError::Fatal(_)) = shell.run_line(&line).await {
-            return;
+    for number in 1.. {
+        let Some(line) = lines.recv().await else { return };
+        if !shell.is_zkcli() {
+            shell.script_line = Some(number);
+            if line.trim_start().starts_with('#') {
+                continue;
+            }
         }
-        if shell.should_exit {
+        let result = shell.run_line(&line).await;
+        let is_failed = shell.status() != command_error::OK;
+        let stops = match result {
+            Err(CommandError::Fatal(_)) => true,
+            Ok(()) | Err(_) => shell.invocation.stops_at_error && is_failed,
+        };
+        if stops || shell.should_exit {
             return;
         }
     }

@@ -4,11 +4,11 @@ use crate::command_error::{self, CommandError};
 use crate::command_history::CommandHistory;
 use crate::commands::{self, CommandSpec};
 use crate::ctrl_c::CtrlC;
-use crate::events::{ConnectionStatus, Events};
+use crate::events::{ConnectionStatus, EventStyle, Events};
 use crate::invocation::Invocation;
 use crate::options::CommandArgs;
 use crate::output::Output;
-use crate::{paths, prompt, tokenize};
+use crate::{paths, prompt, suggest, tokenize, unreachable};
 use ox_client::{AddWatchMode, Client, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -42,6 +42,8 @@ pub struct Shell {
     pub watches: Vec<ActiveWatch>,
     /// Whether the shell exits after this command.
     pub should_exit: bool,
+    /// The number of the current line of a script.
+    pub script_line: Option<usize>,
     session: Option<Session>,
     directory: String,
     /// Whether `cd` was used; paths may be relative from then on.
@@ -129,6 +131,7 @@ impl Shell {
             watch_mode: AddWatchMode::PersistentRecursive,
             watches: Vec::new(),
             should_exit: false,
+            script_line: None,
             session: None,
             directory: "/".to_owned(),
             has_used_cd: false,
@@ -142,12 +145,20 @@ impl Shell {
     /// Opens a session with the servers of the invocation.
     pub async fn connect(&mut self) -> Result<(), CommandError> {
         self.close().await;
-        let Invocation { server, timeout, read_only, .. } = &self.invocation;
+        let Invocation { server, timeout, read_only, auth, .. } = &self.invocation;
         // A shell reports a connection loss immediately and leaves retries to the user.
         let builder = Client::builder().servers(server).map_err(|error| CommandError::message(error.to_string()))?;
-        let builder = builder.session_timeout(*timeout).read_only(*read_only).retry(RetryPolicy::None);
+        let mut builder = builder.session_timeout(*timeout).read_only(*read_only).retry(RetryPolicy::None);
+        if let Some((scheme, secret)) = auth {
+            builder = builder.auth(scheme, secret);
+        }
         let client = builder.start().map_err(|error| CommandError::message(error.to_string()))?;
-        let events = Events::follow(&client, self.out.clone(), Arc::clone(&self.prints_events));
+        let style = match (self.invocation.zkcli, self.mode) {
+            (true, _) => EventStyle::ZkCli,
+            (false, ShellMode::Terminal) => EventStyle::Terminal,
+            (false, ShellMode::Script) => EventStyle::Script,
+        };
+        let events = Events::follow(&client, self.out.clone(), Arc::clone(&self.prints_events), style);
         self.session = Some(Session { client, events });
         Ok(())
     }
@@ -194,7 +205,12 @@ impl Shell {
         }
     }
 
-    /// The session state as the prompt shows it.
+    /// The client of the session, even if the session has ended.
+    pub(crate) fn session_client(&self) -> Option<Client> {
+        self.session.as_ref().map(|session| session.client.clone())
+    }
+
+    /// The session state as the prompt of `zkCli` shows it.
     pub fn state(&self) -> &'static str {
         match self.session.as_ref().map_or(SessionState::Closed, |session| session.client.state()) {
             SessionState::Connected => "CONNECTED",
@@ -202,6 +218,18 @@ impl Shell {
             SessionState::AuthFailed => "AUTH_FAILED",
             SessionState::Closed | SessionState::Expired => "CLOSED",
             SessionState::Connecting | SessionState::Suspended { .. } | _ => "CONNECTING",
+        }
+    }
+
+    /// Whether output and errors are those of `zkCli`.
+    pub fn is_zkcli(&self) -> bool {
+        self.invocation.zkcli
+    }
+
+    /// Prints what a command did: to standard error, and not for scripts, which see the exit code.
+    pub fn done(&self, text: &str) {
+        if self.mode == ShellMode::Terminal || self.is_zkcli() {
+            self.info(text);
         }
     }
 
@@ -251,9 +279,9 @@ impl Shell {
         self.invocation.json || args.has("--json")
     }
 
-    /// Whether paths may be omitted or relative: on a terminal, or after `cd`.
+    /// Whether paths may be omitted or relative. Compat: scripts for `zkCli` need `cd` first.
     pub fn allows_relative_paths(&self) -> bool {
-        self.mode == ShellMode::Terminal || self.has_used_cd
+        !self.is_zkcli() || self.mode == ShellMode::Terminal || self.has_used_cd
     }
 
     /// The current node, to which relative paths refer.
@@ -312,9 +340,12 @@ impl Shell {
     /// Runs a command, reports its error, and keeps its exit code.
     pub async fn run_words(&mut self, words: &[String]) -> Result<(), CommandError> {
         let Some((name, rest)) = words.split_first() else { return Ok(()) };
-        let found = commands::find(name);
+        // Compat: zkCli knows no other alias.
+        let found = commands::find(name).filter(|found| !self.is_zkcli() || found.name == *name || name == "exit");
+        let implied = commands::expand(name).iter().skip(1).map(|word| (*word).to_owned());
+        let rest: Vec<_> = implied.chain(rest.iter().cloned()).collect();
         let result = match found {
-            Some(command) => self.run(command, rest).await,
+            Some(command) => self.run(command, &rest).await,
             None => Err(CommandError::NotFound(name.clone())),
         };
         self.watches.retain_mut(|held| !held.has_ended());
@@ -324,7 +355,8 @@ impl Shell {
             self.report(failure, found);
         }
         if !found.is_some_and(|command| command.keeps_status) {
-            self.status = result.as_ref().err().map_or(command_error::OK, CommandError::status);
+            let is_zkcli = self.is_zkcli();
+            self.status = result.as_ref().err().map_or(command_error::OK, |failure| failure.status(is_zkcli));
         }
         result
     }
@@ -336,10 +368,19 @@ impl Shell {
         }
         let args = match command.ignores_options {
             true => CommandArgs::plain(words),
-            false => CommandArgs::parse(command.options, words)?,
+            false => {
+                let known = command.options.iter().filter(|opt| !opt.is_native || !self.is_zkcli());
+                CommandArgs::parse(&known.copied().collect::<Vec<_>>(), words)?
+            }
         };
         if !command.operands.contains(&args.operands().len()) {
             return Err(CommandError::Usage);
+        }
+        if !self.is_zkcli()
+            && let Some(superfluous) = args.operand(command.operands_max)
+        {
+            let usage = command.native_usage();
+            return Err(CommandError::message(format!("Superfluous argument: {superfluous}\nusage: {usage}")));
         }
         if !command.runs_until_ctrl_c {
             return (command.run)(self, &args).await;
@@ -367,7 +408,7 @@ impl Shell {
             return;
         }
         self.out.error(&CommandError::Interrupted.to_string());
-        self.status = CommandError::Interrupted.status();
+        self.status = CommandError::Interrupted.status(self.is_zkcli());
     }
 
     /// Set when a Ctrl-C was meant for an editor that the shell ran.
@@ -383,36 +424,73 @@ impl Shell {
     }
 
     fn report(&self, failure: &CommandError, command: Option<&CommandSpec>) {
+        if !self.is_zkcli() {
+            self.report_native(failure, command);
+            let _ = self.out.flush(); // an error is reported already
+            return;
+        }
         match (failure, command) {
             (CommandError::Silent(_), _) => (),
             (CommandError::NotConnected, _) => drop(self.print(&failure.to_string())),
             (CommandError::Usage, Some(command)) => self.out.info(&command.usage()),
-            (CommandError::NotFound(_), _) => {
+            (CommandError::NotFound(name), _) => {
                 if self.mode == ShellMode::Script {
                     self.out.info(&commands::usage());
                 }
                 self.out.error(&failure.to_string());
-                if let (ShellMode::Terminal, CommandError::NotFound(name)) = (self.mode, failure) {
-                    self.out.info(&hint(name));
+                if self.mode == ShellMode::Terminal {
+                    self.out.info(&unknown_command_hint(name));
                 }
             }
-            (
-                CommandError::Message(_) | CommandError::Fatal(_) | CommandError::Interrupted | CommandError::Usage,
-                _,
-            ) => {
-                self.out.error(&failure.to_string());
-            }
+            _ => self.out.error(&failure.to_string()),
         }
         let _ = self.out.flush(); // an error is reported already
+    }
+
+    fn report_native(&self, failure: &CommandError, command: Option<&CommandSpec>) {
+        let place = self.script_line.map(|number| format!("line {number}: ")).unwrap_or_default();
+        let text = failure.native_text();
+        match (failure, command) {
+            (CommandError::Silent(_), _) => (),
+            (CommandError::Usage, Some(command)) => self.out.info(&format!("{place}usage: {}", command.native_usage())),
+            (CommandError::NotFound(name), _) => {
+                self.out.error(&format!("{place}{text}"));
+                self.out.info(&unknown_command_hint(name));
+            }
+            (CommandError::Options(kind, _), Some(command)) => {
+                self.out.error(&format!("{place}{text}"));
+                let typed = text.rsplit(' ').next().filter(|_| *kind == "UnrecognizedOption");
+                let options = command.options.iter().map(|opt| opt.name);
+                match typed.and_then(|typed| suggest::similar(typed, options)) {
+                    Some(known) => self.out.info(&format!("hint: did you mean {known}?")),
+                    None => self.out.info(&format!("usage: {}", command.native_usage())),
+                }
+            }
+            _ => self.out.error(&format!("{place}{text}")),
+        }
     }
 
     /// Waits for the connection and returns the client. Commands that need a server call this first.
     pub async fn connected_client(&self) -> Result<Client, CommandError> {
         let client = self.client()?;
-        if !client.state().is_connected() {
-            self.await_connection().await;
+        if client.state().is_connected() {
+            return Ok(client);
         }
-        Ok(client)
+        match self.await_connection().await {
+            // Compat: the command itself reports the connection loss.
+            _ if self.is_zkcli() => Ok(client),
+            ConnectionStatus::Connected => Ok(client),
+            ConnectionStatus::Ended if client.state() == SessionState::AuthFailed => {
+                Err(CommandError::message("Authentication failed"))
+            }
+            ConnectionStatus::Ended => Err(CommandError::NotConnected),
+            ConnectionStatus::Unknown | ConnectionStatus::NoServer => Err(self.unreachable(&client).await),
+        }
+    }
+
+    /// Why no server serves this shell, one cause per server.
+    pub(crate) async fn unreachable(&self, client: &Client) -> CommandError {
+        CommandError::message(unreachable::text(&client.connect_failures()).await)
     }
 
     /// How long a command may wait for the connection.
@@ -421,18 +499,10 @@ impl Shell {
     }
 }
 
-/// Suggests commands with a similar name.
-fn hint(name: &str) -> String {
-    let name = name.to_lowercase();
-    let known = |is: &dyn Fn(&str) -> bool| -> Vec<_> {
-        commands::COMMANDS.iter().map(|command| command.name).filter(|known| is(&known.to_lowercase())).collect()
-    };
-    let mut similar = known(&|known| known == name);
-    if similar.is_empty() {
-        similar = known(&|known| known.starts_with(&name) || name.starts_with(known));
-    }
-    match similar.as_slice() {
-        [] => "hint: `help` lists the commands".to_owned(),
-        names => format!("hint: did you mean {}?", names.join(" or ")),
+/// Suggests a command with a similar name.
+fn unknown_command_hint(name: &str) -> String {
+    match suggest::similar(name, commands::names()) {
+        Some(known) => format!("hint: did you mean {known}?"),
+        None => "hint: `help` lists the commands".to_owned(),
     }
 }

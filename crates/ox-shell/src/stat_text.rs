@@ -33,6 +33,14 @@ pub fn date(wall_ms: i64) -> String {
     date_in(wall_ms, TimeZone::system())
 }
 
+/// Formats a time in the local zone: `2026-11-15 06:36:06`.
+pub fn short_date(wall_ms: i64) -> String {
+    match Timestamp::from_millisecond(wall_ms) {
+        Ok(moment) => moment.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M:%S").to_string(),
+        Err(_) => format!("{wall_ms} ms"), // outside of the supported range
+    }
+}
+
 fn date_in(wall_ms: i64, zone: TimeZone) -> String {
     match Timestamp::from_millisecond(wall_ms) {
         Ok(moment) => moment.to_zoned(zone).strftime("%a %b %d %H:%M:%S %Z %Y").to_string(),

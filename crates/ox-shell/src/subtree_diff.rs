@@ -121,7 +121,7 @@ impl SubtreeDiff {
         };
         let is_hidden =
             self.hidden.as_ref().is_some_and(|hidden| is_within(relative_path, hidden) || hidden.is_empty());
-        let denied = [&first, &second].into_iter().flatten().find_map(|visited| visited.denied.clone());
+        let denied = [&first, &second].into_iter().flatten().find_map(VisitedNode::denial);
         if let Some(reason) = denied {
             self.hidden = Some(relative_path.to_owned());
             return Some(Difference::Denied(reason));

@@ -48,7 +48,7 @@ pub(crate) struct VisitedNode {
     /// Whether the server masks a part of the ACL.
     pub(crate) acl_is_masked: bool,
     /// Why the node and its subtree cannot be read.
-    pub(crate) denied: Option<String>,
+    pub(crate) denied: Option<Error>,
 }
 
 impl VisitedNode {
@@ -63,8 +63,13 @@ impl VisitedNode {
 
     /// Why the node cannot be copied completely.
     pub(crate) fn copy_blocker(&self) -> Option<String> {
-        let masked = || format!("The server shows only a part of its ACL : {}", self.path);
-        self.denied.clone().or_else(|| self.acl_is_masked.then(masked))
+        let masked = || format!("The server shows only a part of its ACL: {}", self.path);
+        self.denial().or_else(|| self.acl_is_masked.then(masked))
+    }
+
+    /// Why the node cannot be read, as a message for the user.
+    pub(crate) fn denial(&self) -> Option<String> {
+        self.denied.as_ref().map(command_error::native_text)
     }
 
     /// The last component of the path.
@@ -117,7 +122,7 @@ struct NodeReply {
     acl: Vec<Acl>,
     children: Vec<String>,
     watch: Option<Watch>,
-    denied: Option<String>,
+    denied: Option<Error>,
 }
 
 impl Walk {
@@ -142,8 +147,8 @@ impl Walk {
         let mut walk = Self::new(client, root, NodeFields::Stat);
         let mut paths = Vec::new();
         while let Some(visited) = walk.next().await? {
-            if let Some(reason) = visited.denied {
-                return Err(CommandError::Message(reason));
+            if let Some(error) = visited.denied {
+                return Err(error.into());
             }
             paths.push(visited.path);
         }
@@ -247,7 +252,7 @@ async fn fetch(client: &Client, path: &str, fields: NodeFields, goes_on: bool) -
     match fetch_fields(client, path, fields, goes_on, &mut reply).await {
         Ok(()) => (),
         Err(error) if error.code() == Some(ErrorCode::NoAuth) => {
-            reply = NodeReply { denied: Some(command_error::text(&error)), ..NodeReply::default() };
+            reply = NodeReply { denied: Some(error), ..NodeReply::default() };
         }
         Err(error) => return Err(error),
     }

@@ -43,6 +43,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if let Some(code) = commands::cli::run_if_called_zkcli() {
+        return code;
+    }
     match Cli::parse().command {
         Command::Server(args) => commands::server::run(&args),
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),

@@ -82,7 +82,7 @@ fn zkcli_command(workspace: &Workspace, dir: &Path) -> Result<Command> {
 
 fn our_command(workspace: &Workspace, _: &Path) -> Result<Command> {
     let mut command = Command::new(workspace.target().join("release/oxkeeper"));
-    command.arg("cli");
+    command.args(["cli", "--zkcli"]);
     Ok(command)
 }
 

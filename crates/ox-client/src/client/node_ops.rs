@@ -109,9 +109,9 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, ErrorCode, Version};
+    /// use ox_client::{CreateMode, ErrorCode};
     /// client.create("/a", b"1", CreateMode::Persistent).await?;
-    /// let stat = client.set("/a", b"2", Version::Any).await?;
+    /// let stat = client.set("/a", b"2", None).await?;
     /// client.set("/a", b"3", stat.version).await?;
     /// let error = client.set("/a", b"4", stat.version).await.unwrap_err();
     /// assert_eq!(error.code(), Some(ErrorCode::BadVersion));
@@ -143,9 +143,9 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, Version};
+    /// use ox_client::CreateMode;
     /// client.create("/a", b"", CreateMode::Persistent).await?;
-    /// client.delete("/a", Version::Any).await?;
+    /// client.delete("/a", None).await?;
     /// # Ok(())
     /// # }
     /// ```
@@ -262,10 +262,10 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, ErrorCode, Version, acl};
+    /// use ox_client::{CreateMode, ErrorCode, acl};
     /// client.create("/a", b"", CreateMode::Persistent).await?;
-    /// client.set_acl("/a", &acl::read_only(), Version::Any).await?;
-    /// let error = client.set("/a", b"x", Version::Any).await.unwrap_err();
+    /// client.set_acl("/a", &acl::read_only(), None).await?;
+    /// let error = client.set("/a", b"x", None).await.unwrap_err();
     /// assert_eq!(error.code(), Some(ErrorCode::NoAuth));
     /// # Ok(())
     /// # }

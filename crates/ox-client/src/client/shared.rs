@@ -1,5 +1,6 @@
 //! The state shared by the client handles, the watches and the driver of a session.
 
+use crate::connect_failure::{ConnectCause, ConnectFailure};
 use crate::core::{
     Disconnect, Effect, Failure, Phase, Reply, Request, Session, SessionEnd, SubmitError, SubmitResult, Waiter,
     WatchClass, WatchId,
@@ -52,6 +53,8 @@ struct Locked {
     state: SessionState,
     state_readers: Vec<Weak<ReaderQueue<SessionState>>>,
     event_readers: Vec<Weak<ReaderQueue<SessionEvent>>>,
+    /// The last failure of each server since the last session.
+    failures: Vec<ConnectFailure>,
 }
 
 /// Parameters of the next connection attempt.
@@ -83,6 +86,7 @@ impl Shared {
             state: SessionState::Connecting,
             state_readers: Vec::new(),
             event_readers: Vec::new(),
+            failures: Vec::new(),
         };
         let (capacity, watches) = (Notify::new(), AtomicU64::new(0));
         Self { locked: Mutex::new(locked), capacity, started: Instant::now(), chroot, watches }
@@ -119,6 +123,9 @@ impl Shared {
                 Effect::EndWatch(sink, event) => watch::push_last_event(&sink, event),
                 Effect::State(phase) => {
                     locked.state = self.state_of(phase);
+                    if locked.state.is_connected() {
+                        locked.failures.clear();
+                    }
                     tracing::debug!(state = ?locked.state, "session state changed");
                     locked.state_readers.retain(|reader| {
                         reader.upgrade().is_some_and(|reader| {
@@ -236,6 +243,30 @@ impl Shared {
         let limit_ms = locked.session.attempt_timeout_ms().unsigned_abs();
         let (pause, limit) = (Duration::from_millis(pause_ms), Duration::from_millis(limit_ms));
         Some(Attempt { server, pause, limit })
+    }
+
+    /// Records why a server established no session.
+    pub(crate) fn record_failure(&self, server: &ServerAddress, cause: ConnectCause) {
+        let failures = &mut self.locked.lock().failures;
+        match failures.iter_mut().find(|failure| failure.server == *server) {
+            Some(failure) => failure.cause = cause,
+            None => failures.push(ConnectFailure { server: server.clone(), cause }),
+        }
+    }
+
+    /// Why each server established no session, sorted. A server without a recorded cause has not replied yet.
+    pub(crate) fn connect_failures(&self) -> Vec<ConnectFailure> {
+        let locked = self.locked.lock();
+        if locked.state.is_connected() {
+            return Vec::new();
+        }
+        let mut servers = locked.session.servers().to_vec();
+        servers.sort_unstable();
+        let cause = |server: &ServerAddress| {
+            let known = locked.failures.iter().find(|failure| failure.server == *server);
+            known.map_or(ConnectCause::Timeout, |failure| failure.cause)
+        };
+        servers.into_iter().map(|server| ConnectFailure { cause: cause(&server), server }).collect()
     }
 
     /// The other servers, any of which may be read-write, and the timeout for asking each.

@@ -21,7 +21,7 @@ impl Client {
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let server = ox_server::Server::ephemeral()?;
     /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
-    /// use ox_client::{CreateMode, EventKind, Version};
+    /// use ox_client::{CreateMode, EventKind};
     /// client.create("/a", b"1", CreateMode::Persistent).await?;
     /// let (node, watch) = client.get_and_watch("/a").await?;
     /// client.set("/a", b"2", node.stat.version).await?;

@@ -60,8 +60,10 @@ pub(crate) struct Failure {
 /// Why the client closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Disconnect {
-    #[error("no session from the server during the handshake")]
+    #[error("no reply to the handshake in time")]
     Handshake,
+    #[error("no session from the server during the handshake")]
+    NoSession,
     #[error("read timeout")]
     ReadTimeout,
     #[error("malformed packet")]
@@ -609,6 +611,16 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             self.servers.prefer(server);
             self.wants_switch = true;
         }
+    }
+
+    /// All servers, in the order in which they are tried.
+    pub(crate) fn servers(&self) -> &[ServerAddress] {
+        self.servers.all()
+    }
+
+    /// Whether a server has established the session on this connection.
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.conn, ConnState::Open { .. })
     }
 
     /// The servers to search for a read-write one.

@@ -1,7 +1,10 @@
 //! Sessions across connection losses.
 
 use crate::{builder, client, server, with_timeout};
-use ox_client::{Client, CreateMode, ErrorKind, RequestOutcome, RetryPolicy, SessionState, SessionStates, Version};
+use ox_client::{
+    Client, ConnectCause, CreateMode, ErrorKind, RequestOutcome, RetryPolicy, SessionEvent, SessionState,
+    SessionStates, Version,
+};
 use std::time::{Duration, Instant};
 
 async fn next(states: &mut SessionStates) -> SessionState {
@@ -84,8 +87,31 @@ async fn connect_without_server_times_out() {
     server.stop();
     let patience = Duration::from_millis(200);
     let error = with_timeout(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
-    assert_eq!(error.kind(), &ErrorKind::NoServer);
+    let ErrorKind::NoServer(failures) = error.kind() else { panic!("{error}") };
+    assert_eq!(failures[0].to_string(), format!("{}: connection refused", server.servers()));
     assert!(Client::connect("").await.is_err());
+}
+
+#[tokio::test]
+async fn connect_error_names_the_cause_per_server() {
+    let listener = || std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let (closed, silent, closing) = (listener().local_addr().unwrap(), listener(), listener());
+    let (silent_at, closing_at) = (silent.local_addr().unwrap(), closing.local_addr().unwrap());
+    std::thread::spawn(move || closing.incoming().for_each(drop)); // as a member without a quorum
+    let servers = format!("{closed},{silent_at},{closing_at},unknown.invalid:2181");
+    let builder = Client::builder().servers(&servers).unwrap().session_timeout(Duration::from_millis(800));
+    let started = builder.clone().start().unwrap();
+    let mut events = started.session_events();
+    let error = with_timeout(builder.connect_timeout(Duration::from_secs(3)).connect()).await.unwrap_err();
+    let ErrorKind::NoServer(failures) = error.kind() else { panic!("{error}") };
+    let cause = |server: &str| failures.iter().find(|found| found.server.to_string() == server).unwrap().cause;
+    assert_eq!(cause(&closed.to_string()), ConnectCause::Refused);
+    assert_eq!(cause(&silent_at.to_string()), ConnectCause::NoReply);
+    assert_eq!(cause(&closing_at.to_string()), ConnectCause::NotServing);
+    assert_eq!(cause("unknown.invalid:2181"), ConnectCause::UnknownHost);
+    assert_eq!(with_timeout(events.next()).await, Some(SessionEvent::State(SessionState::Connecting)));
+    assert_eq!(with_timeout(events.next()).await, Some(SessionEvent::NoServer));
+    assert_eq!(&started.connect_failures(), failures);
 }
 
 #[tokio::test]

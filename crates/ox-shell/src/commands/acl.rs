@@ -7,7 +7,7 @@ use crate::output::Paint;
 use crate::pipeline::Pipeline;
 use crate::shell::Shell;
 use crate::stat_text::{self, StatJson};
-use crate::subtree_output;
+use crate::subtree_output::{self, NodeErrors};
 use crate::walk::{IN_FLIGHT, Walk};
 use ox_client::acl::{Acl, perms};
 use ox_client::{Error, Stat};
@@ -44,6 +44,12 @@ pub(super) async fn get(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     }
     for entry in &list {
         let id = shell.out.escape_untrusted(&entry.id);
+        if !shell.is_zkcli() {
+            // As `setAcl` takes it.
+            let scheme = shell.out.paint(Paint::Label, &entry.scheme);
+            shell.out.line(&format!("{scheme}:{id}:{}", perms::letters(entry.perms)))?;
+            continue;
+        }
         shell.out.line(&format!("'{},'{id}", shell.out.paint(Paint::Label, &entry.scheme)))?;
         shell.out.line(&format!(": {}", perms::letters(entry.perms)))?;
     }
@@ -55,7 +61,8 @@ pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     let list = acl_text::parse(shell, args.required(1)?);
     let version = super::version(args)?;
     if list.is_empty() {
-        return Err(CommandError::message("Acl is not valid : null"));
+        let text = if shell.is_zkcli() { "Acl is not valid : null" } else { "Invalid ACL; expected scheme:id:perms" };
+        return Err(CommandError::message(text));
     }
     let client = shell.connected_client().await?;
     if !args.has("-R") {
@@ -66,22 +73,27 @@ pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     let paths = Walk::paths(&client, &path).await?;
     shell.confirm(args, &format!("Change the ACL of {}?", subtree_output::subtree(&path, paths.len())))?;
     let list: Arc<[Acl]> = list.into();
+    let mut node_errors = NodeErrors::new(&shell.out);
     let mut changes: Pipeline<Result<Stat, Error>> = Pipeline::new(IN_FLIGHT);
     for path in paths {
         let (client, list) = (client.clone(), Arc::clone(&list));
         let changed = changes.push(async move { client.set_acl(&path, &list, version).await }).await;
-        changed.map_or(Ok(()), |changed| note(shell, changed))?;
+        changed.map_or(Ok(()), |changed| note(shell, changed, &mut node_errors))?;
     }
     while let Some(changed) = changes.next().await {
-        note(shell, changed)?;
+        note(shell, changed, &mut node_errors)?;
     }
-    Ok(())
+    node_errors.end("could not be changed")
 }
 
-/// Compat: an error on one node of many goes to standard output, without a newline, and is not a failure.
-fn note(shell: &Shell, changed: Result<Stat, Error>) -> Result<(), CommandError> {
+/// Compat: for `zkCli`, an error on one node of many goes to standard output, without a newline, and is not a failure.
+fn note(shell: &Shell, changed: Result<Stat, Error>, node_errors: &mut NodeErrors) -> Result<(), CommandError> {
     match changed {
         Ok(_) => Ok(()),
+        Err(error) if !shell.is_zkcli() => {
+            node_errors.note(&command_error::native_text(&error));
+            Ok(())
+        }
         Err(error) => shell.out.bytes(command_error::coded(&error).as_bytes()),
     }
 }

@@ -3,32 +3,47 @@
 use crate::acl_text;
 use crate::command_error::{self, CommandError};
 use crate::options::CommandArgs;
-use crate::shell::Shell;
+use crate::shell::{Shell, ShellMode};
 use ox_client::{CreateMode, CreateOptions, ErrorCode, Null};
 use std::time::Duration;
 
 /// The largest TTL that servers can store, in milliseconds.
 const TTL_MS_MAX: i64 = 0x00ff_ffff_ffff;
 
-pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
-    let mode = mode(args)?;
-    let path = shell.path(args.required(0)?)?;
-    let mut options = CreateOptions::new(mode);
-    if let Some(text) = args.operand(2) {
-        let list = acl_text::parse(shell, text);
-        if list.is_empty() {
-            shell.info("KeeperErrorCode = InvalidACL");
-            return Err(CommandError::message("Acl is not valid : null"));
-        }
-        options = options.with_acl(list);
+/// Mode and ACL of the new node.
+pub(super) fn options(shell: &Shell, args: &CommandArgs) -> Result<CreateOptions, CommandError> {
+    let options = CreateOptions::new(mode(args)?);
+    let Some(text) = args.operand(2) else { return Ok(options) };
+    let list = acl_text::parse(shell, text);
+    if !list.is_empty() {
+        return Ok(options.with_acl(list));
     }
+    if !shell.is_zkcli() {
+        return Err(CommandError::message(format!("Invalid ACL: {text}")));
+    }
+    shell.info("KeeperErrorCode = InvalidACL");
+    Err(CommandError::message("Acl is not valid : null"))
+}
+
+pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    mode(args)?; // Compat: wrong options are reported before a wrong path
+    let path = shell.path(args.required(0)?)?;
+    let options = options(shell, args)?;
     let client = shell.connected_client().await?;
+    if args.has("-p")
+        && let Some(parent) = ox_client::path::parent(&path)
+    {
+        client.ensure_path(parent).await?;
+    }
     let created = match args.operand(1) {
         Some(data) => client.create(&path, data, options).await,
         None => client.create(&path, Null, options).await,
     };
     match created {
+        // A script needs the name of a sequential node.
+        Ok(created) if !shell.is_zkcli() && shell.mode == ShellMode::Script => return shell.print(&created.path),
         Ok(created) => shell.info(&format!("Created {}", created.path)),
+        Err(error) if !shell.is_zkcli() => return Err(error.into()),
         Err(error) => {
             match error.code() {
                 Some(ErrorCode::EphemeralOnLocalSession) => {

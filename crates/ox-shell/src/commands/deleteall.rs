@@ -36,6 +36,11 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
             true
         }
     };
+    if !is_whole && !shell.is_zkcli() {
+        return Err(CommandError::message(format!(
+            "Some nodes of {path} were not deleted: other clients changed them, or they are protected"
+        )));
+    }
     if !is_whole {
         // Compat: reported, but not a failure.
         shell.info("Failed to delete some node(s) in the subtree!");

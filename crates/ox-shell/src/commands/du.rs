@@ -42,8 +42,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     // Open sums from the root to the node visited last.
     let mut open: Vec<Sum> = Vec::new();
     while let Some(visited) = walk.next().await? {
-        if let Some(reason) = &visited.denied {
-            node_errors.note(reason);
+        if let Some(reason) = visited.denial() {
+            node_errors.note(&reason);
         }
         close(shell, args, &mut open, visited.depth, depth_max)?;
         let bytes = u64::try_from(visited.stat().data_length).unwrap_or(0);

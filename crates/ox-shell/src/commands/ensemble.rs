@@ -10,16 +10,17 @@ use serde::Serialize;
 #[derive(Serialize)]
 struct ConfigJson {
     version: Option<String>,
-    servers: Vec<ServerJson>,
+    servers: Vec<ServerEntry>,
     #[serde(skip_serializing_if = "Option::is_none")]
     stat: Option<StatJson>,
 }
 
+/// A member in the ensemble configuration.
 #[derive(Serialize)]
-struct ServerJson {
+pub(crate) struct ServerEntry {
     id: String,
-    address: String,
-    client: Option<String>,
+    pub(crate) address: String,
+    pub(crate) client: Option<String>,
 }
 
 pub(super) async fn config(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
@@ -40,12 +41,13 @@ fn show(shell: &Shell, args: &CommandArgs, node: &Node, clients_only: bool) -> R
     let text = String::from_utf8_lossy(&node.data);
     if shell.is_json(args) {
         let stat = args.has("-s").then(|| StatJson::from(&node.stat));
-        return shell.out.json(&ConfigJson { version: version(&text), servers: servers(&text), stat });
+        return shell.out.json(&ConfigJson { version: version(&text), servers: ServerEntry::parse_all(&text), stat });
     }
     if node.is_null {
         shell.out.line("null")?;
     } else if clients_only {
-        let clients: Vec<_> = servers(&text).into_iter().map(|server| server.client.unwrap_or_default()).collect();
+        let clients: Vec<_> =
+            ServerEntry::parse_all(&text).into_iter().map(|server| server.client.unwrap_or_default()).collect();
         shell.out.line(&format!("{} {}", version(&text).unwrap_or_default(), clients.join(",")))?;
     } else {
         shell.out.line(&text)?;
@@ -57,19 +59,21 @@ fn version(text: &str) -> Option<String> {
     text.lines().find_map(|line| line.strip_prefix("version=")).map(str::to_owned)
 }
 
-fn servers(text: &str) -> Vec<ServerJson> {
-    let lines = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
-    lines
-        .map(|(id, spec)| {
-            let (address, client) =
-                spec.split_once(';').map_or((spec, None), |(address, client)| (address, Some(client)));
-            let client = client.map(|client| match client.contains(':') {
-                true => client.to_owned(),
-                false => format!("0.0.0.0:{client}"),
-            });
-            ServerJson { id: id.to_owned(), address: address.to_owned(), client }
-        })
-        .collect()
+impl ServerEntry {
+    pub(crate) fn parse_all(text: &str) -> Vec<Self> {
+        let lines = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
+        lines
+            .map(|(id, spec)| {
+                let (address, client) =
+                    spec.split_once(';').map_or((spec, None), |(address, client)| (address, Some(client)));
+                let client = client.map(|client| match client.contains(':') {
+                    true => client.to_owned(),
+                    false => format!("0.0.0.0:{client}"),
+                });
+                Self { id: id.to_owned(), address: address.to_owned(), client }
+            })
+            .collect()
+    }
 }
 
 pub(super) async fn reconfig(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
@@ -82,8 +86,10 @@ pub(super) async fn reconfig(shell: &mut Shell, args: &CommandArgs) -> Result<()
     };
     let change = change(args)?;
     let node = shell.connected_client().await?.reconfig(&change, version).await?;
-    if !shell.is_json(args) {
-        shell.print("Committed new configuration:")?;
+    match shell.is_zkcli() {
+        _ if shell.is_json(args) => (),
+        true => shell.print("Committed new configuration:")?,
+        false => shell.done("Committed new configuration:"),
     }
     show(shell, args, &node, false)
 }
@@ -132,7 +138,8 @@ mod tests {
     #[test]
     fn configuration_text_yields_members_and_client_addresses() {
         let text = "server.1=a:1:2:participant;a:3\nserver.2=b:1:2:observer;2181\nserver.3=c:1:2\nversion=100000000";
-        let clients: Vec<_> = servers(text).into_iter().map(|server| server.client.unwrap_or_default()).collect();
+        let clients: Vec<_> =
+            ServerEntry::parse_all(text).into_iter().map(|server| server.client.unwrap_or_default()).collect();
         assert_eq!(clients, ["a:3", "0.0.0.0:2181", ""]);
         assert_eq!(version(text).as_deref(), Some("100000000"));
     }

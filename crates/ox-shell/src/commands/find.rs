@@ -103,8 +103,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     let mut walk = Walk::new(&client, &root, fields).with_depth(depth_max);
     let mut node_errors = NodeErrors::new(&shell.out);
     while let Some(visited) = walk.next().await? {
-        if let Some(reason) = &visited.denied {
-            node_errors.note(reason);
+        if let Some(reason) = visited.denial() {
+            node_errors.note(&reason);
         }
         if !filter.matches(&visited) {
             continue;

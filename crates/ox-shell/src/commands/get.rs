@@ -2,6 +2,7 @@
 
 use crate::command_error::CommandError;
 use crate::options::CommandArgs;
+use crate::output::Paint;
 use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
 use base64::Engine;
@@ -51,6 +52,10 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     if shell.is_json(args) {
         return shell.out.json(&NodeJson::new(&path, &node, args.has("-b"), args.has("-s")));
     }
+    if !shell.is_zkcli() && !args.has("-x") && !args.has("-b") {
+        print(shell, args, &node)?;
+        return if args.has("-s") { stat_text::print(&shell.out, &node.stat) } else { Ok(()) };
+    }
     let data = if node.is_null { b"null" } else { &*node.data };
     match () {
         () if args.has("-x") => shell.out.bytes(hex_dump(data).as_bytes())?,
@@ -58,6 +63,28 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         () => shell.out.line(&shell.out.escape_untrusted(&String::from_utf8_lossy(data)))?,
     }
     if args.has("-s") { stat_text::print(&shell.out, &node.stat) } else { Ok(()) }
+}
+
+/// Prints data in the native style: unchanged bytes into pipes, escaped on a terminal.
+fn print(shell: &Shell, args: &CommandArgs, node: &Node) -> Result<(), CommandError> {
+    if args.has("--raw") {
+        return shell.out.bytes(&node.data);
+    }
+    if args.has("--pretty")
+        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(&node.data)
+        && let Ok(text) = serde_json::to_string_pretty(&value)
+    {
+        return shell.out.line(&shell.out.escape_untrusted(&text));
+    }
+    if !shell.out.is_terminal() {
+        shell.out.bytes(&node.data)?;
+        return shell.out.bytes(b"\n");
+    }
+    match node.data.as_slice() {
+        _ if node.is_null => shell.out.line(&shell.out.paint(Paint::Faint, "(null)")),
+        [] => shell.out.line(&shell.out.paint(Paint::Faint, "(empty)")),
+        data => shell.out.line(&shell.out.escape_untrusted(&String::from_utf8_lossy(data))),
+    }
 }
 
 /// A hex dump, sixteen bytes per line, as `zkCli` prints it.

@@ -76,8 +76,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     let mut node_errors = NodeErrors::new(&shell.out);
     let mut has_found = false;
     while let Some(visited) = walk.next().await? {
-        match &visited.denied {
-            Some(reason) => node_errors.note(reason),
+        match visited.denial() {
+            Some(reason) => node_errors.note(&reason),
             None => has_found |= search.search_node(&visited)?,
         }
     }

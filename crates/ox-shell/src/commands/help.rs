@@ -30,10 +30,12 @@ fn all(shell: &Shell) -> Result<(), CommandError> {
 }
 
 fn one(shell: &Shell, command: &CommandSpec) -> Result<(), CommandError> {
-    shell.print(&format!("{} {}", shell.out.paint(Paint::Name, command.name), command.syntax))?;
+    let syntax = command.native_syntax.unwrap_or(command.syntax);
+    shell.print(&format!("{} {syntax}", shell.out.paint(Paint::Name, command.name)))?;
     shell.print(&format!("  {}", command.help))?;
-    if !command.aliases.is_empty() {
-        shell.print(&format!("  also: {}", command.aliases.join(", ")))?;
+    for (alias, options) in command.aliases() {
+        let words: Vec<_> = std::iter::once(command.name).chain(options.iter().copied()).collect();
+        shell.print(&format!("  {alias} is short for {}", words.join(" ")))?;
     }
     command.options_help().iter().try_for_each(|line| shell.print(&format!("  {line}")))
 }

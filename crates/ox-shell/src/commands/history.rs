@@ -39,5 +39,6 @@ pub(super) async fn redo(shell: &mut Shell, args: &CommandArgs) -> Result<(), Co
     }
     shell.history.replace_last(&line);
     let done = shell.run_words(&words).await;
-    done.map_err(|failure| CommandError::Silent(failure.status()))
+    let is_zkcli = shell.is_zkcli();
+    done.map_err(|failure| CommandError::Silent(failure.status(is_zkcli)))
 }

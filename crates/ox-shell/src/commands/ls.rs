@@ -6,7 +6,7 @@ use crate::options::CommandArgs;
 use crate::output::Paint;
 use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
-use crate::walk::{NodeFields, Walk};
+use crate::walk::{NodeFields, VisitedNode, Walk};
 use ox_client::{Client, path};
 use serde::Serialize;
 
@@ -34,6 +34,9 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     }
     let path = shell.path(&typed)?;
     let client = shell.connected_client().await?;
+    if args.has("-l") {
+        return long(shell, &client, &path, shell.is_json(args)).await;
+    }
     if args.has("-R") {
         return recurse(shell, &client, path, watches, shell.is_json(args)).await;
     }
@@ -55,8 +58,13 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         let stat = stat.as_ref().map(StatJson::from);
         return shell.out.json(&Listing { path, children: names, stat });
     }
-    let painted: Vec<_> = names.iter().map(|name| shell.out.paint(Paint::Name, name)).collect();
-    shell.print(&format!("[{}]", painted.join(", ")))?;
+    match shell.is_zkcli() {
+        true => {
+            let painted: Vec<_> = names.iter().map(|name| shell.out.paint(Paint::Name, name)).collect();
+            shell.print(&format!("[{}]", painted.join(", ")))?;
+        }
+        false => print_names(shell, &names)?,
+    }
     match stat {
         Some(stat) => stat_text::print(&shell.out, &stat),
         None => Ok(()),
@@ -77,8 +85,8 @@ async fn recurse(
     while let Some(visited) = walk.next().await? {
         let left = walk.take_watches().into_iter();
         shell.watches.extend(left.map(|(path, watch)| ActiveWatch { path, watch: WatchHandle::Children(watch) }));
-        if let Some(reason) = visited.denied {
-            return Err(CommandError::Message(reason));
+        if let Some(error) = visited.denied {
+            return Err(error.into());
         }
         let root = (!is_begun).then(|| visited.path.clone());
         is_begun = true;
@@ -92,6 +100,62 @@ async fn recurse(
         }
     }
     if json { shell.out.json(&all) } else { Ok(()) }
+}
+
+/// Prints names in the native style: one per line, or in columns on a terminal.
+pub(super) fn print_names(shell: &Shell, names: &[String]) -> Result<(), CommandError> {
+    shell.catch_up();
+    let shown: Vec<_> = names.iter().map(|name| shell.out.escape_untrusted(name)).collect();
+    let width = shown.iter().map(|name| name.chars().count()).max().unwrap_or(0) + 2;
+    let columns = shell.out.width().map_or(1, |total| (total / width).max(1));
+    let rows = shown.len().div_ceil(columns);
+    for row in 0..rows {
+        let cells = shown.iter().skip(row).step_by(rows);
+        let mut line = String::new();
+        let mut gap = 0;
+        for name in cells {
+            line.push_str(&" ".repeat(gap));
+            line.push_str(&shell.out.paint(Paint::Name, name));
+            gap = width - name.chars().count();
+        }
+        shell.out.line(&line)?;
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct LongEntry {
+    name: String,
+    #[serde(flatten)]
+    stat: StatJson,
+}
+
+/// Children with the values that are asked for most.
+async fn long(shell: &Shell, client: &Client, path: &str, json: bool) -> Result<(), CommandError> {
+    let mut walk = Walk::new(client, path, NodeFields::Stat).with_depth(1);
+    let mut entries = Vec::new();
+    while let Some(visited) = walk.next().await? {
+        if 0 < visited.depth {
+            entries.push(visited);
+        }
+    }
+    if json {
+        let entry =
+            |visited: &VisitedNode| LongEntry { name: visited.name().to_owned(), stat: StatJson::from(visited.stat()) };
+        return shell.out.json(&entries.iter().map(entry).collect::<Vec<_>>());
+    }
+    if shell.out.is_terminal() && !entries.is_empty() {
+        let titles = format!("{:>8} {:>8}  {:19}  NAME", "CHILDREN", "BYTES", "MODIFIED");
+        shell.print(&shell.out.paint(Paint::Label, &titles))?;
+    }
+    for visited in &entries {
+        let stat = visited.stat();
+        let name = shell.out.paint(Paint::Name, &shell.out.escape_untrusted(visited.name()));
+        let kind = if visited.owner().is_some() { " (ephemeral)" } else { "" };
+        let time = stat_text::short_date(stat.mtime);
+        shell.print(&format!("{:>8} {:>8}  {time:19}  {name}{kind}", stat.num_children, stat.data_length))?;
+    }
+    Ok(())
 }
 
 /// Compat: sorted by UTF-16 units, like Java.

@@ -14,13 +14,19 @@ pub(super) async fn count(shell: &mut Shell, args: &CommandArgs) -> Result<(), C
 pub(super) async fn ephemerals(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = shell.path(args.operand(0).unwrap_or("/"))?;
     let found = super::ls::sorted(shell.connected_client().await?.ephemerals(&path).await?);
-    if shell.is_json(args) { shell.out.json(&found) } else { shell.print(&format!("[{}]", found.join(", "))) }
+    match shell.is_zkcli() {
+        _ if shell.is_json(args) => shell.out.json(&found),
+        true => shell.print(&format!("[{}]", found.join(", "))),
+        false => super::ls::print_names(shell, &found),
+    }
 }
 
 pub(super) async fn sync(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = shell.path(args.required(0)?)?;
     match shell.connected_client().await?.sync(&path).await {
-        Ok(()) => shell.print("Sync is OK"),
+        Ok(()) if shell.is_zkcli() => shell.print("Sync is OK"),
+        Ok(()) => Ok(()),
+        Err(error) if !shell.is_zkcli() => Err(error.into()),
         Err(error) => {
             let code = match (error.code(), error.kind()) {
                 (Some(code), _) => code.code(),

@@ -119,9 +119,9 @@ fn note(deleted: Result<(), Error>, node_errors: &mut NodeErrors) -> Result<(), 
     match (error.code(), error.kind()) {
         (Some(ErrorCode::NoNode), _) => (), // another client deleted it
         (Some(ErrorCode::BadVersion), _) => {
-            node_errors.note(&format!("Changed by another client, not deleted : {path}"))
+            node_errors.note(&format!("Changed by another client, not deleted: {path}"))
         }
-        (_, ErrorKind::Server(_)) => node_errors.note(&command_error::text(&error)),
+        (_, ErrorKind::Server(_)) => node_errors.note(&command_error::native_text(&error)),
         _ => return Err(error.into()),
     }
     Ok(())

@@ -36,7 +36,7 @@ fn kind(args: &CommandArgs) -> Result<Option<&'static str>, CommandError> {
         let (first, second) = (first.trim_start_matches('-'), second.trim_start_matches('-'));
         return Err(CommandError::parse(
             "AlreadySelected",
-            &format!(
+            format!(
                 "The option '{second}' was specified but an option from this group has already been selected: '{first}'"
             ),
         ));
@@ -61,25 +61,25 @@ pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         ));
     };
     if args.required(0)?.starts_with(QUOTAS) {
-        shell.info(&format!("cannot set a quota under the path: {QUOTAS}"));
-        return Ok(());
+        return rejected(shell, &format!("cannot set a quota under the path: {QUOTAS}"));
     }
-    // Compat: a bad value is reported, but not a failure.
     let counts = matches!(kind, "-n" | "-N");
     let value = args.value(kind).unwrap_or_default();
     let value = if counts { value.parse::<i32>().map(i64::from) } else { value.parse::<i64>() };
     let value = match value {
         Err(_) => {
-            shell.info("NumberFormatException happens when parsing the option value");
-            return Ok(());
+            return match shell.is_zkcli() {
+                true => rejected(shell, "NumberFormatException happens when parsing the option value"),
+                false => {
+                    rejected(shell, &format!("{kind} must be a number, not `{}`", args.value(kind).unwrap_or_default()))
+                }
+            };
         }
         Ok(value) if counts && value <= 0 => {
-            shell.info("the num quota must be greater than zero");
-            return Ok(());
+            return rejected(shell, "the num quota must be greater than zero");
         }
         Ok(value) if value < 0 => {
-            shell.info("the bytes quota must be greater than or equal to zero");
-            return Ok(());
+            return rejected(shell, "the bytes quota must be greater than or equal to zero");
         }
         Ok(value) => value,
     };
@@ -89,14 +89,28 @@ pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     let (limits, stats) = write(&client, &path, kind, value).await?;
     let is_above =
         |used: i64, limits: [Option<i64>; 2]| limits.into_iter().flatten().any(|limit| (0..used).contains(&limit));
-    if is_above(stats.count, [limits.soft_count(), limits.hard_count]) {
-        shell
-            .print(&format!("[Warning]: the count quota you create is less than the existing count:{}", stats.count))?;
+    for (name, used, limits) in [
+        ("count", stats.count, [limits.soft_count(), limits.hard_count]),
+        ("bytes", stats.bytes, [limits.soft_bytes(), limits.hard_bytes]),
+    ] {
+        if !is_above(used, limits) {
+            continue;
+        }
+        match shell.is_zkcli() {
+            true => shell
+                .print(&format!("[Warning]: the {name} quota you create is less than the existing {name}:{used}"))?,
+            false => shell.info(&format!("warning: the {name} quota is less than the current use, {used}")),
+        }
     }
-    if is_above(stats.bytes, [limits.soft_bytes(), limits.hard_bytes]) {
-        shell
-            .print(&format!("[Warning]: the bytes quota you create is less than the existing bytes:{}", stats.bytes))?;
+    Ok(())
+}
+
+/// Compat: for `zkCli`, a rejected command is reported, but not a failure.
+fn rejected(shell: &Shell, text: &str) -> Result<(), CommandError> {
+    if !shell.is_zkcli() {
+        return Err(CommandError::message(text));
     }
+    shell.info(text);
     Ok(())
 }
 
@@ -209,6 +223,13 @@ pub(super) async fn list(shell: &mut Shell, args: &CommandArgs) -> Result<(), Co
         let used = stats.map(|stats| Used { count: stats.count, bytes: stats.bytes });
         return shell.out.json(&QuotaJson { path, limits, used });
     }
+    if !shell.is_zkcli() {
+        let (Some(limits), Some(stats)) = (limits, stats) else {
+            return Err(CommandError::message(format!("No quota: {path}")));
+        };
+        shell.print(&format!("limits {limits}"))?;
+        return shell.print(&format!("used {stats}"));
+    }
     shell.info(&format!("absolute path is {}", limits_path(&path)));
     match (limits, stats) {
         (Some(limits), Some(stats)) => {
@@ -229,7 +250,10 @@ pub(super) async fn delete(shell: &mut Shell, args: &CommandArgs) -> Result<(), 
     let client = shell.connected_client().await?;
     let found = match client.get(&limits_path(&path)).await {
         Err(error) if error.code() == Some(ErrorCode::NoNode) => {
-            return shell.print(&format!("Quota does not exist for {path}"));
+            return match shell.is_zkcli() {
+                true => shell.print(&format!("Quota does not exist for {path}")),
+                false => Err(CommandError::message(format!("No quota: {path}"))),
+            };
         }
         found => found?,
     };

@@ -16,6 +16,7 @@ pub(super) async fn addauth(shell: &mut Shell, args: &CommandArgs) -> Result<(),
         None => client.add_auth(scheme, Null).await,
     };
     match proven {
+        Err(error) if !shell.is_zkcli() => Err(error.into()),
         // Compat: the event reports it.
         Err(error) if *error.kind() == ErrorKind::AuthFailed => {
             shell.await_end().await;
@@ -33,9 +34,20 @@ pub(super) async fn close(shell: &mut Shell, _: &CommandArgs) -> Result<(), Comm
 pub(super) async fn connect(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     if let Some(server) = args.operand(0) {
         shell.invocation.server = server.to_owned();
+        shell.invocation.profile = None;
+        shell.invocation.auth = None; // the credentials of the profile are for its servers
     }
     shell.connect().await?;
-    if shell.await_connection().await != ConnectionStatus::Connected {
+    let status = shell.await_connection().await;
+    if !shell.is_zkcli() {
+        let client = shell.client()?;
+        if status != ConnectionStatus::Connected {
+            return Err(shell.unreachable(&client).await);
+        }
+        shell.done(&format!("Connected to {}.", shell.invocation.server));
+        return Ok(());
+    }
+    if status != ConnectionStatus::Connected {
         // Compat: not a failure, because the client keeps trying.
         shell.info(&format!("No server of {} replies; still trying.", shell.invocation.server));
     }
@@ -63,6 +75,9 @@ pub(super) async fn quit(shell: &mut Shell, _: &CommandArgs) -> Result<(), Comma
 }
 
 pub(super) async fn version(shell: &mut Shell, _: &CommandArgs) -> Result<(), CommandError> {
+    if !shell.is_zkcli() {
+        return shell.print(&format!("oxkeeper {}", env!("CARGO_PKG_VERSION")));
+    }
     // Compat: tools parse the version of ZooKeeper whose commands these are.
     shell.print(&format!("ZooKeeper CLI version: 3.9.3-oxkeeper-{}", env!("CARGO_PKG_VERSION")))
 }
@@ -82,10 +97,13 @@ pub(super) async fn whoami(shell: &mut Shell, args: &CommandArgs) -> Result<(), 
             .collect();
         return shell.out.json(&list);
     }
-    shell.print("Auth scheme: User")?;
+    if shell.is_zkcli() {
+        shell.print("Auth scheme: User")?;
+    }
+    let separator = if shell.is_zkcli() { ": " } else { ":" };
     for identity in identities {
         shell.print(&format!(
-            "{}: {}",
+            "{}{separator}{}",
             shell.out.paint(Paint::Label, &identity.scheme),
             shell.out.escape_untrusted(&identity.id)
         ))?;

@@ -3,10 +3,12 @@
 use super::{CommandSpec, EXTENSION, JSON};
 use crate::command_error::{CommandError, FAILED};
 use crate::four_letter::{self, Connection, SrvrStats};
+use crate::members;
 use crate::options::{CommandArgs, Opt};
-use crate::output::{Output, Paint};
+use crate::output::Output;
 use crate::shell::Shell;
 use crate::subtree_output;
+use crate::table::{self, Column, Row};
 use jiff::Zoned;
 use ox_client::ServerAddress;
 use serde::Serialize;
@@ -110,7 +112,7 @@ struct SessionRow {
 }
 
 async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
-    let servers = servers(&shell.invocation.server)?;
+    let servers = members::find(shell, &servers(&shell.invocation.server)?).await;
     let count = subtree_output::number(args, "--count")?.unwrap_or(usize::MAX);
     let interval = interval(args)?;
     let sessions_max = subtree_output::number(args, "-n")?.unwrap_or(SESSIONS);
@@ -239,69 +241,85 @@ fn row(reply: &ServerReply, requests_per_second: Option<f64>) -> StatsRow {
     }
 }
 
+const SERVER_COLUMNS: &[Column] = &[
+    Column::text("SERVER", 0),
+    Column::text("MODE", 1),
+    Column::number("CONNS", 3),
+    Column::number("REQ/S", 2),
+    Column::number("RECEIVED", 9),
+    Column::number("WAITING", 5),
+    Column::number("MS MIN/AVG/MAX", 4),
+    Column::number("NODES", 6),
+    Column::number("WATCHES", 8),
+    Column::number("EPHEM", 10),
+    Column::text("ZXID", 7),
+];
+
+const SESSION_COLUMNS: &[Column] = &[
+    Column::text("SESSION", 0),
+    Column::text("CLIENT", 3),
+    Column::number("REQ/S", 1),
+    Column::number("RECEIVED", 5),
+    Column::number("WAITING", 4),
+    Column::number("MS AVG/MAX", 2),
+    Column::text("LAST", 6),
+];
+
 fn print(out: &Output, view: &View) -> Result<(), CommandError> {
-    if out.has_colours() {
-        out.bytes(b"\x1b[H\x1b[2J")?; // redraw in place
-    }
-    let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
-    let per_second = |rate: Option<f64>| rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"));
-    out.line(&format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server")))?;
-    let titles = format!(
-        "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
-        "SERVER",
-        "MODE",
-        "CONNS",
-        "REQ/S",
-        "RECEIVED",
-        "WAITING",
-        "MS MIN/AVG/MAX",
-        "NODES",
-        "WATCHES",
-        "EPHEM",
-        "ZXID"
-    );
-    out.line(&out.paint(Paint::Label, &titles))?;
-    for row in &view.servers {
-        let Some(figures) = &row.figures else {
-            let error = row.error.as_deref().unwrap_or_default();
-            out.line(&format!("{:24} {}", row.server, out.paint(Paint::Error, error)))?;
-            continue;
-        };
-        let latency = format!("{}/{:.2}/{}", figures.latency_min_ms, figures.latency_avg_ms, figures.latency_max_ms);
-        out.line(&format!(
-            "{:24} {:10} {:>6} {:>9} {:>11} {:>7} {:>18} {:>9} {:>8} {:>6} {}",
-            row.server,
-            figures.mode,
-            figures.connections,
-            per_second(figures.requests_per_second),
-            figures.received,
-            figures.outstanding,
-            latency,
-            figures.nodes,
-            or_dash(figures.watches),
-            or_dash(figures.ephemerals),
-            figures.zxid,
-        ))?;
-    }
+    let mut lines = vec![format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server"))];
+    let servers: Vec<Row> = view.servers.iter().map(server_cells).collect();
+    lines.extend(table::lines(out, SERVER_COLUMNS, &servers));
     if !view.sessions.is_empty() {
-        let titles = format!(
-            "{:20} {:24} {:>9} {:>11} {:>7} {:>12} {}",
-            "SESSION", "CLIENT", "REQ/S", "RECEIVED", "WAITING", "MS AVG/MAX", "LAST"
-        );
-        out.line(&format!("\n{}", out.paint(Paint::Label, &titles)))?;
+        lines.push(String::new());
+        let sessions: Vec<Row> = view.sessions.iter().map(session_cells).collect();
+        lines.extend(table::lines(out, SESSION_COLUMNS, &sessions));
     }
-    for row in &view.sessions {
-        let latency = format!("{}/{}", row.latency_avg_ms, row.latency_max_ms);
-        out.line(&format!(
-            "{:20} {:24} {:>9} {:>11} {:>7} {:>12} {}",
-            row.session,
-            row.client,
-            per_second(row.requests_per_second),
-            row.received,
-            row.queued,
-            latency,
-            row.last,
-        ))?;
+    let Some((_, rows)) = out.size() else {
+        lines.push(String::new());
+        return lines.iter().try_for_each(|line| out.line(line));
+    };
+    // Redrawn in place, without clearing the screen first, which would flicker.
+    lines.truncate(rows.saturating_sub(1).max(1));
+    out.bytes(b"\x1b[H")?;
+    for line in lines {
+        out.bytes(line.as_bytes())?;
+        out.bytes(b"\x1b[K\n")?;
     }
-    if out.has_colours() { Ok(()) } else { out.line("") }
+    out.bytes(b"\x1b[J")
+}
+
+fn per_second(rate: Option<f64>) -> String {
+    rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+}
+
+fn server_cells(row: &ServerRow) -> Row {
+    let Some(figures) = &row.figures else {
+        return vec![row.server.clone(), row.error.clone().unwrap_or_default()];
+    };
+    let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
+    vec![
+        row.server.clone(),
+        figures.mode.clone(),
+        figures.connections.to_string(),
+        per_second(figures.requests_per_second),
+        figures.received.to_string(),
+        figures.outstanding.to_string(),
+        format!("{}/{:.2}/{}", figures.latency_min_ms, figures.latency_avg_ms, figures.latency_max_ms),
+        figures.nodes.to_string(),
+        or_dash(figures.watches),
+        or_dash(figures.ephemerals),
+        figures.zxid.clone(),
+    ]
+}
+
+fn session_cells(row: &SessionRow) -> Row {
+    vec![
+        row.session.clone(),
+        row.client.clone(),
+        per_second(row.requests_per_second),
+        row.received.to_string(),
+        row.queued.to_string(),
+        format!("{}/{}", row.latency_avg_ms, row.latency_max_ms),
+        row.last.clone(),
+    ]
 }

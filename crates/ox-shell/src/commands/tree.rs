@@ -53,8 +53,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     // For each ancestor, whether it is the last of its siblings.
     let mut ends: Vec<bool> = Vec::new();
     while let Some(visited) = walk.next().await? {
-        if let Some(reason) = &visited.denied {
-            node_errors.note(reason);
+        if let Some(reason) = visited.denial() {
+            node_errors.note(&reason);
         }
         if shell.is_json(args) {
             subtree_output::json_line(&shell.out, &Line::new(&visited))?;

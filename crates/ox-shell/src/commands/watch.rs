@@ -84,7 +84,7 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
         print(quiet.shell, json, &event, node.as_ref())?;
         quiet.shell.out.flush()?;
         if event.kind == EventKind::SessionEnded {
-            return Err(CommandError::message("KeeperErrorCode = Session expired"));
+            return Err(CommandError::message("Session expired"));
         }
         count += usize::from(!event.path.is_empty());
     }

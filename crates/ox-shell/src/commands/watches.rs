@@ -28,7 +28,10 @@ pub(super) async fn remove(shell: &mut Shell, args: &CommandArgs) -> Result<(), 
         _ => WatcherType::Any,
     };
     let path = shell.path(args.required(0)?)?;
-    let client = shell.connected_client().await?;
+    let client = match shell.connected_client().await {
+        Err(_) if args.has("-l") => shell.client()?,
+        client => client?,
+    };
     match client.remove_watches(&path, kind).await {
         Err(error) if args.has("-l") && *error.kind() == ErrorKind::ConnectionLoss => (), // the server's watch ended with the connection
         done => done?,

@@ -52,7 +52,7 @@ pub(crate) fn streams() -> (Output, Text, Text) {
     (Output::new(Box::new(out.clone()), Box::new(err.clone())), out, err)
 }
 
-/// A shell with an open session.
+/// A shell in the style of `zkCli` with an open session.
 pub(crate) struct Session {
     pub(crate) shell: Shell,
     pub(crate) runtime: Runtime,
@@ -71,7 +71,7 @@ impl Session {
     pub(crate) fn begin(server: &str) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let (output, out, err) = streams();
-        let invocation = Invocation { server: server.to_owned(), ..Invocation::default() };
+        let invocation = Invocation { server: server.to_owned(), zkcli: true, ..Invocation::default() };
         let mut shell = Shell::new(invocation, ShellMode::Script, output);
         runtime.block_on(async {
             shell.connect().await.unwrap();

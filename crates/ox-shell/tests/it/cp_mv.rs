@@ -96,10 +96,10 @@ async fn unreadable_node_is_skipped_by_cp_and_stops_mv() {
     harness.create_nodes("/a /a/b=1").await;
     harness.create_locked_node("/a/locked").await;
     let copied = harness.run("cp /a /x").await;
-    let text = "Insufficient permission : /a/locked\nCopied /a to /x: 2 nodes created\n1 node could not be copied\n";
+    let text = "No permission: /a/locked\nCopied /a to /x: 2 nodes created\n1 node could not be copied\n";
     assert_eq!((copied.status, copied.err.as_str()), (1, text));
     let moved = harness.run("mv /a /y").await;
-    let text = "Insufficient permission : /a/locked\n1 node could not be read; nothing was moved\n";
+    let text = "No permission: /a/locked\n1 node could not be read; nothing was moved\n";
     assert_eq!((moved.status, moved.err.as_str()), (1, text));
     assert!(harness.other.exists("/y").await.unwrap().is_none());
 }
@@ -110,7 +110,7 @@ async fn failed_move_reports_where_the_nodes_are() {
     harness.create_nodes("/a /a/b=1").await;
     harness.run("setAcl /a world:anyone:rdwa").await; // prevents creating children of a copy
     let moved = harness.run("mv /a /x").await;
-    let text = "Insufficient permission : /x/b\nNothing was deleted; the copied nodes are at /x\n\
+    let text = "No permission: /x/b\nNothing was deleted; the copied nodes are at /x\n\
                 Not everything could be copied\n";
     assert_eq!((moved.status, moved.err.as_str()), (1, text));
     assert_eq!(harness.run("find /a").await.lines(), ["/a", "/a/b"]);
@@ -128,7 +128,7 @@ async fn node_with_masked_acl_is_not_copied() {
     for line in ["cp /a /x", "mv /a /x", "export /a"] {
         let refused = harness.run(line).await;
         assert_eq!(refused.status, 1, "{line}");
-        assert!(refused.err.starts_with("The server shows only a part of its ACL : /a\n"), "{}", refused.err);
+        assert!(refused.err.starts_with("The server shows only a part of its ACL: /a\n"), "{}", refused.err);
         assert!(!refused.out.contains("below"), "{}", refused.out);
     }
     assert!(harness.other.exists("/x").await.unwrap().is_none());

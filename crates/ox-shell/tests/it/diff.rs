@@ -40,5 +40,5 @@ async fn unreadable_nodes_are_not_reported_as_different() {
     harness.create_locked_node("/b/k").await;
     let differ = harness.run("diff /a /b").await;
     assert_eq!((differ.status, differ.out.as_str()), (2, "+ /b/z\n"));
-    assert_eq!(differ.err, "Insufficient permission : /b/k\n1 node could not be compared\n");
+    assert_eq!(differ.err, "No permission: /b/k\n1 node could not be compared\n");
 }

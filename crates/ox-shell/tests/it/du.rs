@@ -28,5 +28,5 @@ async fn locked_node_is_counted_without_its_subtree() {
     harness.create_locked_node("/a/locked").await;
     let sums = harness.run("du -s --json /a").await;
     assert_eq!((sums.status, sums.out.as_str()), (1, "{\"path\":\"/a\",\"bytes\":1,\"nodes\":2}\n"));
-    assert_eq!(sums.err, "Insufficient permission : /a/locked\n1 node could not be read\n");
+    assert_eq!(sums.err, "No permission: /a/locked\n1 node could not be read\n");
 }

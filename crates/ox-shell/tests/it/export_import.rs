@@ -124,15 +124,15 @@ async fn denied_nodes_are_reported() {
     harness.create_locked_node("/a/locked").await;
     let exported = harness.run(&format!("export -o {file} /a")).await;
     assert_eq!(exported.status, 1);
-    assert!(exported.err.starts_with("Insufficient permission : /a/locked\n"), "{}", exported.err);
+    assert!(exported.err.starts_with("No permission: /a/locked\n"), "{}", exported.err);
     assert!(exported.err.ends_with("1 node could not be exported\n"), "{}", exported.err);
     let imported = harness.run(&format!("import {file} /a/locked/x")).await;
-    assert_eq!((imported.status, imported.err.as_str()), (1, "Insufficient permission : /a/locked\n"));
+    assert_eq!((imported.status, imported.err.as_str()), (1, "No permission: /a/locked\n"));
     let read_only = CreateOptions::new(CreateMode::Persistent).with_acl(acl::read_only());
     harness.other.create("/shut", "", read_only).await.unwrap();
     let imported = harness.run(&format!("import {file} /shut/x")).await;
     let text = format!(
-        "Insufficient permission : /shut/x\nNode does not exist: /shut/x/b\n\
+        "No permission: /shut/x\nNode does not exist: /shut/x/b\n\
          Imported {file} to /shut/x: 0 nodes created, 2 failed\n2 nodes could not be written\n"
     );
     assert_eq!((imported.status, imported.err), (1, text));

@@ -30,7 +30,7 @@ fn help_lists_every_command() {
         assert!(all.contains(&format!("  {}", command.name)) && all.contains(command.help), "{}", command.name);
     }
     let one = session.ok("help deleteall");
-    assert!(one.contains("deleteall path [-b batch size]") && one.contains("--yes"), "{one}");
+    assert!(one.contains("deleteall [-b batch size]") && one.contains("--yes"), "{one}");
 }
 
 #[test]

@@ -48,7 +48,7 @@ async fn find_handles_binary_data_and_locked_nodes() {
     harness.create_locked_node("/odd/locked").await;
     let found = harness.run("find --data ^ --name locked /odd").await;
     assert_eq!((found.status, found.out.as_str()), (1, ""));
-    assert!(found.err.starts_with("Insufficient permission : /odd/locked\n"));
+    assert!(found.err.starts_with("No permission: /odd/locked\n"));
     // Only its name is known.
     assert_eq!(harness.run("find --name locked /odd").await.out, "/odd/locked\n");
     assert_eq!(harness.run("find --name locked --json /odd").await.out, "{\"path\":\"/odd/locked\"}\n");

@@ -43,7 +43,7 @@ async fn grep_handles_binary_data_and_locked_nodes() {
     harness.create_locked_node("/odd/locked").await;
     let found = harness.run("grep b /odd").await;
     assert_eq!((found.status, found.out.as_str()), (1, "/odd/two words:b\n"));
-    assert_eq!(found.err, "Insufficient permission : /odd/locked\n1 node could not be read\n");
+    assert_eq!(found.err, "No permission: /odd/locked\n1 node could not be read\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

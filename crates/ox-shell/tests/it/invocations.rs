@@ -44,7 +44,7 @@ fn read(text: &str) -> Vec<Call> {
 }
 
 /// Runs an invocation; returns both streams and the exit code.
-fn run(words: &[String], input: &str) -> (String, String, u8) {
+pub(crate) fn run(words: &[String], input: &str) -> (String, String, u8) {
     let (output, out, err) = streams();
     let invocation = match Invocation::parse(words.iter().cloned()) {
         Ok(invocation) => invocation,
@@ -56,7 +56,7 @@ fn run(words: &[String], input: &str) -> (String, String, u8) {
 }
 
 /// Runs a single command on a server.
-fn call(server: &TestServer, line: &str) -> (String, String, u8) {
+pub(crate) fn call(server: &TestServer, line: &str) -> (String, String, u8) {
     let words = ["-server".to_owned(), server.address().to_string()];
     let words: Vec<_> = words.into_iter().chain(line.split(' ').map(str::to_owned)).collect();
     run(&words, "")
@@ -78,6 +78,7 @@ fn invocations_match_zkcli() {
     let mut differences = Vec::new();
     for call in read(&text).into_iter().filter(|call| !others.contains(&call.title.as_str())) {
         let mut words = call.words.clone();
+        words.insert(0, "--zkcli".to_owned());
         if let Some(at) = words.iter().position(|word| word == "y") {
             words.splice(at - 1..=at, ["x y".to_owned()]); // the recording omits its quotes
         }
@@ -99,7 +100,7 @@ fn invocations_match_zkcli() {
 #[test]
 fn exit_code_is_that_of_the_last_command() {
     let server = Server::ephemeral().unwrap();
-    let words = ["-server".to_owned(), server.address().to_string()];
+    let words = ["--zkcli".to_owned(), "-server".to_owned(), server.address().to_string()];
     for (input, status) in [
         ("ls /\n", 0),
         ("get /missing\n", 1),

@@ -14,6 +14,8 @@ mod find;
 mod grep;
 mod invocations;
 mod large_subtree;
+mod native;
+mod native_terminal;
 mod shell_harness;
 mod terminal;
 mod top;

@@ -17,7 +17,7 @@ use std::time::Duration;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The shell running in a pseudo terminal.
-struct Terminal {
+pub(crate) struct Terminal {
     child: Child,
     keys: File,
     output: Receiver<String>,
@@ -33,15 +33,21 @@ impl Terminal {
         terminal
     }
 
+    /// Starts a shell whose prompts are numbered, so that the tests can wait for the right one.
     fn launch(server: &str, history: &Path) -> Self {
+        Self::open(&["--zkcli", "-server", server], history, 200)
+    }
+
+    /// Starts a shell in a terminal with this number of columns.
+    pub(crate) fn open(args: &[&str], history: &Path, columns: u16) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let side = || OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_ox-shell"))
-            .args(["-server", server])
+            .args(args)
             .env("OXKEEPER_HISTORY", history)
             .env("TERM", "xterm")
             .env_remove("NO_COLOR")
@@ -69,12 +75,12 @@ impl Terminal {
         Self { child, keys, output, shown: String::new() }
     }
 
-    fn press(&mut self, keys: &str) {
+    pub(crate) fn press(&mut self, keys: &str) {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
     /// Waits until a text is shown and discards everything before it.
-    fn wait_for(&mut self, text: &str) {
+    pub(crate) fn wait_for(&mut self, text: &str) {
         loop {
             let plain = without_escapes(&self.shown);
             if let Some(at) = plain.find(text) {
@@ -98,11 +104,23 @@ impl Terminal {
     }
 
     /// Sends SIGINT, as a terminal does when the program does not read keys.
-    fn interrupt(&self) {
+    pub(crate) fn interrupt(&self) {
         kill_process(Pid::from_child(&self.child), Signal::INT).unwrap();
     }
 
-    fn exit_code(mut self) -> Option<i32> {
+    /// Waits for the end of the program and returns everything shown since the last wait.
+    pub(crate) fn rest(&mut self) -> String {
+        while let Ok(more) = self.output.recv_timeout(PATIENCE) {
+            self.shown.push_str(&more);
+        }
+        without_escapes(&self.shown)
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub(crate) fn exit_code(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 }
@@ -115,7 +133,7 @@ impl Drop for Terminal {
 }
 
 /// Removes escape sequences; an incomplete one stays.
-fn without_escapes(text: &str) -> String {
+pub(crate) fn without_escapes(text: &str) -> String {
     let mut plain = String::new();
     let mut rest = text;
     while let Some((before, behind)) = rest.split_once('\x1b') {
@@ -132,7 +150,7 @@ fn without_escapes(text: &str) -> String {
     plain + rest
 }
 
-fn history() -> (tempfile::TempDir, std::path::PathBuf) {
+pub(crate) fn history() -> (tempfile::TempDir, std::path::PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("history");
     (dir, file)

@@ -44,7 +44,7 @@ async fn unreadable_node_is_reported_and_the_rest_is_drawn() {
     harness.create_locked_node("/a/locked").await;
     let drawn = harness.run("tree /a").await;
     assert_eq!(drawn.out, "/a\n├── b\n├── locked\n└── z\n");
-    assert_eq!(drawn.err, "Insufficient permission : /a/locked\n1 node could not be read\n");
+    assert_eq!(drawn.err, "No permission: /a/locked\n1 node could not be read\n");
     assert_eq!(drawn.status, 1);
 }
 

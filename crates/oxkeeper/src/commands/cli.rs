@@ -5,20 +5,29 @@ use std::process::ExitCode;
 /// The shell parses its own options, because `zkCli.sh` accepts long options with one dash.
 #[derive(Debug, clap::Args)]
 #[command(
-    override_usage = "oxkeeper cli [-server host:port[,host:port][/chroot]] [-timeout ms] [-r] [-waitforconnection] [--json] [--yes] [command...]",
+    override_usage = "oxkeeper cli [options] [command...]",
     after_help = "\
-Options of zkCli.sh:
+Servers:
   -server <host:port,...[/chroot]>  Servers; default localhost:2181
+  --profile <name>                  Server, timeout and credentials from ~/.config/oxkeeper/cli.conf
+  OXKEEPER_SERVER, OXKEEPER_PROFILE The same, from the environment
+
+Options:
   -timeout <ms>                     Session timeout; default 30000
   -r                                Accept a read-only server
+  -e                                Stop a script at the first command that fails
   -waitforconnection                Wait for the connection before running a command
-  -client-configuration <file>      Must exist; TLS and SASL are not supported yet
-
-Options of Oxkeeper:
   --json                            Print listings as JSON
   --yes                             Skip confirmations
+  --zkcli                           Output, prompt and errors of zkCli, byte for byte; also if called zkCli.sh
+  -client-configuration <file>      Must exist; TLS and SASL are not supported yet
 
-Without a command, the shell reads commands from the terminal or from standard input; `help` lists them."
+Examples:
+  oxkeeper cli                      A shell; `help` lists its commands
+  oxkeeper cli ls /                 One command; only data on standard output
+  oxkeeper cli -e < commands.txt    Commands from a file
+
+Without a command, the shell reads commands from the terminal or from standard input."
 )]
 pub(crate) struct Args {
     /// Options, and a command with its arguments
@@ -28,4 +37,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> ExitCode {
     ExitCode::from(ox_shell::main(args.words))
+}
+
+/// Runs the shell in the style of `zkCli` if the program was called by that name, for example through a link.
+pub(crate) fn run_if_called_zkcli() -> Option<ExitCode> {
+    let mut words = std::env::args();
+    let is_zkcli = words.next().is_some_and(|program| ox_shell::is_zkcli_name(&program));
+    is_zkcli.then(|| ExitCode::from(ox_shell::main(std::iter::once("--zkcli".to_owned()).chain(words))))
 }

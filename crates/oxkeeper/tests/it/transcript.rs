@@ -35,7 +35,7 @@ fn config_and_reconfig_match_the_recorded_session() {
     let (typed, wanted) = read(&text);
     let address = text.lines().next().unwrap().strip_prefix("Connecting to ").unwrap();
     let mut shell = Command::new(env!("CARGO_BIN_EXE_oxkeeper"))
-        .args(["cli", "-server", address])
+        .args(["cli", "--zkcli", "-server", address])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

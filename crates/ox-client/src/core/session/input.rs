@@ -60,7 +60,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         let response = ConnectResponse::decode(frame).map_err(|_| Disconnect::MalformedPacket)?;
         if response.session == SessionId::NONE || response.timeout_ms <= 0 {
             if !self.is_established {
-                return Err(Disconnect::Handshake); // no session was resumed that could have expired
+                return Err(Disconnect::NoSession); // no session was resumed that could have expired
             }
             let ended = if self.closing.is_some() { SessionEnd::Closed } else { SessionEnd::Expired };
             self.end(ended, effects);

@@ -265,7 +265,7 @@ fn resumed_session_unknown_to_server_expires() {
     assert_eq!(harness.request("two"), Err(SubmitError::Ended(SessionEnd::Expired)));
     let mut fresh = Harness::new();
     fresh.open();
-    assert_eq!(fresh.accept(SessionId::NONE, false), Err(Disconnect::Handshake), "no session was resumed");
+    assert_eq!(fresh.accept(SessionId::NONE, false), Err(Disconnect::NoSession), "no session was resumed");
 }
 
 #[test]

@@ -1,0 +1,41 @@
+//! Explains why no server established a session.
+
+use crate::four_letter;
+use ox_client::{ConnectCause, ConnectFailure};
+use std::time::Duration;
+
+/// Time limit for asking a server that accepts connections why it serves no clients.
+const TIMEOUT: Duration = Duration::from_secs(1);
+
+/// One line for a single server, a list for several.
+pub(crate) async fn text(failures: &[ConnectFailure]) -> String {
+    let mut causes = Vec::new();
+    for failure in failures {
+        causes.push((failure.server.to_string(), cause(failure).await));
+    }
+    match causes.as_slice() {
+        [] => "Connection lost; the shell reconnects".to_owned(),
+        [(server, cause)] => format!("Cannot connect to {server}: {cause}"),
+        causes => {
+            let width = causes.iter().map(|(server, _)| server.len()).max().unwrap_or(0);
+            let line = |(server, cause): &(String, String)| format!("\n  {server:width$}  {cause}");
+            format!("Cannot connect to any server:{}", causes.iter().map(line).collect::<String>())
+        }
+    }
+}
+
+/// The client cannot see why a server opens no session; the reply to `srvr` tells whether it lacks a quorum.
+async fn cause(failure: &ConnectFailure) -> String {
+    let is_running = matches!(failure.cause, ConnectCause::NotServing | ConnectCause::NoReply);
+    if is_running && let Ok(reply) = four_letter::send(&failure.server, "srvr", TIMEOUT).await {
+        if reply.contains("not currently serving requests") {
+            return "no quorum: the server runs, but its ensemble has no leader".to_owned();
+        }
+        if reply.contains("Mode: ") {
+            return "the server runs but refuses this connection: too many connections, or its data is older than \
+                    what this session has seen"
+                .to_owned();
+        }
+    }
+    failure.cause.to_string()
+}

@@ -1,0 +1,225 @@
+//! The native style without a terminal: data on standard output, everything else on standard error.
+
+use crate::capture::UnusedPort;
+use crate::invocations::{call, run};
+use ox_server::{Server, TestServer};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::{Command, Output};
+
+/// A command, its standard output, the lines of standard error, and its exit code.
+type Case<'a> = (&'a str, &'a str, &'a str, u8);
+
+fn check(server: &TestServer, cases: &[Case<'_>]) {
+    for (line, out, err, status) in cases {
+        let found = call(server, line);
+        assert_eq!(found, ((*out).to_owned(), (*err).to_owned(), *status), "{line}");
+    }
+}
+
+/// Runs commands from standard input.
+fn script(server: &TestServer, options: &[&str], input: &str) -> (String, String, u8) {
+    let address = server.address().to_string();
+    let words = options.iter().copied().chain(["-server", &address]);
+    run(&words.map(str::to_owned).collect::<Vec<_>>(), input)
+}
+
+#[test]
+fn commands_print_only_data_on_standard_output() {
+    let server = Server::ephemeral().unwrap();
+    check(
+        &server,
+        &[
+            ("create /a hello", "/a\n", "", 0),
+            ("create -s /a/n-", "/a/n-0000000000\n", "", 0),
+            ("ls /", "a\nzookeeper\n", "", 0),
+            ("ls", "a\nzookeeper\n", "", 0),
+            ("ls /a/n-0000000000", "", "", 0),
+            ("get /a", "hello\n", "", 0),
+            ("get --raw /a", "hello", "", 0),
+            ("get a/", "hello\n", "", 0),
+            ("set /a 2", "", "", 0),
+            ("sync /", "", "", 0),
+            ("getAcl /a", "world:anyone:cdrwa\n", "", 0),
+            ("getAllChildrenNumber /a", "1\n", "", 0),
+            ("whoami", "ip:127.0.0.1\n", "", 0),
+            ("deleteall /a", "", "", 0),
+            ("version", concat!("oxkeeper ", env!("CARGO_PKG_VERSION"), "\n"), "", 0),
+        ],
+    );
+}
+
+#[test]
+fn errors_are_plain_and_fail() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create -p /full/child");
+    check(
+        &server,
+        &[
+            ("get /missing", "", "Node does not exist: /missing\n", 1),
+            ("delete /full", "", "Node not empty: /full\n", 1),
+            ("set -v 9 /full x", "", "Version does not match: /full\n", 1),
+            ("addauth nonsense x", "", "add auth: authentication failed\n", 1),
+            ("setquota -n x /full", "", "-n must be a number, not `x`\n", 1),
+            ("listquota /full", "", "No quota: /full\n", 1),
+            ("create /a x y", "", "y does not have the form scheme:id:perm\nInvalid ACL: y\n", 1),
+        ],
+    );
+}
+
+#[test]
+fn unknown_words_are_refused_with_a_suggestion() {
+    let server = Server::ephemeral().unwrap();
+    let usage = "usage: get [-s] [-w] [-b|-x|--raw|--pretty] [--json] path\n";
+    check(
+        &server,
+        &[
+            ("gte /", "", "Unknown command: gte\nhint: did you mean get?\n", 127),
+            ("GetAcl /", "", "Unknown command: GetAcl\nhint: did you mean getAcl?\n", 127),
+            ("frobnicate", "", "Unknown command: frobnicate\nhint: `help` lists the commands\n", 127),
+            ("get --jsn /", "", "Unrecognized option: --jsn\nhint: did you mean --json?\n", 1),
+            ("get -q /", "", &format!("Unrecognized option: -q\n{usage}"), 1),
+            ("get", "", usage, 1),
+            ("get / x", "", &format!("Superfluous argument: x\n{usage}"), 1),
+        ],
+    );
+    assert_eq!(call(&server, "-sever x ls /").2, 2, "an unknown option of the program");
+}
+
+#[test]
+fn parents_and_aliases() {
+    let server = Server::ephemeral().unwrap();
+    check(
+        &server,
+        &[
+            ("create /a/b/c x", "", "Node does not exist: /a/b/c\n", 1),
+            ("create -p /a/b/c x", "/a/b/c\n", "", 0),
+            ("create -p /a/b/c x", "", "Node already exists: /a/b/c\n", 1),
+            ("cat /a/b/c", "x\n", "", 0),
+            ("mkdir /m/n", "/m/n\n", "", 0),
+            ("rm /m/n", "", "", 0),
+            ("rmr /a", "", "", 0),
+            ("ls /", "m\nzookeeper\n", "", 0),
+        ],
+    );
+    let (out, _, _) = call(&server, "ll /");
+    let fields: Vec<_> = out.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!((fields.len(), fields[0], fields[1], fields[4]), (5, "0", "0", "m"), "{out}");
+    assert_eq!(call(&server, "--zkcli rm /m").2, 127, "zkCli has no aliases");
+}
+
+#[test]
+fn data_is_printed_unchanged_or_indented() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create /json {\"b\":[1,2],\"a\":null}");
+    let pretty = "{\n  \"a\": null,\n  \"b\": [\n    1,\n    2\n  ]\n}\n";
+    check(&server, &[("get --pretty /json", pretty, "", 0), ("get --pretty /", "\n", "", 0)]);
+    call(&server, "create /bytes");
+    call(&server, "set -b /bytes /wD+Cg==");
+    let output = program(&server, &["get", "--raw", "/bytes"], &[]);
+    assert_eq!(output.stdout, [0xff, 0, 0xfe, b'\n']);
+}
+
+#[test]
+fn script_stops_at_the_first_error_if_asked() {
+    let server = Server::ephemeral().unwrap();
+    let input = "# a comment\ncreate /a 1\nget /missing\nget /a\n";
+    let error = "line 3: Node does not exist: /missing\n";
+    assert_eq!(script(&server, &["-e"], input), ("/a\n".to_owned(), error.to_owned(), 1));
+    let continued = script(&server, &[], &input.replace("/a 1", "/b 1"));
+    assert_eq!(continued, ("/b\n1\n".to_owned(), error.to_owned(), 0));
+}
+
+#[test]
+fn transaction_executes_all_operations_or_none() {
+    let server = Server::ephemeral().unwrap();
+    let input = "create /a 1\n\
+                 txn 'create /b/c x' 'set /a 2'\n\
+                 txn 'create /b x' 'set -v 0 /a 2' 'create -s /b/n- y' 'check -v 1 /a' 'delete /b/n-0000000000'\n\
+                 txn --json 'delete /b'\n\
+                 txn 'ls /'\n\
+                 get /a\n";
+    let (out, err, status) = script(&server, &[], input);
+    let results = "create /b\nset /a version 1\ncreate /b/n-0000000000\ncheck /a\ndelete /b/n-0000000000\n";
+    assert_eq!(out, format!("/a\n{results}[{{\"op\":\"delete\",\"path\":\"/b\"}}]\n2\n"));
+    let first = "line 2: Operation 1: Node does not exist: /b/c\nNothing was changed.\n";
+    let last = "line 5: Operation 1: ls is not create, set, delete or check\nNothing was changed.\n";
+    assert_eq!((err, status), (format!("{first}{last}"), 0));
+}
+
+/// Answers `srvr` like a member without a leader, and closes all other connections.
+fn member_without_quorum() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let mut request = [0; 4];
+            if stream.read_exact(&mut request).is_ok() && &request == b"srvr" {
+                let _ = stream.write_all(b"This ZooKeeper instance is not currently serving requests\n");
+            }
+        }
+    });
+    address
+}
+
+#[test]
+fn connect_error_names_the_cause_per_server() {
+    let (closed, without_quorum) = (UnusedPort::new().address(), member_without_quorum());
+    let get = |server: &str| {
+        let words = ["-server", server, "-timeout", "2000", "get", "/a"];
+        run(&words.map(str::to_owned), "")
+    };
+    let refused = format!("Cannot connect to {closed}: connection refused\n");
+    assert_eq!(get(&closed), (String::new(), refused, 1));
+    let (_, err, _) = get(&format!("{closed},{without_quorum},unknown.invalid"));
+    let cause = |server: &str| {
+        let line = err.lines().find_map(|line| line.trim_start().strip_prefix(server));
+        line.unwrap_or_else(|| panic!("no {server} in {err}")).trim().to_owned()
+    };
+    assert_eq!(err.lines().next(), Some("Cannot connect to any server:"));
+    assert_eq!(cause(&closed), "connection refused");
+    assert_eq!(cause(&without_quorum), "no quorum: the server runs, but its ensemble has no leader");
+    assert_eq!(cause("unknown.invalid:2181"), "unknown host");
+}
+
+/// Runs the program itself.
+fn program(server: &TestServer, words: &[&str], variables: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ox-shell"));
+    command.args(words).env("OXKEEPER_SERVER", server.address().to_string());
+    command.envs(variables.iter().copied()).output().unwrap()
+}
+
+#[test]
+fn servers_come_from_the_environment_and_from_profiles() {
+    let server = Server::ephemeral().unwrap();
+    assert_eq!(program(&server, &["ls"], &[]).stdout, b"zookeeper\n");
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("oxkeeper").join("cli.conf");
+    std::fs::create_dir(dir.path().join("oxkeeper")).unwrap();
+    let text = format!("[test]\nserver = {}\nauth = digest:bob:secret\n", server.address());
+    std::fs::write(&file, text).unwrap();
+    let config = dir.path().to_str().unwrap();
+    let variables = [("OXKEEPER_SERVER", ""), ("XDG_CONFIG_HOME", config)];
+    let shown = program(&server, &["--profile", "test", "whoami"], &variables);
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.lines().any(|line| line == "digest:bob"), "{shown}");
+    let unknown = program(&server, &["--profile", "tset", "ls"], &variables);
+    let text = format!("{} has no profile tset; did you mean test?\n", file.display());
+    assert_eq!((String::from_utf8(unknown.stderr).unwrap(), unknown.status.code()), (text, Some(2)));
+}
+
+#[test]
+fn name_zkcli_selects_the_output_of_zkcli() {
+    let server = Server::ephemeral().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let link = dir.path().join("zkCli.sh");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_ox-shell"), &link).unwrap();
+    let address = server.address().to_string();
+    let output = Command::new(link).args(["-server", &address, "ls", "/"]).output().unwrap();
+    let text = format!(
+        "Connecting to {address}\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null zxid: \
+         -1\n[zookeeper]\n"
+    );
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), text);
+}
