@@ -18,9 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use ox_testkit::Proxy;
-
-use super::servers::{ServerUnderTest, four_letter_command};
+use ox_testkit::{Proxy, Server, four_letter};
 
 /// A server with proxy and control port. Dropping the fixture kills a server that xtask started.
 #[derive(Debug)]
@@ -35,22 +33,22 @@ pub(crate) struct ServerFixture {
 struct Controls {
     proxy: Proxy,
     /// `None` for a server that xtask did not start.
-    server: Arc<Mutex<Option<ServerUnderTest>>>,
+    server: Arc<Mutex<Option<Server>>>,
 }
 
 impl ServerFixture {
     /// A fixture for a server that xtask started and may restart.
-    pub(crate) fn owned(server: ServerUnderTest) -> Result<Self> {
+    pub(crate) fn owned(server: Server) -> Result<Self> {
         Self::new(server.address(), Some(server))
     }
 
     /// A fixture for a running server that xtask did not start.
     pub(crate) fn external(server: SocketAddr) -> Result<Self> {
-        four_letter_command(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;
+        four_letter(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;
         Self::new(server, None)
     }
 
-    fn new(address: SocketAddr, server: Option<ServerUnderTest>) -> Result<Self> {
+    fn new(address: SocketAddr, server: Option<Server>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
         let control_port = listener.local_addr()?;
         let controls = Controls { proxy: Proxy::start(address), server: Arc::new(Mutex::new(server)) };
@@ -77,7 +75,7 @@ impl ServerFixture {
         let Some(server) = server.as_mut() else {
             return Ok(());
         };
-        if server.is_running() && server.four_letter_command("srvr").is_ok() {
+        if server.is_running() && server.four_letter("srvr").is_ok() {
             return Ok(());
         }
         let log = server.log_tail();
@@ -111,9 +109,12 @@ impl Controls {
             "drop" => self.proxy.close_all(),
             "block" => self.proxy.block(),
             "open" => self.proxy.open(),
-            "restart" => self.with_server(ServerUnderTest::restart)?,
-            "stop" => self.with_server(ServerUnderTest::kill)?,
-            "start" => self.with_server(ServerUnderTest::relaunch)?,
+            "restart" => self.with_server(Server::restart)?,
+            "stop" => self.with_server(|server| {
+                server.kill();
+                Ok(())
+            })?,
+            "start" => self.with_server(Server::start)?,
             unknown => bail!("unknown command `{unknown}`"),
         }
         Ok(())
@@ -121,7 +122,7 @@ impl Controls {
 
     /// Runs an action on the server while the proxy is blocked: Apache neither serves nor closes a connection that
     /// arrives between the opening of its port and the loading of its data.
-    fn with_server(&self, action: impl FnOnce(&mut ServerUnderTest) -> Result<()>) -> Result<()> {
+    fn with_server(&self, action: impl FnOnce(&mut Server) -> Result<()>) -> Result<()> {
         let mut server = self.lock();
         let Some(server) = server.as_mut() else {
             bail!("not our server");
@@ -132,7 +133,7 @@ impl Controls {
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<ServerUnderTest>> {
+    fn lock(&self) -> MutexGuard<'_, Option<Server>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
