@@ -12,6 +12,7 @@
 
 use crate::ports::free_port;
 use crate::process::Process;
+use crate::wait::PATIENCE;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::io::{Read, Write};
@@ -20,10 +21,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// A JVM on a busy machine needs some seconds.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Time for a server to end after SIGTERM.
-const STOP_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval between checks of a starting server.
 const POLL: Duration = Duration::from_millis(20);
 /// Time for the reply to a four-letter command.
@@ -179,7 +176,7 @@ impl Server {
             self.process.as_mut().context("the server was not launched")?.wait_for(line);
             return Ok(());
         }
-        let deadline = Instant::now() + START_TIMEOUT;
+        let deadline = Instant::now() + PATIENCE;
         loop {
             let reply = send_command(self.address(), "srvr", PROBE_TIMEOUT);
             if reply.is_ok_and(|text| text.contains("Mode:")) {
@@ -189,7 +186,7 @@ impl Server {
                 bail!("{} ended while starting\n{}", self.name(), self.log_tail());
             }
             if deadline < Instant::now() {
-                bail!("{} does not serve within {START_TIMEOUT:?}\n{}", self.name(), self.log_tail());
+                bail!("{} does not serve within {PATIENCE:?}\n{}", self.name(), self.log_tail());
             }
             std::thread::sleep(POLL);
         }
@@ -209,8 +206,8 @@ impl Server {
     pub fn terminate(&mut self) -> Result<()> {
         ensure!(self.is_running(), "{} had ended before SIGTERM\n{}", self.name(), self.log_tail());
         self.process().signal("TERM");
-        let exit = self.process.take().and_then(|mut process| process.exits_within(STOP_TIMEOUT));
-        exit.with_context(|| format!("{} did not end within {STOP_TIMEOUT:?} after SIGTERM", self.name())).map(drop)
+        let exit = self.process.take().and_then(|mut process| process.exits_within(PATIENCE));
+        exit.with_context(|| format!("{} did not end within {PATIENCE:?} after SIGTERM", self.name())).map(drop)
     }
 
     /// Kills the server and starts it again.

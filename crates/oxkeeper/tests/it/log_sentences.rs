@@ -6,7 +6,7 @@ use crate::members;
 use ox_testkit::Ensemble;
 
 const SETTINGS: &[&str] = &[
-    "Reading configuration from: zoo.cfg",
+    "Reading configuration from: ~/zoo.cfg",
     "tickTime set to 500",
     "minSessionTimeout set to 1000",
     "maxSessionTimeout set to 60000",
