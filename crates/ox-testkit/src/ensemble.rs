@@ -3,7 +3,7 @@
 use crate::failover_client::FailoverClient;
 use crate::ports::free_port;
 use crate::process::Process;
-use crate::server::{Program, Server, ServerSpec, four_letter};
+use crate::server::{Program, ServerSpec, ServerUnderTest, four_letter};
 use crate::tree_walk::{CONFIG, Tree, differences};
 use crate::wait::{wait_for, wait_until};
 use std::fs;
@@ -52,21 +52,21 @@ impl std::fmt::Display for MemberRole {
 
 /// The members, numbered from 0 here and from 1 in their files. Each has a directory named by its id.
 #[derive(Debug)]
-pub struct Ensemble {
+pub struct TestEnsemble {
     home: PathBuf,
     settings: String,
     properties: Vec<String>,
     members: Vec<(PeerAddresses, MemberRole)>,
     /// Whether members have different addresses for the same member.
     is_routed: bool,
-    pub servers: Vec<Server>,
+    pub servers: Vec<ServerUnderTest>,
     /// The addresses for clients.
     pub addresses: Vec<SocketAddr>,
     /// The home, unless the caller provides it. Removed after the servers have ended.
     _temporary: Option<TempDir>,
 }
 
-impl Ensemble {
+impl TestEnsemble {
     /// Prepares an ensemble with `zoo.cfg` lines and system properties, without starting it. Each member has its own
     /// address: some ports are the same on all servers.
     pub fn new(home: &Path, members: Vec<(Program, MemberRole)>, settings: &str, properties: &[&str]) -> Self {
@@ -101,7 +101,7 @@ impl Ensemble {
     fn add(&mut self, program: Program) {
         let (id, port) = (self.servers.len() + 1, free_port());
         let spec = ServerSpec { properties: self.properties.clone(), keeps_config: true, ..ServerSpec::new(program) };
-        let mut server = Server::new(spec, &self.home.join(id.to_string()), port);
+        let mut server = ServerUnderTest::new(spec, &self.home.join(id.to_string()), port);
         server.log_file = self.home.join(format!("{id}.log")); // not in its directory, which may be a small disk
         fs::create_dir_all(server.data_dir()).unwrap();
         self.addresses.push(server.address());

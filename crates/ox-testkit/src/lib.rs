@@ -29,7 +29,7 @@ mod wait;
 
 pub use client_proxy::{ClientProxy, DroppedPart};
 pub use connection::{FrameRead, READ_TIMEOUT, RawConnection};
-pub use ensemble::{Ensemble, MemberRole, PeerAddresses};
+pub use ensemble::{MemberRole, PeerAddresses, TestEnsemble};
 pub use failover_client::FailoverClient;
 pub use load::WriteLoad;
 pub use network::Network;
@@ -42,9 +42,9 @@ pub use raw_client::{OpenError, RawClient, RawEvent, RawReceived, RawReply};
 pub use reconfig::ReconfigArguments;
 pub use recording_client::{RecordedReply, RecordingClient, recorded_time};
 pub use rng::Rng;
-pub use server::{Program, Server, ServerSpec, four_letter};
+pub use server::{Program, ServerSpec, ServerUnderTest, four_letter};
 #[cfg(feature = "server")]
 pub use server_fixture::{ExternalServer, ServerFixture};
 pub use small_disk::SmallDisk;
-pub use tree_walk::{CONFIG, Node, Tree, differences};
+pub use tree_walk::{CONFIG, Tree, WalkedNode, differences};
 pub use wait::{PATIENCE, wait_for, wait_until};

@@ -1,6 +1,6 @@
 //! Starts and stops servers of any implementation in the same way.
 //!
-//! A [`ServerSpec`] describes a server; a [`Server`] runs it in a directory:
+//! A [`ServerSpec`] describes a server; a [`ServerUnderTest`] runs it in a directory:
 //!
 //! ```text
 //! <dir>/zoo.cfg      written at every start
@@ -8,7 +8,7 @@
 //! <dir>/server.log   standard output and standard error of all starts
 //! ```
 //!
-//! Servers listen on 127.0.0.1. Dropping a [`Server`] kills it.
+//! Servers listen on 127.0.0.1. Dropping a [`ServerUnderTest`] kills it.
 
 use crate::ports::free_port;
 use crate::process::Process;
@@ -96,8 +96,8 @@ impl ServerSpec {
 
     /// Starts the server on a free port, with its files in `dir`, and waits until it serves. The server opens existing
     /// data in `dir`, including data of another implementation.
-    pub fn start_in(&self, dir: &Path) -> Result<Server> {
-        let mut server = Server::new(self.clone(), dir, free_port());
+    pub fn start_in(&self, dir: &Path) -> Result<ServerUnderTest> {
+        let mut server = ServerUnderTest::new(self.clone(), dir, free_port());
         server.start()?;
         Ok(server)
     }
@@ -105,7 +105,7 @@ impl ServerSpec {
 
 /// A server that runs, or can be started again with the same directory and port.
 #[derive(Debug)]
-pub struct Server {
+pub struct ServerUnderTest {
     pub spec: ServerSpec,
     pub dir: PathBuf,
     /// The log of all starts.
@@ -114,7 +114,7 @@ pub struct Server {
     pub process: Option<Process>,
 }
 
-impl Server {
+impl ServerUnderTest {
     pub fn new(spec: ServerSpec, dir: &Path, port: u16) -> Self {
         Self { spec, dir: dir.to_owned(), log_file: dir.join("server.log"), port, process: None }
     }
@@ -260,7 +260,7 @@ mod tests {
     fn start_error(port: u16) -> String {
         let dir = tempfile::tempdir().unwrap();
         let spec = ServerSpec::new(Program::new("x", &["true"]));
-        format!("{:#}", Server::new(spec, dir.path(), port).start().unwrap_err())
+        format!("{:#}", ServerUnderTest::new(spec, dir.path(), port).start().unwrap_err())
     }
 
     #[test]

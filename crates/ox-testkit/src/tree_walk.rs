@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub const CONFIG: &str = "/zookeeper/config";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
+pub struct WalkedNode {
     /// `None` is null data, which differs from empty data.
     pub data: Option<Vec<u8>>,
     /// The encoded list, in the order of the server.
@@ -20,7 +20,7 @@ pub struct Node {
 }
 
 /// All nodes, sorted by path.
-pub type Tree = BTreeMap<String, Node>;
+pub type Tree = BTreeMap<String, WalkedNode>;
 
 /// Reads all nodes by `ask`, which needs permission to read each of them.
 pub(crate) fn walk(mut ask: impl FnMut(&dyn Fn(RawPacket, i32) -> RawPacket) -> RawReply) -> Tree {
@@ -33,7 +33,7 @@ pub(crate) fn walk(mut ask: impl FnMut(&dyn Fn(RawPacket, i32) -> RawPacket) -> 
         let reply = ask(&|packet, xid| packet.get(xid, &path));
         let acl = ask(&|packet, xid| packet.of_path(xid, OpCode::GetAcl, &path));
         let acl = acl.ok().unwrap().get::<RawAcls<'_>>().unwrap().bytes().to_vec();
-        tree.insert(path, Node { data: reply.data(), acl, stat: reply.stat() });
+        tree.insert(path, WalkedNode { data: reply.data(), acl, stat: reply.stat() });
     }
     tree
 }
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     fn tree(nodes: &[(&str, &str)]) -> Tree {
-        let node = |data: &str| Node { data: Some(data.into()), acl: Vec::new(), stat: Stat::default() };
+        let node = |data: &str| WalkedNode { data: Some(data.into()), acl: Vec::new(), stat: Stat::default() };
         nodes.iter().map(|(path, data)| ((*path).to_owned(), node(data))).collect()
     }
 

@@ -8,7 +8,7 @@ use ox_diff::profile::{PROFILES, Profile, SettingPlace};
 use ox_diff::report::RunReport;
 use ox_diff::runner::ServerPair;
 use ox_diff::suite::{self, ServerControl, SuitePlan};
-use ox_testkit::{Server, ServerSpec};
+use ox_testkit::{ServerSpec, ServerUnderTest};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -28,8 +28,8 @@ pub(crate) struct Amount {
 
 /// An Oxkeeper and an Apache server with the same settings.
 struct RunningPair {
-    ours: Server,
-    apache: Server,
+    ours: ServerUnderTest,
+    apache: ServerUnderTest,
     /// Declared last: dropped after the servers that use it.
     _directory: tempfile::TempDir,
 }

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use ox_testkit::{RawClient, RawHandshake, Server, ServerSpec, Tree, differences};
+use ox_testkit::{RawClient, RawHandshake, ServerSpec, ServerUnderTest, Tree, differences};
 
 use super::servers::{SUPER_DIGEST, Software};
 use super::workspace::Workspace;
@@ -37,7 +37,7 @@ const SNAP_COUNT: u32 = 50;
 struct Variant {
     name: &'static str,
     snapshots: Snapshots,
-    stop: fn(&mut Server) -> Result<()>,
+    stop: fn(&mut ServerUnderTest) -> Result<()>,
 }
 
 /// How often a server writes snapshots.
@@ -52,18 +52,18 @@ enum Snapshots {
 const VARIANTS: [Variant; 4] = [
     Variant { name: "log only, killed", snapshots: Snapshots::None, stop: kill },
     Variant { name: "snapshots, killed", snapshots: Snapshots::Often(""), stop: kill },
-    Variant { name: "gz snapshots, stopped", snapshots: Snapshots::Often("gz"), stop: Server::terminate },
+    Variant { name: "gz snapshots, stopped", snapshots: Snapshots::Often("gz"), stop: ServerUnderTest::terminate },
     Variant { name: "snappy snapshots, killed", snapshots: Snapshots::Often("snappy"), stop: kill },
 ];
 
-fn kill(server: &mut Server) -> Result<()> {
+fn kill(server: &mut ServerUnderTest) -> Result<()> {
     server.kill();
     Ok(())
 }
 
 impl Variant {
     /// Stops a server and prepares its directory for the next one.
-    fn stop(&self, server: &mut Server) -> Result<()> {
+    fn stop(&self, server: &mut ServerUnderTest) -> Result<()> {
         (self.stop)(server)?;
         match self.snapshots {
             Snapshots::None => Ok(()),
@@ -182,7 +182,7 @@ fn open_and_continue(
 }
 
 /// Resumes the session on a server that has opened the directory, and compares tree and last zxid.
-fn resume(server: &Server, before: &ExpectedState) -> Result<RawClient> {
+fn resume(server: &ServerUnderTest, before: &ExpectedState) -> Result<RawClient> {
     let mut client = RawClient::try_open(server.address(), &before.handshake).context("resume the session")?;
     ensure!(client.session() == before.handshake.session, "the session id has changed");
     content::authenticate(&mut client);
@@ -202,7 +202,7 @@ fn compare(before: &Tree, after: &Tree) -> Result<()> {
 }
 
 /// Checks that the digests in the files match the tree of the server.
-fn check_digests(server: &Server) -> Result<()> {
+fn check_digests(server: &ServerUnderTest) -> Result<()> {
     let metrics = server.four_letter("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
     ensure!(mismatches == Some("0"), "digest mismatches: {mismatches:?}");

@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use ox_testkit::{Proxy, Server, four_letter};
+use ox_testkit::{Proxy, ServerUnderTest, four_letter};
 
 /// A server with proxy and control port. Dropping the fixture kills a server that xtask started.
 #[derive(Debug)]
@@ -33,12 +33,12 @@ pub(crate) struct ServerFixture {
 struct Controls {
     proxy: Proxy,
     /// `None` for a server that xtask did not start.
-    server: Arc<Mutex<Option<Server>>>,
+    server: Arc<Mutex<Option<ServerUnderTest>>>,
 }
 
 impl ServerFixture {
     /// A fixture for a server that xtask started and may restart.
-    pub(crate) fn owned(server: Server) -> Result<Self> {
+    pub(crate) fn owned(server: ServerUnderTest) -> Result<Self> {
         Self::new(server.address(), Some(server))
     }
 
@@ -48,7 +48,7 @@ impl ServerFixture {
         Self::new(server, None)
     }
 
-    fn new(address: SocketAddr, server: Option<Server>) -> Result<Self> {
+    fn new(address: SocketAddr, server: Option<ServerUnderTest>) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen for control commands")?;
         let control_port = listener.local_addr()?;
         let controls = Controls { proxy: Proxy::start(address), server: Arc::new(Mutex::new(server)) };
@@ -109,12 +109,12 @@ impl Controls {
             "drop" => self.proxy.close_all(),
             "block" => self.proxy.block(),
             "open" => self.proxy.open(),
-            "restart" => self.with_server(Server::restart)?,
+            "restart" => self.with_server(ServerUnderTest::restart)?,
             "stop" => self.with_server(|server| {
                 server.kill();
                 Ok(())
             })?,
-            "start" => self.with_server(Server::start)?,
+            "start" => self.with_server(ServerUnderTest::start)?,
             unknown => bail!("unknown command `{unknown}`"),
         }
         Ok(())
@@ -122,7 +122,7 @@ impl Controls {
 
     /// Runs an action on the server while the proxy is blocked: Apache neither serves nor closes a connection that
     /// arrives between the opening of its port and the loading of its data.
-    fn with_server(&self, action: impl FnOnce(&mut Server) -> Result<()>) -> Result<()> {
+    fn with_server(&self, action: impl FnOnce(&mut ServerUnderTest) -> Result<()>) -> Result<()> {
         let mut server = self.lock();
         let Some(server) = server.as_mut() else {
             bail!("not our server");
@@ -133,7 +133,7 @@ impl Controls {
         result
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Server>> {
+    fn lock(&self) -> MutexGuard<'_, Option<ServerUnderTest>> {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use super::server::{MeasuredProgram, target};
 use anyhow::{Context, Result, bail, ensure};
 use ox_bench::job::MeasuredServer;
 use ox_bench::session::{BenchTarget, Session};
-use ox_testkit::{Ensemble, MemberRole};
+use ox_testkit::{MemberRole, TestEnsemble};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ const PROBED: &str = "/oxbench-probe";
 const CALM: Duration = Duration::from_millis(500);
 
 /// Starts an ensemble without data and waits until all members serve.
-pub(crate) fn start(program: &MeasuredProgram) -> Result<Ensemble> {
+pub(crate) fn start(program: &MeasuredProgram) -> Result<TestEnsemble> {
     program.delete_data()?;
     let members = vec![(program.program.clone(), MemberRole::Participant); MEMBERS];
-    Ok(Ensemble::new(&program.dir, members, SETTINGS, &[]).start())
+    Ok(TestEnsemble::new(&program.dir, members, SETTINGS, &[]).start())
 }
 
 /// The running members, as clients and jobs use them.
-pub(crate) fn servers(ensemble: &Ensemble) -> Vec<MeasuredServer> {
+pub(crate) fn servers(ensemble: &TestEnsemble) -> Vec<MeasuredServer> {
     let server =
         |at: usize| MeasuredServer { target: target(ensemble.addresses[at]), pid: Some(ensemble.process(at).id()) };
     (0..ensemble.len()).map(server).collect()
@@ -38,7 +38,7 @@ pub(crate) fn servers(ensemble: &Ensemble) -> Vec<MeasuredServer> {
 
 /// Kills the leader while a client writes one value after another, and restarts it. Returns the longest time between
 /// two successful writes.
-pub(crate) fn kill_leader(ensemble: &mut Ensemble) -> Result<Duration> {
+pub(crate) fn kill_leader(ensemble: &mut TestEnsemble) -> Result<Duration> {
     let leader = ensemble.leader();
     let others = (0..ensemble.len()).filter(|at| *at != leader);
     let others: Vec<BenchTarget> = others.map(|at| target(ensemble.addresses[at])).collect();
@@ -55,8 +55,8 @@ pub(crate) fn kill_leader(ensemble: &mut Ensemble) -> Result<Duration> {
 }
 
 /// Sends all members SIGTERM and waits.
-pub(crate) fn stop(mut ensemble: Ensemble) -> Result<()> {
-    ensemble.servers.iter_mut().try_for_each(ox_testkit::Server::terminate)
+pub(crate) fn stop(mut ensemble: TestEnsemble) -> Result<()> {
+    ensemble.servers.iter_mut().try_for_each(ox_testkit::ServerUnderTest::terminate)
 }
 
 /// Writes until a write succeeds that was started after the kill. Returns the longest time between two successes.

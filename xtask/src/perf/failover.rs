@@ -9,7 +9,7 @@ use super::server::{MeasuredProgram, target};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
 use ox_bench::session::{BenchTarget, Session, SessionCredentials};
-use ox_testkit::{Ensemble, Program};
+use ox_testkit::{Program, TestEnsemble};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -155,7 +155,7 @@ fn path(client: usize) -> String {
     format!("/oxbench-failover-{client}")
 }
 
-fn one_kill(ensemble: &mut Ensemble, victim: Victim, clients: &[Client]) -> Result<Round> {
+fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> Result<Round> {
     for client in clients {
         client.reconnect_home.store(client.at.load(Ordering::Acquire) != client.home, Ordering::Release);
     }

@@ -5,7 +5,7 @@ use ox_bench::job::MeasuredServer;
 use ox_bench::memory::Gauge;
 use ox_bench::process;
 use ox_bench::session::{BenchTarget, Session};
-use ox_testkit::{Program, Server, ServerSpec, free_port};
+use ox_testkit::{Program, ServerSpec, ServerUnderTest, free_port};
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,7 +65,7 @@ pub(crate) enum StartData {
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) program: MeasuredProgram,
-    server: Server,
+    server: ServerUnderTest,
     /// Cost from the start of the process to the first reply.
     pub(crate) start: StartCost,
 }
@@ -84,7 +84,7 @@ impl Running {
         if data == StartData::Fresh {
             program.delete_data()?;
         }
-        let mut server = Server::new(ServerSpec::new(program.program.clone()), &program.dir, free_port());
+        let mut server = ServerUnderTest::new(ServerSpec::new(program.program.clone()), &program.dir, free_port());
         server.launch()?;
         let begin = server.process().started;
         await_reply(&mut server, begin)?;
@@ -112,7 +112,7 @@ impl Running {
     }
 }
 
-fn await_reply(server: &mut Server, begin: Instant) -> Result<()> {
+fn await_reply(server: &mut ServerUnderTest, begin: Instant) -> Result<()> {
     loop {
         // Any failure means that it is not ready yet: refused, or accepted and closed again.
         let reply = Session::open_within(target(server.address()), TRY_LIMIT)

@@ -9,7 +9,7 @@ use ox_client::{
 };
 use ox_recipes::leader::LeaderSelector;
 use ox_recipes::lock::Lock;
-use ox_testkit::Ensemble;
+use ox_testkit::TestEnsemble;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -54,7 +54,7 @@ impl Progress {
     }
 }
 
-pub(crate) fn servers(ensemble: &Ensemble) -> String {
+pub(crate) fn servers(ensemble: &TestEnsemble) -> String {
     ensemble.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// Kills servers during the work, then lets it end.
 pub(crate) fn kill_servers<T>(
-    ensemble: &mut Ensemble,
+    ensemble: &mut TestEnsemble,
     runtime: &Runtime,
     progress: &Progress,
     work: Vec<JoinHandle<T>>,

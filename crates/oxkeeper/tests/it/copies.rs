@@ -2,7 +2,7 @@
 
 use crate::members;
 use crate::process::{self, LISTENS, Running, Site, TIMEOUT_MS};
-use ox_testkit::{Ensemble, PATIENCE, RawClient, RawPacket};
+use ox_testkit::{PATIENCE, RawClient, RawPacket, TestEnsemble};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
@@ -262,23 +262,23 @@ fn standalone_on_a_snapshot_of_its_volume_is_the_original() {
 }
 
 /// Replaces the data of a member by a copy.
-fn put_copy(ensemble: &Ensemble, at: usize, copy: &Path) {
+fn put_copy(ensemble: &TestEnsemble, at: usize, copy: &Path) {
     let data = ensemble.directory(at).join("data");
     fs::remove_dir_all(&data).unwrap();
     shell("cp -r \"$FROM/.\" \"$TO\"", copy, &data);
 }
 
-fn copy_of(ensemble: &Ensemble, at: usize) -> PathBuf {
+fn copy_of(ensemble: &TestEnsemble, at: usize) -> PathBuf {
     ensemble.home().join(format!("copy-{at}"))
 }
 
-fn copy_members(ensemble: &Ensemble, members: &[usize]) {
+fn copy_members(ensemble: &TestEnsemble, members: &[usize]) {
     for at in members {
         shell("cp -r \"$FROM/.\" \"$TO\"", &ensemble.directory(*at).join("data"), &copy_of(ensemble, *at));
     }
 }
 
-fn said(ensemble: &Ensemble, at: usize) -> String {
+fn said(ensemble: &TestEnsemble, at: usize) -> String {
     ensemble.process(at).said.join("\n")
 }
 

@@ -2,7 +2,7 @@
 
 use crate::members;
 use crate::process;
-use ox_testkit::{Ensemble, FailoverClient, RawHandshake, WriteLoad, wait_until};
+use ox_testkit::{FailoverClient, RawHandshake, TestEnsemble, WriteLoad, wait_until};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Three servers, and the parent node for writes.
-fn start(observers: usize, settings: &str) -> Ensemble {
+fn start(observers: usize, settings: &str) -> TestEnsemble {
     let ensemble = members::start(3, observers, settings);
     let mut client = ensemble.client();
     client.create("/n", 0);

@@ -11,7 +11,7 @@ use crate::members;
 use clients::{RandomClient, Scene};
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
-use ox_testkit::{Ensemble, LinkState, Network, Rng, SmallDisk, wait_until};
+use ox_testkit::{LinkState, Network, Rng, SmallDisk, TestEnsemble, wait_until};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,7 +63,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 struct Run {
     home: PathBuf,
     /// The last member is an observer without faults: its log contains the whole history.
-    ensemble: Ensemble,
+    ensemble: TestEnsemble,
     voters: usize,
     network: Network,
     scene: Arc<Scene>,

@@ -2,11 +2,11 @@
 //! is space.
 
 use crate::members;
-use ox_testkit::{Ensemble, FailoverClient, SmallDisk, wait_until};
+use ox_testkit::{FailoverClient, SmallDisk, TestEnsemble, wait_until};
 use std::path::Path;
 
 /// Three servers, each on its own small disk; `None` where mounting is not permitted.
-fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, Ensemble)> {
+fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, TestEnsemble)> {
     let disks: Vec<SmallDisk> = (0..3).map_while(|_| SmallDisk::mount(100)).collect();
     if disks.len() < 3 {
         return None;
@@ -23,13 +23,13 @@ fn write(client: &mut FailoverClient, number: usize) {
     client.create_with(&format!("/n{number}"), &vec![number as u8; 500_000], 0);
 }
 
-fn check_all(ensemble: &Ensemble, count: usize) {
+fn check_all(ensemble: &TestEnsemble, count: usize) {
     let there = ensemble.check_equal();
     let missing: Vec<usize> = (0..count).filter(|number| !there.contains_key(&format!("/n{number}"))).collect();
     assert!(missing.is_empty(), "{missing:?} were acknowledged");
 }
 
-fn wait_until_serving(ensemble: &Ensemble, at: usize) {
+fn wait_until_serving(ensemble: &TestEnsemble, at: usize) {
     wait_until(&format!("server {} serves", at + 1), || ensemble.mode(at).is_some());
 }
 

@@ -3,7 +3,7 @@
 //! In the tables, `~` stands for any text, and `$OLD`, `$NEW` and `$FOLLOWER` for the ids of voters.
 
 use crate::members;
-use ox_testkit::Ensemble;
+use ox_testkit::TestEnsemble;
 
 const SETTINGS: &[&str] = &[
     "Reading configuration from: ~/zoo.cfg",
@@ -119,7 +119,7 @@ fn fits(message: &str, pattern: &str) -> bool {
 }
 
 /// Checks that a member has logged these sentences. `ids` are those of the old leader, the new one and the follower.
-fn check(ensemble: &mut Ensemble, at: usize, sentences: &[&[&str]], ids: [usize; 3]) {
+fn check(ensemble: &mut TestEnsemble, at: usize, sentences: &[&[&str]], ids: [usize; 3]) {
     let log = ensemble.process_mut(at).log_so_far();
     // Without time, level and module.
     let messages: Vec<&str> = log.iter().filter_map(|line| Some(line.split_once(": ")?.1)).collect();

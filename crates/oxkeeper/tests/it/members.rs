@@ -1,6 +1,6 @@
 //! Ensembles of the built binary.
 
-use ox_testkit::{Ensemble, Filters, MemberRole, Network, PeerAddresses, Program};
+use ox_testkit::{Filters, MemberRole, Network, PeerAddresses, Program, TestEnsemble};
 use std::net::Ipv4Addr;
 use std::path::Path;
 
@@ -16,13 +16,13 @@ fn members(voters: usize, observers: usize) -> Vec<(Program, MemberRole)> {
 }
 
 /// Starts voters and observers.
-pub(crate) fn start(voters: usize, observers: usize, settings: &str) -> Ensemble {
+pub(crate) fn start(voters: usize, observers: usize, settings: &str) -> TestEnsemble {
     prepare(voters, observers, settings, &[]).start()
 }
 
 /// Prepares voters and observers, with system properties.
-pub(crate) fn prepare(voters: usize, observers: usize, settings: &str, properties: &[&str]) -> Ensemble {
-    Ensemble::temporary(members(voters, observers), &format!("preAllocSize=1024\n{settings}"), properties)
+pub(crate) fn prepare(voters: usize, observers: usize, settings: &str, properties: &[&str]) -> TestEnsemble {
+    TestEnsemble::temporary(members(voters, observers), &format!("preAllocSize=1024\n{settings}"), properties)
 }
 
 /// The same in a directory of the caller.
@@ -32,12 +32,12 @@ pub(crate) fn prepare_in(
     observers: usize,
     settings: &str,
     properties: &[&str],
-) -> Ensemble {
-    Ensemble::new(home, members(voters, observers), &format!("preAllocSize=1024\n{settings}"), properties)
+) -> TestEnsemble {
+    TestEnsemble::new(home, members(voters, observers), &format!("preAllocSize=1024\n{settings}"), properties)
 }
 
 /// Starts an ensemble on a network that can fail.
-pub(crate) fn start_on(mut ensemble: Ensemble, network: &Network) -> Ensemble {
+pub(crate) fn start_on(mut ensemble: TestEnsemble, network: &Network) -> TestEnsemble {
     ensemble.route(|from, to, target| {
         let through =
             |address| if from == to { address } else { network.proxy(from, to, address, |_| Filters::default()) };

@@ -1,11 +1,11 @@
 //! Followers that serve observers.
 
 use crate::members;
-use ox_testkit::{Ensemble, RawClient, RawConnection, RawHandshake, free_port, wait_until};
+use ox_testkit::{RawClient, RawConnection, RawHandshake, TestEnsemble, free_port, wait_until};
 
 const TIMEOUT_MS: i32 = 30_000;
 
-fn master(ensemble: &Ensemble, observer: usize) -> Option<usize> {
+fn master(ensemble: &TestEnsemble, observer: usize) -> Option<usize> {
     Some(ensemble.metric(observer, "observer_master_id")?.parse::<usize>().ok()? - 1)
 }
 

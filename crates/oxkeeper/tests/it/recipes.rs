@@ -15,7 +15,7 @@ use ox_recipes::presence::{GroupMember, members};
 use ox_recipes::queue::Queue;
 use ox_recipes::semaphore::Semaphore;
 use ox_recipes::tasks::{TaskList, TaskWorker};
-use ox_testkit::{Ensemble, LinkState, Network, wait_until};
+use ox_testkit::{LinkState, Network, TestEnsemble, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,7 +28,7 @@ const WORKERS: usize = 3;
 
 /// An ensemble, and the clients that work on it.
 struct Run {
-    ensemble: Ensemble,
+    ensemble: TestEnsemble,
     runtime: Runtime,
     progress: Progress,
     work: Vec<JoinHandle<()>>,

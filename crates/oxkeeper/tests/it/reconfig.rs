@@ -2,7 +2,7 @@
 
 use crate::members;
 use ox_testkit::ReconfigArguments as Change;
-use ox_testkit::{Ensemble, FailoverClient, MemberRole, RawClient, RawHandshake, RawPacket, free_port, wait_until};
+use ox_testkit::{FailoverClient, MemberRole, RawClient, RawHandshake, RawPacket, TestEnsemble, free_port, wait_until};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ fn ask(change: Change<'_>, client: &mut FailoverClient) -> (i32, String) {
     client.ask(|packet, xid| change.put(packet, xid)).config()
 }
 
-fn make(change: Change<'_>, ensemble: &Ensemble) -> String {
+fn make(change: Change<'_>, ensemble: &TestEnsemble) -> String {
     let mut client = ensemble.client();
     let (code, text) = ask(change, &mut client);
     assert_eq!(code, 0);
@@ -25,7 +25,7 @@ fn make(change: Change<'_>, ensemble: &Ensemble) -> String {
     text
 }
 
-fn write_some(ensemble: &Ensemble) {
+fn write_some(ensemble: &TestEnsemble) {
     let mut client = ensemble.client();
     let session = client.session();
     (0..20).for_each(|number| client.create(&format!("/n-{session}-{number}"), 0));
@@ -33,7 +33,7 @@ fn write_some(ensemble: &Ensemble) {
 }
 
 /// The dynamic file that the last line of `zoo.cfg` names.
-fn members_file(ensemble: &Ensemble, at: usize) -> Option<String> {
+fn members_file(ensemble: &TestEnsemble, at: usize) -> Option<String> {
     let cfg = ensemble.file(at, "zoo.cfg")?;
     let path = cfg.lines().last()?.strip_prefix("dynamicConfigFile=")?.to_owned();
     std::fs::read_to_string(path).ok()

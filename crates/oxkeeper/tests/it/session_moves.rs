@@ -4,7 +4,7 @@ use crate::members;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
 use ox_proto::{ErrorCode, OpCode};
-use ox_testkit::{Ensemble, RawClient, RawHandshake, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket, TestEnsemble};
 
 const TIMEOUT_MS: i32 = 30_000;
 const XID: i32 = 100;
@@ -21,7 +21,7 @@ fn writes() -> Vec<(&'static str, RawPacket)> {
     ]
 }
 
-fn moves(ensemble: &Ensemble, old: usize, new: usize) {
+fn moves(ensemble: &TestEnsemble, old: usize, new: usize) {
     for (name, write) in writes() {
         let mut stale = RawClient::open(ensemble.addresses[old], TIMEOUT_MS);
         let mut owner =

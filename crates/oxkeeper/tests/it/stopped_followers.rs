@@ -2,7 +2,7 @@
 //! reply.
 
 use crate::members;
-use ox_testkit::{Ensemble, RawClient, RawPacket};
+use ox_testkit::{RawClient, RawPacket, TestEnsemble};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const DATA_BYTES: usize = 1_000_000;
 /// `syncLimit` is five ticks.
 const TICK_MS: u64 = 6_000;
 
-fn epoch(ensemble: &Ensemble, at: usize) -> String {
+fn epoch(ensemble: &TestEnsemble, at: usize) -> String {
     let file = Path::new(&ensemble.directory(at)).join("data/version-2/currentEpoch");
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }

@@ -3,7 +3,7 @@
 
 use crate::members;
 use crate::unknown_peers::addresses;
-use ox_testkit::{Ensemble, FailoverClient, wait_until};
+use ox_testkit::{FailoverClient, TestEnsemble, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
@@ -206,10 +206,10 @@ fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
     let leader = ensemble.leader();
     let ports = addresses(&ensemble);
     // How often each member has been LOOKING since its start.
-    let elections = |ensemble: &Ensemble, members: &[usize]| -> Vec<String> {
+    let elections = |ensemble: &TestEnsemble, members: &[usize]| -> Vec<String> {
         members.iter().map(|at| ensemble.metric(*at, "looking_count").unwrap()).collect()
     };
-    let epoch = |ensemble: &Ensemble| {
+    let epoch = |ensemble: &TestEnsemble| {
         let reply = ensemble.four_letter(leader, "srvr");
         let zxid = reply.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("it serves").to_owned();
         i64::from_str_radix(&zxid, 16).unwrap() >> 32

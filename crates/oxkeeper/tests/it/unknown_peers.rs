@@ -6,14 +6,14 @@ use ox_proto::ensemble::Address;
 use ox_proto::quorum::hello::{self, Hello, HelloVersion};
 use ox_proto::quorum::notification::{self, Notification, PeerState};
 use ox_proto::{ServerId, Zxid};
-use ox_testkit::{Ensemble, PATIENCE, Process, free_port, wait_until};
+use ox_testkit::{PATIENCE, Process, TestEnsemble, free_port, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// The quorum and election addresses of the members.
-pub(crate) fn addresses(ensemble: &Ensemble) -> Vec<SocketAddr> {
+pub(crate) fn addresses(ensemble: &TestEnsemble) -> Vec<SocketAddr> {
     ensemble.peer_addresses().into_iter().flat_map(|member| [member.quorum, member.election]).collect()
 }
 

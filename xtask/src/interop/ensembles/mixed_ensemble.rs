@@ -5,7 +5,7 @@ use crate::interop::servers::Software;
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, ensure};
 use ox_proto::Zxid;
-use ox_testkit::{Ensemble, MemberRole, Network, SmallDisk, Tree, wait_for};
+use ox_testkit::{MemberRole, Network, SmallDisk, TestEnsemble, Tree, wait_for};
 use std::ops::{Deref, DerefMut};
 use std::path::Path;
 
@@ -19,22 +19,22 @@ const DIGEST_EVERY: i64 = 128;
 /// An ensemble whose members run different implementations.
 pub(super) struct MixedEnsemble {
     workspace: Workspace,
-    ensemble: Ensemble,
+    ensemble: TestEnsemble,
     software: Vec<Software>,
     /// One disk per member if disks can be full. Declared after the members, so that it is unmounted after they ended.
     disks: Vec<SmallDisk>,
 }
 
 impl Deref for MixedEnsemble {
-    type Target = Ensemble;
+    type Target = TestEnsemble;
 
-    fn deref(&self) -> &Ensemble {
+    fn deref(&self) -> &TestEnsemble {
         &self.ensemble
     }
 }
 
 impl DerefMut for MixedEnsemble {
-    fn deref_mut(&mut self) -> &mut Ensemble {
+    fn deref_mut(&mut self) -> &mut TestEnsemble {
         &mut self.ensemble
     }
 }
@@ -97,7 +97,7 @@ impl MixedEnsemble {
         let software: Vec<Software> = letters.chars().map(software).collect();
         let member = |letter: char| Ok((self::software(letter).program(workspace)?, role(letter)));
         let members = letters.chars().map(member).collect::<Result<Vec<_>>>()?;
-        let ensemble = Ensemble::new(home, members, &format!("{SETTINGS}{settings}"), properties);
+        let ensemble = TestEnsemble::new(home, members, &format!("{SETTINGS}{settings}"), properties);
         Ok(Self { workspace: workspace.clone(), ensemble, software, disks: Vec::new() })
     }
 
