@@ -102,11 +102,12 @@ fn p63_disks_low_at_random_keep_one_history() {
         let mut cluster = ZabCluster::new(seed, if seed % 3 == 0 { 5 } else { 3 }, i64::try_from(seed % 2).unwrap());
         cluster.delay_ms = [2, 10, 60][usize::try_from(seed % 3).unwrap()];
         let server_ids = cluster.server_ids();
-        let pick = |cluster: &mut ZabCluster| server_ids[cluster.rng.index(server_ids.len())];
+        let pick =
+            |cluster: &mut ZabCluster| server_ids[usize::try_from(cluster.rng.below(server_ids.len() as i64)).unwrap()];
         cluster.run(1_000);
         for _ in 0..50 {
             let (a, b) = (pick(&mut cluster), pick(&mut cluster));
-            match cluster.rng.between(0, 7) {
+            match cluster.rng.below(8) {
                 0 => cluster.kill(a),
                 1 | 2 => cluster.start(a),
                 3 => cluster.set_link(a, b, false),
@@ -114,7 +115,7 @@ fn p63_disks_low_at_random_keep_one_history() {
                 5 | 6 => cluster.set_low(a, true),
                 _ => cluster.set_low(a, false),
             }
-            let pause = cluster.rng.between(0, 799);
+            let pause = cluster.rng.below(800);
             cluster.run(pause);
         }
         // A minority of the disks stays low.

@@ -1,7 +1,6 @@
 //! A cluster of servers that run elections, with message delays, broken links and killed processes.
 
 use ox_proto::Zxid;
-use ox_testkit::Rng;
 use ox_zab::{
     Election, ElectionConnection, ElectionSettings, Outgoing, PeerState, Quorum, Quorums, ServerId, Vote,
     VoteNotification,
@@ -10,6 +9,22 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a role waits: a leader for followers, a follower for its leader.
 const ROLE_TIMEOUT_MS: i64 = 1_000;
+
+/// A small generator; its seed reproduces a failure.
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: i64) -> i64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        i64::try_from(self.0 >> 33).unwrap() % bound
+    }
+}
 
 struct Server {
     election: Election,
@@ -114,7 +129,7 @@ impl ElectionCluster {
 
     fn post(&mut self, from: ServerId, to: ServerId, event: Event) {
         let earliest = self.last.get(&(from, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.rng.between(0, self.delay_ms - 1) + 1);
+        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms) + 1);
         self.last.insert((from, to), at_ms);
         self.next += 1;
         self.events.insert((at_ms, self.next), (from, to, event));

@@ -149,26 +149,26 @@ fn random_faults_end_with_one_leader() {
         let mut cluster = ElectionCluster::new(seed, voters, 30);
         let mut up = vec![false; usize::try_from(voters).unwrap() + 1];
         for _ in 0..40 {
-            let id = cluster.rng.between(0, voters - 1) + 1;
-            let other = cluster.rng.between(0, voters - 1) + 1;
+            let id = cluster.rng.below(voters) + 1;
+            let other = cluster.rng.below(voters) + 1;
             let at = usize::try_from(id).unwrap();
-            match cluster.rng.between(0, 3) {
+            match cluster.rng.below(4) {
                 0 if up[at] => {
                     cluster.kill(id);
                     up[at] = false;
                 }
                 0 | 1 if !up[at] => {
-                    let zxid = cluster.rng.between(0, 3);
+                    let zxid = cluster.rng.below(4);
                     cluster.start(id, zxid / 2, zxid);
                     up[at] = true;
                 }
                 _ if id != other => {
-                    let works = cluster.rng.between(0, 1) == 0;
+                    let works = cluster.rng.below(2) == 0;
                     cluster.set_link(id, other, works);
                 }
                 _ => (),
             }
-            let pause = cluster.rng.between(0, 599);
+            let pause = cluster.rng.below(600);
             cluster.run(pause);
         }
         for a in 1..=voters {

@@ -15,18 +15,19 @@ fn run_with_reconfigs(seed: u64, verbose: bool) -> ZabCluster {
 
 fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluster {
     cluster.verbose = verbose;
-    cluster.delay_ms = [2, 10, 60][cluster.rng.index(3)];
-    cluster.disk_ms = [2, 10, 100][cluster.rng.index(3)];
+    cluster.delay_ms = [2, 10, 60][usize::try_from(cluster.rng.below(3)).unwrap()];
+    cluster.disk_ms = [2, 10, 100][usize::try_from(cluster.rng.below(3)).unwrap()];
     cluster.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
     let server_ids = cluster.server_ids();
-    let pick = |cluster: &mut ZabCluster| server_ids[cluster.rng.index(server_ids.len())];
+    let pick =
+        |cluster: &mut ZabCluster| server_ids[usize::try_from(cluster.rng.below(server_ids.len() as i64)).unwrap()];
     let forgeries = if seed % 4 < 2 { 0 } else { 4 };
     if 0 < forgeries {
         cluster.run(1_000); // empty members believe any server that reports a history
     }
     for _ in 0..60 {
         let (a, b) = (pick(&mut cluster), pick(&mut cluster));
-        match cluster.rng.between(0, 8 + forgeries - 1) {
+        match cluster.rng.below(8 + forgeries) {
             0 => cluster.kill(a),
             1 if cluster.up().len() < server_ids.len() => cluster.start(a),
             2 | 3 => cluster.start(a),
@@ -35,7 +36,7 @@ fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluste
             8.. => cluster.forge_votes(a),
             _ => cluster.set_link(a, b, true),
         }
-        let pause = cluster.rng.between(0, 599);
+        let pause = cluster.rng.below(600);
         cluster.run(pause);
     }
     for a in &server_ids {

@@ -8,11 +8,11 @@ mod free_space;
 mod network;
 mod reconfigs;
 
+use crate::election_cluster::Rng;
 use bytes::Bytes;
 use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
-use ox_testkit::Rng;
 use ox_zab::{
     ConfigPair, DiskDone, DiskJob, Effect, Effects, ElectionConnection, ElectionSettings, Eligibility, EncodedTxn,
     Epoch, Epochs, Input, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog,
@@ -209,7 +209,7 @@ impl ZabCluster {
     /// Schedules an arrival after everything that was sent to the same server on the same path.
     fn post(&mut self, way: u64, to: ServerId, event: Event) {
         let earliest = self.last.get(&(way, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.rng.between(0, self.delay_ms.max(1) - 1) + 1);
+        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms.max(1)) + 1);
         self.last.insert((way, to), at_ms);
         self.plan(at_ms - self.now_ms, to, event);
     }
@@ -328,7 +328,7 @@ impl ZabCluster {
         }
         self.cut_pairs.push((a, b));
         // Packets are lost from now on. At random, the ends also learn that the connection is closed.
-        let tells = self.rng.between(0, 1) == 0;
+        let tells = self.rng.below(2) == 0;
         let links: Vec<LinkId> = self
             .wires
             .iter()
@@ -471,11 +471,11 @@ impl ZabCluster {
     fn plan_log_read(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
         let log = &self.servers[&id].disk.log;
         let found: Vec<EncodedTxn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
-        let has = log.iter().any(|txn| txn.zxid == peer) && self.rng.between(0, 2) != 0;
+        let has = log.iter().any(|txn| txn.zxid == peer) && self.rng.below(3) != 0;
         if has {
             self.process(id).found.insert(link, found);
         }
-        let in_ms = self.rng.between(0, self.disk_ms.max(1) - 1) + 1;
+        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
         self.plan(in_ms, id, Event::LogRead(link, has.then_some(below)));
     }
 
@@ -510,7 +510,7 @@ impl ZabCluster {
     }
 
     fn work(&mut self, id: ServerId) {
-        let in_ms = self.rng.between(0, self.disk_ms.max(1) - 1) + 1;
+        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
         let process = self.process(id);
         if !process.is_working && !process.work.is_empty() {
             process.is_working = true;
@@ -528,7 +528,7 @@ impl ZabCluster {
                 Work::Append(txn) => {
                     durable = Some(txn.zxid);
                     disk.log.push(txn);
-                    if self.rng.between(0, 3) == 0 {
+                    if self.rng.below(4) == 0 {
                         break;
                     }
                     continue;
@@ -649,7 +649,7 @@ impl ZabCluster {
         };
         let masters: Vec<ServerId> =
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
-        let at = self.rng.index(2 * masters.len() + 1);
+        let at = usize::try_from(self.rng.below(2 * masters.len() as i64 + 1)).unwrap();
         masters.get(at).copied()
     }
 
@@ -701,7 +701,7 @@ impl ZabCluster {
         if self.writes && !self.servers[&id].is_low {
             self.next_value += 1;
             let value = self.next_value;
-            let wanted = (self.changes && self.rng.between(0, 11) == 0).then(|| self.random_members());
+            let wanted = (self.changes && self.rng.below(12) == 0).then(|| self.random_members());
             let process = self.process(id);
             if process.is_serving
                 && let Some(leader) = process.peer.role().leader()
@@ -718,7 +718,7 @@ impl ZabCluster {
                 self.append(id, txn);
             }
         }
-        let in_ms = self.rng.between(0, 39) + 1;
+        let in_ms = self.rng.below(40) + 1;
         self.plan(in_ms, id, Event::Write);
     }
 

@@ -11,7 +11,7 @@ impl ZabCluster {
     pub(super) fn random_members(&mut self) -> String {
         let (mut voters, mut observers) = (Vec::new(), Vec::new());
         for id in self.server_ids() {
-            match self.rng.between(0, 4) {
+            match self.rng.below(5) {
                 0 => observers.push(id),
                 1 => (),
                 _ => voters.push(id),
