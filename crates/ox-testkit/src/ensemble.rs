@@ -138,7 +138,7 @@ impl TestEnsemble {
         self.members.iter().map(|(addresses, _)| *addresses).collect()
     }
 
-    /// Starts all members.
+    /// Starts all members and waits until they serve.
     pub fn start(mut self) -> Self {
         let all: Vec<usize> = (0..self.len()).collect();
         self.start_members(&all);

@@ -68,7 +68,7 @@ impl Program {
 #[derive(Clone, Debug)]
 pub struct ServerSpec {
     pub program: Program,
-    /// Lines of `zoo.cfg`.
+    /// Lines to add to `zoo.cfg`.
     pub settings: String,
     /// System properties as `name=value`.
     pub properties: Vec<String>,
@@ -136,7 +136,7 @@ impl ServerUnderTest {
         self.process.as_mut().is_some_and(|process| !process.has_ended())
     }
 
-    /// The running process.
+    /// The process of a server that runs.
     pub fn process(&self) -> &Process {
         self.process.as_ref().expect("the server runs")
     }

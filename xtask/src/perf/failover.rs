@@ -28,12 +28,12 @@ const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 /// Flags of `cargo xtask failover`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Path of `oxkeeper`.
+    /// Path of the program `oxkeeper`.
     binary: PathBuf,
     /// Number of kills, of followers and leaders in turn.
     #[arg(default_value_t = 50)]
     kills: usize,
-    /// Number of clients.
+    /// Number of clients that write.
     #[arg(default_value_t = 60)]
     connections: usize,
 }

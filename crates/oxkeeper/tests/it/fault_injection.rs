@@ -195,7 +195,7 @@ impl Run {
         wait_until("writes succeed", || writes + 20 <= self.scene.writes.load(Ordering::Relaxed));
     }
 
-    /// Ends a member.
+    /// Ends a member that runs, by a signal.
     fn end(&mut self, at: usize, signal: &str) {
         if let Some(process) = self.ensemble.servers[at].process.take() {
             process.signal(signal);
