@@ -86,8 +86,10 @@ fn servers(workspace: &Workspace, binaries: &[PathBuf], dir: &Path) -> Result<[M
     match binaries {
         [] => (),
         [ours, baseline] => {
-            return Ok([("new", ours), ("old", baseline)]
-                .map(|(name, binary)| MeasuredProgram::new(oxkeeper(name, binary), dir.join(name))));
+            let measured = |name: &str, binary: &Path| -> Result<MeasuredProgram> {
+                Ok(MeasuredProgram::new(oxkeeper(name, &std::path::absolute(binary)?), dir.join(name)))
+            };
+            return Ok([measured("new", ours)?, measured("old", baseline)?]);
         }
         _ => bail!("--binaries takes two paths, separated by a comma"),
     }

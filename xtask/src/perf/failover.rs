@@ -41,7 +41,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let dir = tempfile::Builder::new().prefix("oxkeeper-failover-").tempdir()?;
     // With the milestones that `LogMilestone` shows.
-    let argv = [&*args.binary.to_string_lossy(), "server", "{config}"];
+    let binary = std::path::absolute(&args.binary)?;
+    let argv = [&*binary.to_string_lossy(), "server", "{config}"];
     let program = MeasuredProgram::new(Program::new("Oxkeeper", &argv), dir.path().join("servers"));
     let show = |round: &Round| {
         let Round { victim, calm_ms, survivors_ms, victims_ms, total_ms, restart_ms, parts } = round;
