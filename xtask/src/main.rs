@@ -1,6 +1,7 @@
 //! Project tasks: `cargo xtask <task>`. One module per task, with its flags.
 
 mod cases;
+mod catch;
 mod interop;
 mod language;
 mod mutations;
@@ -29,6 +30,8 @@ enum Task {
     Words,
     /// Benchmark Oxkeeper and Apache alternately.
     Perf(perf::Args),
+    /// Measure what writing clients notice while members of an ensemble are killed and restarted.
+    Failover(perf::failover::Args),
     /// Simulate servers and ensembles under faults, one run per seed.
     Sim(sim::Args),
     /// Remove guards from the code one by one and check that the simulator or a test fails.
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
         Task::Tidy => tidy::run(),
         Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
+        Task::Failover(args) => perf::failover::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),

@@ -3,12 +3,22 @@
 //! charts in `docs/operate/charts` from them.
 
 mod chart;
+mod comparison;
+mod ensemble;
+pub(crate) mod failover;
+mod goal;
+mod report;
+mod sections;
+mod server;
+mod snapshot;
 
-use crate::interop::servers::{Software, apache, free_port};
+use crate::interop::servers::{Software, apache};
 use crate::interop::workspace::Workspace;
-use anyhow::{Context, Result};
-use ox_bench::perf::server::ServerCommand;
-use ox_bench::perf::{PerfConfig, load, perf, write_tables};
+use anyhow::{Context, Result, bail};
+use comparison::{PerfConfig, compare, load, write_tables};
+use ox_testkit::Program;
+use server::MeasuredProgram;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Flags of `cargo xtask perf`.
@@ -29,11 +39,22 @@ pub(crate) struct Args {
     /// Write tables and charts from the stored measurements and measure nothing.
     #[arg(long, conflicts_with_all = ["rounds", "seconds", "nodes", "only"])]
     render: bool,
+    /// Compare two Oxkeeper binaries, separated by a comma, instead of Oxkeeper and Apache.
+    #[arg(long, value_delimiter = ',', requires = "out")]
+    binaries: Vec<PathBuf>,
+    /// Directory for the tables and measurements, instead of `docs/operate`; without charts.
+    #[arg(long)]
+    out: Option<PathBuf>,
+}
+
+/// An Oxkeeper binary. Its log is limited to warnings, as Apache's is.
+pub(crate) fn oxkeeper(name: &str, binary: &Path) -> Program {
+    Program::new(name, &[&binary.display().to_string(), "server", "{config}", "--log", "warn"])
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let workspace = Workspace::find();
-    let docs = workspace.root().join("docs/operate");
+    let docs = args.out.clone().unwrap_or_else(|| workspace.root().join("docs/operate"));
     let (page, measurements, charts) =
         (docs.join("performance.md"), docs.join("performance.json"), docs.join("charts"));
     if args.render {
@@ -41,24 +62,44 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write_tables(&page, &report)?;
         return chart::write_all(&charts, &report);
     }
-    Software::Oxkeeper.prepare(&workspace)?;
-    Software::Apache.prepare(&workspace)?;
     let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("create a temporary directory")?;
-    let binary = workspace.target().join("release/oxkeeper");
-    let ours = vec![binary.display().to_string(), "server".into(), "{config}".into(), "--log".into(), "warn".into()];
-    let classes = apache::class_path(&workspace, dir.path())?;
-    let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];
-    let servers = [
-        ServerCommand::new("Oxkeeper", ours, dir.path().join("oxkeeper"), free_port()?),
-        ServerCommand::java("Apache 3.9.3", java.map(str::to_owned).to_vec(), dir.path().join("apache"), free_port()?),
-    ];
-    let mut config = PerfConfig::new(servers, page, measurements);
-    config.rounds = args.rounds;
-    config.round = Duration::from_secs(args.seconds);
-    config.nodes_max = args.nodes;
-    config.only.clone_from(&args.only);
-    let report = perf(config)?;
-    chart::write_all(&charts, &report)?;
+    let config = PerfConfig {
+        servers: servers(&workspace, &args.binaries, dir.path())?,
+        rounds: args.rounds,
+        round: Duration::from_secs(args.seconds),
+        nodes_max: args.nodes,
+        idle_sessions: 5000,
+        only: args.only.clone(),
+        markdown: page,
+        json: measurements,
+    };
+    let report = compare(&config)?;
+    if args.out.is_none() {
+        chart::write_all(&charts, &report)?;
+    }
     print!("{}", report.markdown());
     Ok(())
+}
+
+/// Our server, then the baseline it is compared with.
+fn servers(workspace: &Workspace, binaries: &[PathBuf], dir: &Path) -> Result<[MeasuredProgram; 2]> {
+    match binaries {
+        [] => (),
+        [ours, baseline] => {
+            let measured = |name: &str, binary: &Path| -> Result<MeasuredProgram> {
+                Ok(MeasuredProgram::new(oxkeeper(name, &std::path::absolute(binary)?), dir.join(name)))
+            };
+            return Ok([measured("new", ours)?, measured("old", baseline)?]);
+        }
+        _ => bail!("--binaries takes two paths, separated by a comma"),
+    }
+    Software::Oxkeeper.prepare(workspace)?;
+    Software::Apache.prepare(workspace)?;
+    let classes = apache::class_path(workspace, dir)?;
+    let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];
+    let ours = oxkeeper("Oxkeeper", &workspace.target().join("release/oxkeeper"));
+    Ok([
+        MeasuredProgram::new(ours, dir.join("oxkeeper")),
+        MeasuredProgram::java(Program::new("Apache 3.9.3", &java), dir.join("apache")),
+    ])
 }

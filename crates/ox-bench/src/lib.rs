@@ -1,4 +1,4 @@
-//! The load generator of `oxkeeper bench`, and the comparison of `cargo xtask perf`.
+//! The load generator of `oxkeeper bench`. `cargo xtask perf` compares servers with it.
 //!
 //! It uses the client protocol with any ZooKeeper server and is designed to cost little itself: requests are copies of
 //! frames that are encoded once ([`request_templates`]), replies are read up to their header ([`replies`]), and each
@@ -8,7 +8,7 @@
 //! args --> job --> load --> worker --> connection --> request_templates, replies   a mix on lasting connections
 //!                  session_churn                                                   new sessions
 //!                  notify                                                          watchers of one node
-//!          compare, fill, flood, idle, perf                                        commands built on them
+//!          compare, fill, flood, idle                                              commands built on them
 //!          setup                                                                   set-up and clean-up
 //! ```
 //!
@@ -29,8 +29,6 @@ pub mod load;
 pub mod memory;
 pub mod notify;
 pub mod operation;
-pub mod perf;
-pub mod ports;
 pub mod process;
 pub mod progress;
 pub mod replies;

@@ -10,8 +10,7 @@ mod targets;
 pub use targets::{FuzzTarget, TARGETS};
 
 use mutate::mutate;
-use rand::SeedableRng;
-use rand_pcg::Pcg64;
+use ox_testkit::Rng;
 use std::time::{Duration, Instant};
 
 /// When a run of inputs stops.
@@ -47,7 +46,7 @@ pub fn replay(target: &FuzzTarget, seed: u64, iteration: u64) {
 }
 
 fn run_input(target: &FuzzTarget, corpus: &[Vec<u8>], seed: u64, iteration: u64) {
-    let mut random = Pcg64::seed_from_u64(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ iteration);
+    let mut random = Rng::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ iteration);
     let input = mutate(corpus, &mut random);
     let bomb = ReplayHint(target.name, seed, iteration);
     (target.run)(&input);

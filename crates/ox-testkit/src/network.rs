@@ -67,11 +67,6 @@ impl Network {
         self.directions.iter().for_each(Direction::stall);
     }
 
-    /// A proxy port at which `from` reaches a port of `to`, which listens on the loopback address.
-    pub fn proxy_port(&self, from: usize, to: usize, port: u16) -> u16 {
-        self.proxy(from, to, (Ipv4Addr::LOCALHOST, port).into(), |_| Filters::default()).port()
-    }
-
     /// The address at which `from` reaches an address of `to`.
     pub fn proxy(
         &self,

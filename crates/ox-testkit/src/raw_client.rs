@@ -2,6 +2,7 @@
 
 use crate::connection::{FrameRead, RawConnection};
 use crate::packet::{RawHandshake, RawPacket};
+use crate::tree_walk::{Tree, walk};
 use ox_proto::connect::ConnectResponse;
 use ox_proto::event::WatcherEvent;
 use ox_proto::reply::ReplyHeader;
@@ -248,6 +249,11 @@ impl RawClient {
 
     pub fn ping(&mut self) -> RawReply {
         self.ask(|packet, _| packet.ping())
+    }
+
+    /// The whole tree of the server.
+    pub fn walk(&mut self) -> Tree {
+        walk(|request| self.ask(request))
     }
 
     /// Closes the session; the server closes the connection after its reply.

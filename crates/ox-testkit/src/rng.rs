@@ -16,6 +16,10 @@ impl Rng {
         self.0.next_u64()
     }
 
+    pub fn byte(&mut self) -> u8 {
+        self.next_u64().to_be_bytes()[0]
+    }
+
     /// A number below `bound`, or 0 if `bound` is 0. The modulo bias does not matter here.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next_u64().checked_rem(bound).unwrap_or(0)

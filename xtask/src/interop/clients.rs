@@ -8,10 +8,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use ox_testkit::ServerSpec;
 
 use super::fixture::ServerFixture;
 use super::report::Report;
-use super::servers::{SUPER_DIGEST, ServerSpec, Software};
+use super::servers::{SUPER_DIGEST, Software};
 use super::suites::{self, Suite};
 use super::workspace::Workspace;
 use super::{Args, Target};
@@ -37,7 +38,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         Target::Start(software) => {
             eprintln!("starting {software}");
             software.prepare(workspace)?;
-            ServerFixture::owned(standard_spec(workspace, software).start_in(home.path())?)?
+            ServerFixture::owned(standard_spec(workspace, software)?.start_in(home.path())?)?
         }
         Target::Running(address) => ServerFixture::external(address)?,
     };
@@ -67,14 +68,15 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 }
 
 /// The settings that the suites need. `interop/README.md` lists the same settings for servers started by hand.
-pub(super) fn standard_spec(workspace: &Workspace, software: Software) -> ServerSpec {
-    ServerSpec::new(workspace, software)
+pub(super) fn standard_spec(workspace: &Workspace, software: Software) -> Result<ServerSpec> {
+    let spec = software.spec(workspace)?;
+    Ok(spec
         // Short ticks let sessions expire soon.
         .setting("tickTime", 500)
         .setting("maxSessionTimeout", 60_000)
         .property("zookeeper.extendedTypesEnabled", true)
         .property("znode.container.checkIntervalMs", 500)
-        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST)
+        .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST))
 }
 
 fn prepare(workspace: &Workspace, suites: &[&Suite]) -> Vec<Result<()>> {

@@ -1,13 +1,14 @@
 //! The differential test: the same requests to Oxkeeper and to Apache, with each profile of settings. Scenarios that
 //! would harm Apache run on Oxkeeper only.
 
-use super::servers::{ServerSpec, ServerUnderTest, Software};
+use super::servers::Software;
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use ox_diff::profile::{PROFILES, Profile, SettingPlace};
 use ox_diff::report::RunReport;
 use ox_diff::runner::ServerPair;
 use ox_diff::suite::{self, ServerControl, SuitePlan};
+use ox_testkit::{ServerSpec, ServerUnderTest};
 use std::cell::RefCell;
 use std::time::Duration;
 
@@ -37,15 +38,15 @@ struct RunningPair {
 const UNSUPPORTED: &[&str] = &["enforced-auth"];
 
 /// A server with the settings of a profile.
-fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> ServerSpec {
-    let mut spec = ServerSpec::new(workspace, software);
+fn spec(workspace: &Workspace, profile: &Profile, software: Software) -> Result<ServerSpec> {
+    let mut spec = software.spec(workspace)?;
     for setting in profile.settings(SettingPlace::Config) {
         spec = spec.setting(setting.name, setting.value);
     }
     for setting in profile.settings(SettingPlace::Property) {
         spec = spec.property(setting.name, setting.value);
     }
-    spec
+    Ok(spec)
 }
 
 fn temporary_directory() -> Result<tempfile::TempDir> {
@@ -55,7 +56,7 @@ fn temporary_directory() -> Result<tempfile::TempDir> {
 impl RunningPair {
     fn start(workspace: &Workspace, profile: &Profile) -> Result<Self> {
         let directory = temporary_directory()?;
-        let start = |software, name| spec(workspace, profile, software).start_in(&directory.path().join(name));
+        let start = |software, name| spec(workspace, profile, software)?.start_in(&directory.path().join(name));
         Ok(Self {
             ours: start(Software::Oxkeeper, "ours")?,
             apache: start(Software::Apache, "apache")?,
@@ -77,7 +78,7 @@ impl RunningPair {
 /// expected replies.
 fn run_ours_only(workspace: &Workspace, profile: &Profile, log: &mut dyn FnMut(&str)) -> Result<RunReport> {
     let directory = temporary_directory()?;
-    let mut ours = spec(workspace, profile, Software::Oxkeeper).start_in(directory.path())?;
+    let mut ours = spec(workspace, profile, Software::Oxkeeper)?.start_in(directory.path())?;
     let report = suite::run_ours_only(&ours.address().to_string(), profile, log)?;
     ours.restart().context("restart on the data that the scripts left")?;
     Ok(report)

@@ -4,10 +4,8 @@
 //! Each case checks that no acknowledged write and no session is lost, and that all servers show the same tree.
 
 mod cases;
-mod failover_client;
 mod faults;
 mod lifecycle;
-mod load;
 mod mixed_ensemble;
 mod network;
 mod reconfig;
@@ -19,6 +17,7 @@ use anyhow::{Result, ensure};
 
 use super::servers::Software;
 use super::workspace::Workspace;
+use crate::catch::catching;
 use cases::Case;
 
 /// Runs a selection of the cases, all of them, or those whose name contains `only`.
@@ -31,7 +30,7 @@ pub(super) fn run(workspace: &Workspace, full: bool, only: Option<&str>) -> Resu
     for Case { name, run, .. } in cases::all().into_iter().filter(wanted) {
         let home = tempfile::Builder::new().prefix("oxkeeper-ensemble-").tempdir()?;
         let start = Instant::now();
-        let result = run(workspace, home.path());
+        let result = catching(|| run(workspace, home.path()));
         let seconds = start.elapsed().as_secs_f64();
         count += 1;
         match result {

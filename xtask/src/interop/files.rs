@@ -17,13 +17,15 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
-use ox_proto::Zxid;
+use ox_testkit::{RawClient, RawHandshake, ServerSpec, ServerUnderTest, Tree, differences};
 
-use super::servers::{SUPER_DIGEST, ServerSpec, ServerUnderTest, Software};
-use super::tree_walk::{Tree, differences, walk};
-use super::wire::{SessionHandle, WireClient};
+use super::servers::{SUPER_DIGEST, Software};
 use super::workspace::Workspace;
 use super::{Args, Target};
+use crate::catch::catching;
+
+/// Longer than any step of a case.
+const SESSION_MS: i32 = 60_000;
 
 /// Differences to quote in an error message.
 const DIFFERENCES_SHOWN: usize = 10;
@@ -48,11 +50,16 @@ enum Snapshots {
 }
 
 const VARIANTS: [Variant; 4] = [
-    Variant { name: "log only, killed", snapshots: Snapshots::None, stop: ServerUnderTest::kill },
-    Variant { name: "snapshots, killed", snapshots: Snapshots::Often(""), stop: ServerUnderTest::kill },
+    Variant { name: "log only, killed", snapshots: Snapshots::None, stop: kill },
+    Variant { name: "snapshots, killed", snapshots: Snapshots::Often(""), stop: kill },
     Variant { name: "gz snapshots, stopped", snapshots: Snapshots::Often("gz"), stop: ServerUnderTest::terminate },
-    Variant { name: "snappy snapshots, killed", snapshots: Snapshots::Often("snappy"), stop: ServerUnderTest::kill },
+    Variant { name: "snappy snapshots, killed", snapshots: Snapshots::Often("snappy"), stop: kill },
 ];
+
+fn kill(server: &mut ServerUnderTest) -> Result<()> {
+    server.kill();
+    Ok(())
+}
 
 impl Variant {
     /// Stops a server and prepares its directory for the next one.
@@ -69,7 +76,7 @@ impl Variant {
 /// The state that the next server must show.
 struct ExpectedState {
     tree: Tree,
-    session_handle: SessionHandle,
+    handshake: RawHandshake,
 }
 
 /// Runs all variants: from Apache to Apache, or between Oxkeeper and Apache in both directions, as `args` selects.
@@ -128,7 +135,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
 /// Returns the number of nodes in the tree.
 fn round_trip(workspace: &Workspace, writer: Software, reader: Software, variant: &Variant) -> Result<usize> {
     let home = tempfile::Builder::new().prefix("oxkeeper-files-").tempdir()?;
-    let result = run_servers(workspace, writer, reader, variant, home.path());
+    let result = catching(|| run_servers(workspace, writer, reader, variant, home.path()));
     result.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
 }
 
@@ -139,22 +146,22 @@ fn run_servers(
     variant: &Variant,
     home: &Path,
 ) -> Result<usize> {
-    let first = write_first(&spec(workspace, writer, variant), variant, home).context("first server")?;
+    let first = write_first(&spec(workspace, writer, variant)?, variant, home).context("first server")?;
     let second =
-        open_and_continue(&spec(workspace, reader, variant), variant, home, &first).context("second server")?;
-    let server = spec(workspace, writer, variant).start_in(home).context("third server")?;
+        open_and_continue(&spec(workspace, reader, variant)?, variant, home, &first).context("second server")?;
+    let server = spec(workspace, writer, variant)?.start_in(home).context("third server")?;
     let client = resume(&server, &second).context("third server")?;
     check_digests(&server)?;
-    content::check_ephemerals(client, server.address()).context("third server")?;
+    content::check_ephemerals(client, server.address());
     Ok(second.tree.len())
 }
 
 fn write_first(spec: &ServerSpec, variant: &Variant, home: &Path) -> Result<ExpectedState> {
     let mut server = spec.start_in(home)?;
-    let mut client = WireClient::connect(server.address())?;
-    content::authenticate(&mut client)?;
-    content::write(&mut client, server.address())?;
-    let state = ExpectedState { tree: walk(&mut client)?, session_handle: client.session_handle() };
+    let mut client = RawClient::open(server.address(), SESSION_MS);
+    content::authenticate(&mut client);
+    content::write(&mut client, server.address());
+    let state = ExpectedState { tree: client.walk(), handshake: client.handshake() };
     variant.stop(&mut server)?;
     Ok(state)
 }
@@ -167,22 +174,21 @@ fn open_and_continue(
 ) -> Result<ExpectedState> {
     let mut server = spec.start_in(home)?;
     let mut client = resume(&server, before)?;
-    content::write_more(&mut client)?;
+    content::write_more(&mut client);
     check_digests(&server)?;
-    let state = ExpectedState { tree: walk(&mut client)?, session_handle: client.session_handle() };
+    let state = ExpectedState { tree: client.walk(), handshake: client.handshake() };
     variant.stop(&mut server)?;
     Ok(state)
 }
 
 /// Resumes the session on a server that has opened the directory, and compares tree and last zxid.
-fn resume(server: &ServerUnderTest, before: &ExpectedState) -> Result<WireClient> {
-    let mut client = WireClient::resume(server.address(), &before.session_handle).context("resume the session")?;
-    ensure!(client.session_handle().session == before.session_handle.session, "the session id has changed");
-    content::authenticate(&mut client)?;
-    let tree = walk(&mut client)?;
-    compare(&before.tree, &tree)?;
-    let (was, is): (Zxid, Zxid) = (before.session_handle.last_zxid, client.session_handle().last_zxid);
-    ensure!(was == is, "the last zxid was {was:?} and is {is:?}");
+fn resume(server: &ServerUnderTest, before: &ExpectedState) -> Result<RawClient> {
+    let mut client = RawClient::try_open(server.address(), &before.handshake).context("resume the session")?;
+    ensure!(client.session() == before.handshake.session, "the session id has changed");
+    content::authenticate(&mut client);
+    compare(&before.tree, &client.walk())?;
+    let (was, is) = (before.handshake.last_zxid_seen, client.handshake().last_zxid_seen);
+    ensure!(was == is, "the last zxid was {was:#x} and is {is:#x}");
     Ok(client)
 }
 
@@ -197,21 +203,22 @@ fn compare(before: &Tree, after: &Tree) -> Result<()> {
 
 /// Checks that the digests in the files match the tree of the server.
 fn check_digests(server: &ServerUnderTest) -> Result<()> {
-    let metrics = server.four_letter_command("mntr")?;
+    let metrics = server.four_letter("mntr")?;
     let mismatches = metrics.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
     ensure!(mismatches == Some("0"), "digest mismatches: {mismatches:?}");
     Ok(())
 }
 
-fn spec(workspace: &Workspace, software: Software, variant: &Variant) -> ServerSpec {
-    let spec = ServerSpec::new(workspace, software)
-        .setting("maxSessionTimeout", super::wire::SESSION_TIMEOUT_MS)
+fn spec(workspace: &Workspace, software: Software, variant: &Variant) -> Result<ServerSpec> {
+    let spec = software
+        .spec(workspace)?
+        .setting("maxSessionTimeout", SESSION_MS)
         .property("zookeeper.extendedTypesEnabled", true)
         .property("zookeeper.DigestAuthenticationProvider.superDigest", SUPER_DIGEST);
-    match variant.snapshots {
+    Ok(match variant.snapshots {
         Snapshots::None => spec,
         Snapshots::Often(method) => {
             spec.property("zookeeper.snapCount", SNAP_COUNT).property("zookeeper.snapshot.compression.method", method)
         }
-    }
+    })
 }

@@ -18,9 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
-use ox_testkit::Proxy;
-
-use super::servers::{ServerUnderTest, four_letter_command};
+use ox_testkit::{Proxy, ServerUnderTest, four_letter};
 
 /// A server with proxy and control port. Dropping the fixture kills a server that xtask started.
 #[derive(Debug)]
@@ -46,7 +44,7 @@ impl ServerFixture {
 
     /// A fixture for a running server that xtask did not start.
     pub(crate) fn external(server: SocketAddr) -> Result<Self> {
-        four_letter_command(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;
+        four_letter(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;
         Self::new(server, None)
     }
 
@@ -77,7 +75,7 @@ impl ServerFixture {
         let Some(server) = server.as_mut() else {
             return Ok(());
         };
-        if server.is_running() && server.four_letter_command("srvr").is_ok() {
+        if server.is_running() && server.four_letter("srvr").is_ok() {
             return Ok(());
         }
         let log = server.log_tail();
@@ -112,8 +110,11 @@ impl Controls {
             "block" => self.proxy.block(),
             "open" => self.proxy.open(),
             "restart" => self.with_server(ServerUnderTest::restart)?,
-            "stop" => self.with_server(ServerUnderTest::kill)?,
-            "start" => self.with_server(ServerUnderTest::relaunch)?,
+            "stop" => self.with_server(|server| {
+                server.kill();
+                Ok(())
+            })?,
+            "start" => self.with_server(ServerUnderTest::start)?,
             unknown => bail!("unknown command `{unknown}`"),
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `cargo xtask interop`: tests Oxkeeper with real ZooKeeper clients and with Apache servers.
 //!
-//! [`servers`] downloads, builds and runs servers. [`clients`] runs the client programs of `interop/<language>` on a
+//! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
 //! [`recipes`] runs `ox-recipes` and Curator on the same nodes.
 
@@ -15,8 +15,6 @@ pub(crate) mod servers;
 mod shells;
 mod suites;
 pub(crate) mod tool;
-pub(crate) mod tree_walk;
-pub(crate) mod wire;
 pub(crate) mod workspace;
 
 use std::net::{SocketAddr, ToSocketAddrs};

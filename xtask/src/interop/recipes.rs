@@ -40,7 +40,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
             for software in [Software::Apache, Software::Oxkeeper] {
                 software.prepare(workspace)?;
                 let home = tempfile::Builder::new().prefix("oxkeeper-interop-").tempdir()?;
-                let server = standard_spec(workspace, software).start_in(home.path())?;
+                let server = standard_spec(workspace, software)?.start_in(home.path())?;
                 failed += run_on(workspace, args, &software.to_string(), server.address())?;
             }
             failed

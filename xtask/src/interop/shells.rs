@@ -1,7 +1,7 @@
 //! Runs the same commands with Apache's `zkCli` and with `oxkeeper cli`, each on an empty server, and compares their
 //! output line by line. Zxids and times are ignored.
 
-use super::servers::{ServerSpec, Software, apache};
+use super::servers::{Software, apache};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -55,7 +55,7 @@ fn run_shell(
     shell: fn(&Workspace, &Path) -> Result<Command>,
 ) -> Result<ShellOutput> {
     let dir = tempfile::Builder::new().prefix("oxkeeper-shells-").tempdir()?;
-    let spec = ServerSpec::new(workspace, software).property("zookeeper.extendedTypesEnabled", true);
+    let spec = software.spec(workspace)?.property("zookeeper.extendedTypesEnabled", true);
     let server = spec.property("zookeeper.enforceQuota", true).start_in(&dir.path().join("server"))?;
     let mut child = shell(workspace, dir.path())?
         .args(["-waitforconnection", "-server", &server.address().to_string()])

@@ -3,8 +3,8 @@
 //! Each row has a bar per server. Rows differ by orders of magnitude, so each row has its own scale: its longer bar has
 //! the full width.
 
+use super::report::{PerfReport, Row};
 use anyhow::{Context, Result};
-use ox_bench::perf::report::{PerfReport, Row};
 use ox_bench::statistics::{Statistics, short};
 use std::fmt::Write as _;
 use std::path::Path;
@@ -137,8 +137,8 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::goal::Goal;
     use super::*;
-    use ox_bench::perf::goal::Goal;
 
     const CHART: Chart = Chart { file: "a.svg", title: "A < B & \"C\"", hint: LONGER, rows: &[("A", "per s")] };
 
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn page_and_charts_match_the_stored_measurements() {
         let docs = crate::interop::workspace::Workspace::find().root().join("docs/operate");
-        let report = ox_bench::perf::load(&docs.join("performance.json")).unwrap();
+        let report = super::super::comparison::load(&docs.join("performance.json")).unwrap();
         let read = |path: &str| std::fs::read_to_string(docs.join(path)).unwrap();
         let page = read("performance.md");
         assert!(page.contains(&report.markdown()), "run `cargo xtask perf --render`");

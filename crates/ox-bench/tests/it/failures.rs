@@ -2,10 +2,9 @@
 
 use crate::fake_server::{Behaviour, job, server, start};
 use ox_bench::job::MeasuredServer;
-use ox_bench::perf::server::{Running, ServerCommand, StartData};
-use ox_bench::ports::free_port;
 use ox_bench::progress::ProgressLine;
 use ox_bench::stop_flag::StopFlag;
+use ox_testkit::free_port;
 
 fn check(server: MeasuredServer, workload: &str, expected: &str) {
     let error = job(workload, 3).measure(&[server], 0, &StopFlag::default(), &ProgressLine::hidden()).unwrap_err();
@@ -15,7 +14,7 @@ fn check(server: MeasuredServer, workload: &str, expected: &str) {
 
 #[test]
 fn refused_connection_is_reported() {
-    let address = ([127, 0, 0, 1], free_port().unwrap()).into();
+    let address = ([127, 0, 0, 1], free_port()).into();
     for workload in ["get", "session", "notify"] {
         check(server(address), workload, &format!("cannot connect to {address}"));
     }
@@ -54,22 +53,4 @@ fn foreign_root_is_not_deleted() {
     assert!(error.starts_with("/it exists and was not made by this tool, so it is left alone\nhint: "), "{error}");
     let error = clean(Behaviour::Refuses(ox_proto::ErrorCode::NoAuth.code()));
     assert!(error.contains("cannot read /it: not authorized (-102)"), "{error}");
-}
-
-#[test]
-fn port_in_use_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
-    let port = start(Behaviour::Good).target.address.port();
-    let command = ServerCommand::new("x", vec!["true".into()], dir.path().into(), port);
-    let error = format!("{:#}", Running::start(&command, StartData::Fresh).unwrap_err());
-    assert!(error.contains("is not free"), "{error}");
-}
-
-#[test]
-fn server_that_exits_early_is_reported() {
-    let dir = tempfile::tempdir().unwrap();
-    let port = free_port().unwrap();
-    let command = ServerCommand::new("x", vec!["true".into()], dir.path().into(), port);
-    let error = format!("{:#}", Running::start(&command, StartData::Fresh).unwrap_err());
-    assert!(error.contains("ended while starting"), "{error}");
 }

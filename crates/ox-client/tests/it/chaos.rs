@@ -2,9 +2,7 @@
 
 use crate::{builder, client, server, with_timeout};
 use ox_client::{AddWatchMode, Client, CreateMode, EventKind, RequestOutcome, RetryPolicy, Version, WatchStream, Zxid};
-use ox_testkit::{ClientProxy, DroppedPart, OpCode, ServerFixture};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
+use ox_testkit::{ClientProxy, DroppedPart, OpCode, Rng, ServerFixture};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
@@ -14,15 +12,10 @@ const ROUNDS: usize = 150;
 
 /// Runs `work`, and sometimes drops the connection: before the request is sent, while it is in flight, or while its
 /// reply is.
-async fn with_drops<T>(
-    server: &ServerFixture,
-    client: &Client,
-    random: &mut Pcg32,
-    work: impl Future<Output = T>,
-) -> T {
+async fn with_drops<T>(server: &ServerFixture, client: &Client, random: &mut Rng, work: impl Future<Output = T>) -> T {
     let mut work = pin!(work);
-    if random.random_ratio(1, 3) {
-        for _ in 0..random.random_range(1..6) {
+    if random.below(3) == 0 {
+        for _ in 0..=random.below(5) {
             if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(work.as_mut().poll(cx))).await {
                 return done;
             }
@@ -66,7 +59,7 @@ impl EventTracker {
 /// order. Returns how many writes got no reply, and how many of those were executed.
 async fn check_events(seed: u64) -> (usize, usize) {
     let server = server();
-    let mut random = Pcg32::seed_from_u64(seed);
+    let mut random = Rng::new(seed);
     let (writer, reader) = (client(&server).await, client(&server).await);
     writer.create("/n", b"0", CreateMode::Persistent).await.unwrap();
     let stream = reader.watch("/", AddWatchMode::PersistentRecursive).await.unwrap();
@@ -129,7 +122,7 @@ async fn lost_request_and_lost_reply_have_unknown_outcome() {
 /// does not affect the others.
 async fn pipeline(seed: u64) {
     let server = server();
-    let mut random = Pcg32::seed_from_u64(seed);
+    let mut random = Rng::new(seed);
     let client = builder(&server).retry(RetryPolicy::None).connect().await.unwrap();
     let patient = client.with_retry(RetryPolicy::times(100));
     patient.create("/n", b"", CreateMode::Persistent).await.unwrap();
@@ -139,7 +132,7 @@ async fn pipeline(seed: u64) {
             .iter()
             .map(|value| {
                 let (client, value) = (client.clone(), value.clone());
-                let is_dropped = random.random_ratio(1, 5);
+                let is_dropped = random.below(5) == 0;
                 tokio::spawn(async move {
                     let written = client.set("/n", &value, Version::Any);
                     let read = client.get("/n");
@@ -156,10 +149,10 @@ async fn pipeline(seed: u64) {
                 })
             })
             .collect();
-        for _ in 0..random.random_range(0..6) {
+        for _ in 0..random.below(6) {
             tokio::task::yield_now().await;
         }
-        if random.random_ratio(1, 4) {
+        if random.below(4) == 0 {
             server.drop_connection(client.session().unwrap().id);
         }
         let mut last = 0;
@@ -186,13 +179,13 @@ async fn protected_creates_leave_no_orphans() {
     let server = server();
     let (creator, other) = (client(&server).await, client(&server).await);
     other.create("/q", b"", CreateMode::Persistent).await.unwrap();
-    let mut random = Pcg32::seed_from_u64(7);
+    let mut random = Rng::new(7);
     let mut created = Vec::new();
     for _ in 0..300 {
         let creating = creator.create_protected("/q/n-", b"", CreateMode::EphemeralSequential);
-        if random.random_ratio(1, 5) {
+        if random.below(5) == 0 {
             let mut creating = pin!(creating);
-            for _ in 0..random.random_range(1..6) {
+            for _ in 0..=random.below(5) {
                 if let Poll::Ready(done) = poll_fn(|cx| Poll::Ready(creating.as_mut().poll(cx))).await {
                     created.push(done.unwrap().path);
                     break;

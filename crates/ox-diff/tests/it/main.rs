@@ -2,17 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "test helpers may panic")]
 
-mod fake_server;
 mod faulty_proxy;
 
-use fake_server::FakeServer;
 use faulty_proxy::Fault;
 use ox_diff::runner::{Runner, ServerPair};
 use ox_diff::script::Script;
 use ox_diff::shrink::shrink;
+use ox_server::{Server, TestServer};
+use ox_testkit::Proxy;
 use std::time::{Duration, Instant};
 
-/// Two sessions, watches, pipelines, failures: everything that the fake server supports.
+/// Two sessions, watches, pipelines, failures.
 const SCRIPT: &str = "
 A connect timeout=20000
 B connect
@@ -30,11 +30,17 @@ B setData /b 3
 B closeSession
 ";
 
+/// A server, and the same behind a proxy that may corrupt a reply.
+fn start(fault: Fault) -> (ServerPair, [TestServer; 2], Proxy) {
+    let servers = [(); 2].map(|()| Server::ephemeral().unwrap());
+    let proxy = faulty_proxy::start(servers[0].address(), fault);
+    let pair = ServerPair { ours: proxy.address().to_string(), apache: servers[1].address().to_string() };
+    (pair, servers, proxy)
+}
+
 fn differences(fault: Fault) -> Vec<String> {
     let script = Script::parse("t", SCRIPT).unwrap();
-    let (left, right) = (FakeServer::start(), FakeServer::start());
-    let proxy = faulty_proxy::start(left.address().parse().unwrap(), fault);
-    let pair = ServerPair { ours: proxy.address().to_string(), apache: right.address().to_owned() };
+    let (pair, _servers, _proxy) = start(fault);
     let mut runner = Runner::new(&pair).unwrap();
     let mut found = Vec::new();
     for batch in &script.batches {
@@ -79,10 +85,8 @@ fn differing_script_is_shortened() {
     let script = Script::parse("t", SCRIPT).unwrap();
     let mut running = Vec::new();
     let mut fresh = || {
-        let (left, right) = (FakeServer::start(), FakeServer::start());
-        let proxy = faulty_proxy::start(left.address().parse().unwrap(), Fault::Version);
-        let pair = ServerPair { ours: proxy.address().to_string(), apache: right.address().to_owned() };
-        running.push((left, right, proxy));
+        let (pair, servers, proxy) = start(Fault::Version);
+        running.push((servers, proxy));
         Ok(pair)
     };
     let shortest = shrink(&script, &mut fresh, Instant::now() + Duration::from_secs(60)).unwrap().unwrap();
@@ -94,13 +98,12 @@ fn differing_script_is_shortened() {
 
 #[test]
 fn servers_with_data_or_different_zxids_are_refused() {
-    let (left, right) = (FakeServer::start(), FakeServer::start());
-    let pair = ServerPair { ours: left.address().to_owned(), apache: right.address().to_owned() };
+    let (pair, _servers, _proxy) = start(Fault::None);
     Runner::new(&pair).unwrap().ensure_empty().unwrap();
-    let mut single = Runner::single(left.address()).unwrap();
+    let mut single = Runner::single(&pair.ours).unwrap();
     let script = Script::parse("t", "A connect\nA create /mine x world").unwrap();
     script.batches.iter().for_each(|batch| assert!(single.run_batch(batch).unwrap().difference.is_none()));
     let refusal = |result: anyhow::Result<()>| result.unwrap_err().to_string();
     assert!(refusal(Runner::new(&pair).map(|_| ())).contains("start at different zxids"));
-    assert!(refusal(Runner::single(left.address()).unwrap().ensure_empty()).contains("holds"));
+    assert!(refusal(Runner::single(&pair.ours).unwrap().ensure_empty()).contains("holds"));
 }

@@ -8,16 +8,14 @@ use ox_proto::Zxid;
 
 /// Two connections, `/a`, and the second one watching it.
 fn watched() -> (HistoryBuilder, usize, usize) {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(b, watch("/a"));
     (builder, a, b)
 }
 
 fn lasting(mode: i32) -> (HistoryBuilder, usize, usize) {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(b, Op::AddWatch { path: "/a".to_owned(), mode });
     (builder, a, b)
@@ -99,8 +97,7 @@ fn p49_missing_event_on_idle_connection_is_found() {
 
 #[test]
 fn p49_missing_event_of_session_end_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     builder.read(b, exists("/e"));
     builder.write(a, Op::CloseSession);
@@ -145,8 +142,7 @@ fn p50_one_shot_watch_firing_twice_is_found() {
 
 #[test]
 fn p50_duplicate_event_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(b, watch("/a"));
     builder.read(b, watch_children("/a"));
@@ -217,8 +213,7 @@ fn p51_watch_lost_by_set_watches_is_found() {
 
 #[test]
 fn p52_event_of_unreadable_node_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.read(b, exists("/secret"));
     let zxid = builder.write(a, bobs("/secret"));
     builder.event(b, zxid, 1, "/secret");
@@ -227,8 +222,7 @@ fn p52_event_of_unreadable_node_is_found() {
 
 #[test]
 fn event_during_authentication_is_optional() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
     let request = builder.send(b, Op::Auth { scheme: "digest".to_owned(), auth: b"bob:pw".to_vec() });
     builder.reply(b, request, Zxid(0), OpResult::ok(ReplyBody::Empty));

@@ -26,6 +26,13 @@ impl HistoryBuilder {
         Self { history, model, zxid: Zxid::ZERO, clock_ms: 0, xid: 0 }
     }
 
+    /// A history with new connections, each with a new session.
+    pub(crate) fn connected<const N: usize>() -> (Self, [usize; N]) {
+        let mut builder = Self::new();
+        let connections = [(); N].map(|()| builder.connect());
+        (builder, connections)
+    }
+
     pub(crate) fn zxid(&self) -> Zxid {
         self.zxid
     }

@@ -6,8 +6,7 @@ use ox_proto::Zxid;
 
 #[test]
 fn p16_gap_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.history.log.remove(0);
     builder.assert_violation(ViolationKind::LogGap);
@@ -15,8 +14,7 @@ fn p16_gap_is_found() {
 
 #[test]
 fn p16_repeated_zxid_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.history.log[1].zxid = Zxid(1);
     builder.assert_violation(ViolationKind::LogGap);
@@ -24,8 +22,7 @@ fn p16_repeated_zxid_is_found() {
 
 #[test]
 fn p37_reused_session_id_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::CloseSession);
     builder.disconnect(a);
     builder.log(builder.session(a), 0, LoggedTxn::CreateSession { timeout_ms: 4000 });
@@ -34,8 +31,7 @@ fn p37_reused_session_id_is_found() {
 
 #[test]
 fn p40_write_after_close_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::CloseSession);
     builder.disconnect(a);
     let delete = LoggedTxn::Delete { path: "/a".to_owned() };

@@ -6,8 +6,7 @@ use ox_proto::{ErrorCode, Zxid};
 
 #[test]
 fn p25_read_without_own_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let before = builder.zxid();
     builder.write(a, create("/a"));
     builder.disconnect(a);
@@ -19,8 +18,7 @@ fn p25_read_without_own_write_is_found() {
 
 #[test]
 fn p25_old_data_with_new_zxid_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     let old = builder.expected_read(a, &get("/a"));
     builder.write(a, set("/a", "2", 0));
@@ -31,8 +29,7 @@ fn p25_old_data_with_new_zxid_is_found() {
 
 #[test]
 fn p26_older_state_on_new_connection_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(b, create("/a"));
     let (zxid, old) = (builder.zxid(), builder.expected_read(a, &get("/a")));
     builder.write(b, set("/a", "2", 0));
@@ -46,8 +43,7 @@ fn p26_older_state_on_new_connection_is_found() {
 
 #[test]
 fn p26_session_accepted_by_lagging_server_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.disconnect(a);
     let b = builder.reconnect(builder.session(a));
@@ -57,8 +53,7 @@ fn p26_session_accepted_by_lagging_server_is_found() {
 
 #[test]
 fn p26_stale_reply_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     let old = builder.expected_read(b, &get("/a"));
     builder.write(a, set("/a", "2", 0));
@@ -69,8 +64,7 @@ fn p26_stale_reply_is_found() {
 
 #[test]
 fn p27_decreasing_zxid_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(a, get("/a"));
     builder.read(a, get("/a"));
@@ -80,8 +74,7 @@ fn p27_decreasing_zxid_is_found() {
 
 #[test]
 fn p27_zxid_beyond_log_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.read(a, get("/a"));
     builder.set_zxid(a, 0, 99);
     builder.assert_violation(ViolationKind::ReplyAheadOfHistory);
@@ -89,8 +82,7 @@ fn p27_zxid_beyond_log_is_found() {
 
 #[test]
 fn p27_read_of_later_state_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     let zxid = builder.zxid();
     let write = builder.send(a, create("/a"));
     let written = builder.commit(a, write);
@@ -103,8 +95,7 @@ fn p27_read_of_later_state_is_found() {
 
 #[test]
 fn p27_reply_before_write_was_sent_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.read(b, get("/b"));
     builder.write(a, create("/a"));
     let zxid = builder.zxid().0;
@@ -114,8 +105,7 @@ fn p27_reply_before_write_was_sent_is_found() {
 
 #[test]
 fn p29_sync_missing_a_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     let zxid = builder.zxid();
     builder.write(a, create("/a"));
     let sync = builder.send(b, Op::Sync { path: "/a".to_owned() });
@@ -125,8 +115,7 @@ fn p29_sync_missing_a_write_is_found() {
 
 /// A read that shows only the first of two creates.
 fn half_seen(multi: Op) -> HistoryBuilder {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, multi);
     let both = Op::MultiRead(vec![get("/x"), get("/y")]);
     let mut half = builder.expected_read(b, &both);
@@ -174,8 +163,7 @@ fn p35_wrong_stat_counters_are_found() {
 
 #[test]
 fn p41_ephemeral_after_session_end_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     let alive = builder.expected_read(b, &get("/e"));
     builder.write(a, Op::CloseSession);
@@ -187,8 +175,7 @@ fn p41_ephemeral_after_session_end_is_found() {
 
 #[test]
 fn p41_orphan_in_final_state_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     builder.dump();
     let orphan = builder.history.dumps[0].nodes["/e"].clone();
@@ -202,8 +189,7 @@ fn p41_orphan_in_final_state_is_found() {
 
 #[test]
 fn p41_missing_ephemeral_in_final_state_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     builder.dump();
     builder.history.dumps[0].nodes.remove("/e");
@@ -212,8 +198,7 @@ fn p41_missing_ephemeral_in_final_state_is_found() {
 
 #[test]
 fn p19_different_final_state_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.dump();
     builder.history.dumps[0].nodes.get_mut("/a").unwrap().data = None;
@@ -222,8 +207,7 @@ fn p19_different_final_state_is_found() {
 
 #[test]
 fn p23_value_never_written_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(a, get("/a"));
     if let ReceivedFrame::Reply { body: ReplyBody::Data(data, _), .. } = builder.frame(a, 1) {
@@ -234,8 +218,7 @@ fn p23_value_never_written_is_found() {
 
 #[test]
 fn p25_deleted_node_reappearing_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     let alive = builder.expected_read(a, &get("/a"));
     builder.write(a, delete("/a"));

@@ -4,8 +4,7 @@ use crate::history_builder::{HistoryBuilder, create, get};
 use ox_history::{Op, ReceivedFrame, ReplyBody, ViolationKind};
 
 fn two_replies() -> (HistoryBuilder, usize) {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(a, get("/a"));
     (builder, a)

@@ -6,8 +6,7 @@ use ox_proto::SessionId;
 
 #[test]
 fn p38_early_expiry_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.read(a, get("/a"));
     builder.wait(i64::from(TIMEOUT_MS) - 500);
     builder.expire(builder.session(a));
@@ -17,8 +16,7 @@ fn p38_early_expiry_is_found() {
 
 #[test]
 fn p38_early_expiry_after_start_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     builder.wait(3000);
     builder.history.starts.push(builder.history.ended);
@@ -29,8 +27,7 @@ fn p38_early_expiry_after_start_is_found() {
 
 #[test]
 fn p39_late_expiry_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     builder.wait(60_000);
     builder.expire(builder.session(a));
@@ -39,8 +36,7 @@ fn p39_late_expiry_is_found() {
 
 #[test]
 fn p39_missing_expiry_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     builder.wait(60_000);
     builder.assert_violation(ViolationKind::LateExpiry);
@@ -48,8 +44,7 @@ fn p39_missing_expiry_is_found() {
 
 #[test]
 fn p40_resumed_closed_session_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, Op::CloseSession);
     builder.disconnect(a);
     builder.read(b, get("/a"));
@@ -60,8 +55,7 @@ fn p40_resumed_closed_session_is_found() {
 
 #[test]
 fn p41_incomplete_close_list_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     builder.write(a, Op::CloseSession);
     builder.disconnect(a);
@@ -71,8 +65,7 @@ fn p41_incomplete_close_list_is_found() {
 
 #[test]
 fn p42_write_on_old_connection_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let b = builder.reconnect(builder.session(a));
     builder.write(a, create("/a"));
     builder.history.connections[a].closed = Some(builder.history.ended);
@@ -83,8 +76,7 @@ fn p42_write_on_old_connection_is_found() {
 /// A connection that lost its session is closed without a reply (ZOOKEEPER-710).
 #[test]
 fn p42_reply_to_moved_session_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let session = builder.session(a);
     let b = builder.reconnect(session);
     let request = builder.send(a, create("/a"));
@@ -101,8 +93,7 @@ fn p42_reply_to_moved_session_is_found() {
 /// An eager client: it writes before the reply to its handshake, and never receives that reply.
 #[test]
 fn p42_handshake_without_reply_passes() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let b = builder.reconnect(builder.session(a));
     let request = builder.send(b, create("/a"));
@@ -117,8 +108,7 @@ fn p42_handshake_without_reply_passes() {
 /// The same with a new session, whose first write the server refused.
 #[test]
 fn p42_new_session_without_reply_passes() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.send(a, create("/a"));
     let request = builder.send(a, create("/b"));
     builder.commit(a, request);
@@ -131,8 +121,7 @@ fn p42_new_session_without_reply_passes() {
 /// A slow disk: the client's requests are still in flight after it has disconnected.
 #[test]
 fn p38_session_with_writes_in_flight_is_not_silent() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let request = builder.send(a, create("/a"));
     builder.disconnect(a);
     builder.wait(60_000);
@@ -145,8 +134,7 @@ fn p38_session_with_writes_in_flight_is_not_silent() {
 
 #[test]
 fn p42_alternating_connections_are_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let first = builder.send(a, create("/1"));
     let third = builder.send(a, create("/3"));
     let b = builder.reconnect(builder.session(a));
@@ -161,8 +149,7 @@ fn p42_alternating_connections_are_found() {
 
 #[test]
 fn p43_replaced_session_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let again = builder.reconnect(builder.session(a));
     let other = builder.session(b);
@@ -174,8 +161,7 @@ fn p43_replaced_session_is_found() {
 
 #[test]
 fn p43_refused_live_session_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     builder.refused(builder.session(a));
     builder.assert_violation(ViolationKind::LiveSessionRefused);
@@ -184,8 +170,7 @@ fn p43_refused_live_session_is_found() {
 /// In an ensemble, an end that was proposed but never committed does not count.
 #[test]
 fn p43_refusal_with_uncommitted_close_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     builder.refused(builder.session(a));
     let later = builder.wait(1_000);
@@ -197,8 +182,7 @@ fn p43_refusal_with_uncommitted_close_is_found() {
 
 #[test]
 fn refusals_of_closed_sessions_pass() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let wrong_password = builder.refused(builder.session(a));
     builder.history.connections[wrong_password].has_valid_password = false;
@@ -208,8 +192,7 @@ fn refusals_of_closed_sessions_pass() {
 
 #[test]
 fn p43_session_granted_with_wrong_password_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let thief = builder.reconnect(builder.session(a));
     builder.history.connections[thief].has_valid_password = false;
@@ -218,8 +201,7 @@ fn p43_session_granted_with_wrong_password_is_found() {
 
 #[test]
 fn concurrent_handshakes_pass_in_any_order() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let session = builder.session(a);
     let b = builder.reconnect(session);
     builder.disconnect(b);
@@ -235,8 +217,7 @@ fn concurrent_handshakes_pass_in_any_order() {
 
 #[test]
 fn timeout_of_last_handshake_counts() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let session = builder.session(a);
     let opened = builder.reconnect(session);
     builder.read(a, get("/a")); // on the old connection, before it is closed
@@ -252,8 +233,7 @@ fn timeout_of_last_handshake_counts() {
 
 #[test]
 fn handshake_before_server_start_passes() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let b = builder.reconnect(builder.session(a));
     let opened = builder.history.connections[b].opened;
@@ -270,8 +250,7 @@ fn handshake_before_server_start_passes() {
 /// A member without a leader replies late, and the client may read the reply even later.
 #[test]
 fn timeout_of_a_handshake_counts_before_its_reply_arrives() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.disconnect(a);
     let b = builder.reconnect(builder.session(a));
     builder.history.starts.push(builder.history.ended);

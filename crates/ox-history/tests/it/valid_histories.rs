@@ -8,8 +8,7 @@ use ox_proto::{ErrorCode, OpCode, Zxid};
 
 #[test]
 fn mixed_requests_pass() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let b = builder.connect();
     builder.write(a, create("/a"));
     builder.read(b, watch("/a"));
@@ -44,8 +43,7 @@ fn mixed_requests_pass() {
 
 #[test]
 fn writes_without_reply_pass_in_or_out_of_log() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let done = builder.send(a, create("/done"));
     builder.commit(a, done);
     builder.send(a, create("/lost"));
@@ -58,8 +56,7 @@ fn writes_without_reply_pass_in_or_out_of_log() {
 
 #[test]
 fn stream_may_end_anywhere() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.read(b, watch("/a"));
     builder.read(b, watch_children("/a"));
@@ -70,8 +67,7 @@ fn stream_may_end_anywhere() {
 
 #[test]
 fn errors_without_zxid_pass() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let request = builder.send(a, create("/full"));
     builder.reply(a, request, builder.zxid(), OpResult::error(ErrorCode::ThrottledOp.code()));
     let request = builder.send(a, Op::Broken(OpCode::SetData));
@@ -86,8 +82,7 @@ fn errors_without_zxid_pass() {
 
 #[test]
 fn session_move_with_watches_passes() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.write(a, create("/b"));
     builder.read(a, watch("/a"));
@@ -110,8 +105,7 @@ fn session_move_with_watches_passes() {
 
 #[test]
 fn timely_expiry_passes() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, ephemeral("/e"));
     builder.disconnect(a);
     builder.wait(6000);
@@ -122,8 +116,7 @@ fn timely_expiry_passes() {
 
 #[test]
 fn replies_without_zxid_between_events_pass() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.read(b, Op::AddWatch { path: "/a".to_owned(), mode: 0 });
     let zxid = builder.write(a, create("/a"));
     builder.event(b, zxid, 1, "/a");
@@ -136,8 +129,7 @@ fn replies_without_zxid_between_events_pass() {
 
 #[test]
 fn close_without_list_deletes_in_any_order() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.write(a, create("/p"));
     for path in ["/p/1", "/p/2", "/q"] {
         builder.write(a, ephemeral(path));
@@ -157,8 +149,7 @@ fn close_without_list_deletes_in_any_order() {
 #[test]
 fn quota_usage_is_ignored_in_children() {
     let stats = "/zookeeper/quota/a/zookeeper_stats";
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/zookeeper/quota/a"));
     builder.write(a, create(stats));
     let op = Op::MultiRead(vec![get(stats), get("/nowhere")]);
@@ -175,8 +166,7 @@ fn quota_usage_is_ignored_in_children() {
 
 #[test]
 fn quota_usage_is_ignored_from_the_start() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/zookeeper/quota/a"));
     let stats = Create::open("/zookeeper/quota/a/zookeeper_stats", b"", 0);
     let request = builder.send(a, Op::Create(Create { op: OpCode::Create2, ..stats }));
@@ -190,8 +180,7 @@ fn quota_usage_is_ignored_from_the_start() {
 
 #[test]
 fn stream_may_end_after_set_watches_events() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     builder.read(b, Op::AddWatch { path: "/".to_owned(), mode: 1 });
     builder.send(b, Op::SetWatches { relative: Zxid(0), lists: vec![vec!["/gone".to_owned()], vec![], vec![]] });
     builder.event(b, Zxid(-1), 2, "/gone");

@@ -6,8 +6,7 @@ use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 
 #[test]
 fn p23_order_against_real_time_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     let late = builder.send(b, create("/late"));
     let result = builder.commit(b, late);
     builder.reply(b, late, builder.zxid(), result);
@@ -25,8 +24,7 @@ fn p23_order_against_real_time_is_found() {
 
 #[test]
 fn p23_impossible_success_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     let zxid = builder.write(a, create("/a"));
     let entry = &mut builder.history.log[usize::try_from(zxid.0).unwrap() - 1];
@@ -36,8 +34,7 @@ fn p23_impossible_success_is_found() {
 
 #[test]
 fn p23_impossible_error_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, delete("/a"));
     if let ReceivedFrame::Reply { err, .. } = builder.frame(a, 0) {
         *err = ErrorCode::NotEmpty.code();
@@ -47,8 +44,7 @@ fn p23_impossible_error_is_found() {
 
 #[test]
 fn p23_zxid_of_another_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let (a, b) = (builder.connect(), builder.connect());
+    let (mut builder, [a, b]) = HistoryBuilder::connected();
     let zxid = builder.write(a, create("/a"));
     let request = builder.send(b, create("/b"));
     builder.reply(b, request, zxid, OpResult::ok(ReplyBody::Path("/b".to_owned())));
@@ -57,8 +53,7 @@ fn p23_zxid_of_another_write_is_found() {
 
 #[test]
 fn p23_shared_zxid_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let zxid = builder.write(a, create("/a"));
     builder.disconnect(a);
     let b = builder.reconnect(builder.session(a));
@@ -71,16 +66,14 @@ fn p23_shared_zxid_is_found() {
 
 #[test]
 fn p23_unsent_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.log(builder.session(a), 17, LoggedTxn::Delete { path: "/a".to_owned() });
     builder.assert_violation(ViolationKind::UnsentWrite);
 }
 
 #[test]
 fn p54_lost_acknowledged_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.history.log.pop();
     builder.assert_violation(ViolationKind::LostWrite);
@@ -88,8 +81,7 @@ fn p54_lost_acknowledged_write_is_found() {
 
 #[test]
 fn p24_reordered_writes_are_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     let (first, second) = (builder.send(a, create("/1")), builder.send(a, create("/2")));
     builder.commit(a, second);
     builder.commit(a, first);
@@ -99,8 +91,7 @@ fn p24_reordered_writes_are_found() {
 
 #[test]
 fn p24_skipped_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.send(a, create("/1"));
     let second = builder.send(a, create("/2"));
     builder.commit(a, second);
@@ -110,8 +101,7 @@ fn p24_skipped_write_is_found() {
 
 #[test]
 fn p24_read_after_later_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     let read = builder.send(a, get("/a"));
     let write = builder.send(a, set("/a", "2", -1));
@@ -124,8 +114,7 @@ fn p24_read_after_later_write_is_found() {
 
 #[test]
 fn p30_swapped_results_are_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::Multi(vec![create("/a"), delete("/a"), create("/b")]));
     if let ReplyBody::Multi(results) = builder.body(a, 0) {
         results.swap(0, 1);
@@ -135,8 +124,7 @@ fn p30_swapped_results_are_found() {
 
 #[test]
 fn p30_missing_result_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::Multi(vec![create("/a"), create("/b")]));
     if let ReplyBody::Multi(results) = builder.body(a, 0) {
         results.pop();
@@ -146,8 +134,7 @@ fn p30_missing_result_is_found() {
 
 #[test]
 fn p30_failed_multi_with_effect_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::Multi(vec![create("/a"), create("/b")]));
     *builder.body(a, 0) =
         ReplyBody::Multi(vec![ElementResult::error(0), ElementResult::error(ErrorCode::NodeExists.code())]);
@@ -156,8 +143,7 @@ fn p30_failed_multi_with_effect_is_found() {
 
 #[test]
 fn p31_failed_write_with_effect_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     if let ReceivedFrame::Reply { err, body, .. } = builder.frame(a, 0) {
         (*err, *body) = (ErrorCode::NodeExists.code(), ReplyBody::Empty);
@@ -167,8 +153,7 @@ fn p31_failed_write_with_effect_is_found() {
 
 #[test]
 fn p31_throttled_write_with_effect_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     if let ReceivedFrame::Reply { err, body, .. } = builder.frame(a, 0) {
         (*err, *body) = (ErrorCode::ThrottledOp.code(), ReplyBody::Empty);
@@ -178,8 +163,7 @@ fn p31_throttled_write_with_effect_is_found() {
 
 #[test]
 fn p33_reused_sequence_number_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, sequential("/s"));
     builder.write(a, delete("/s0000000000"));
     let zxid = builder.write(a, sequential("/s"));
@@ -192,8 +176,7 @@ fn p33_reused_sequence_number_is_found() {
 
 #[test]
 fn p33_wrong_name_in_reply_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, sequential("/s"));
     *builder.body(a, 0) = ReplyBody::Path("/s0000000007".to_owned());
     builder.assert_violation(ViolationKind::WrongName);
@@ -201,8 +184,7 @@ fn p33_wrong_name_in_reply_is_found() {
 
 #[test]
 fn p34_lost_update_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.write(a, set("/a", "2", 0));
     let zxid = builder.write(a, set("/a", "3", 0));
@@ -213,8 +195,7 @@ fn p34_lost_update_is_found() {
 
 #[test]
 fn p34_lost_update_only_in_reply_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.write(a, set("/a", "2", 7));
     let stat = builder.expected_read(a, &get("/a")).body.stat().copied().unwrap();
@@ -226,8 +207,7 @@ fn p34_lost_update_only_in_reply_is_found() {
 
 #[test]
 fn p35_wrong_stat_of_write_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.write(a, set("/a", "2", 0));
     if let ReplyBody::Stat(stat) = builder.body(a, 1) {
@@ -238,8 +218,7 @@ fn p35_wrong_stat_of_write_is_found() {
 
 #[test]
 fn p41_removal_of_plain_node_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, create("/a"));
     builder.log(SessionId::NONE, 0, LoggedTxn::DeleteContainer { path: "/a".to_owned() });
     builder.assert_violation(ViolationKind::WrongRemoval);
@@ -247,8 +226,7 @@ fn p41_removal_of_plain_node_is_found() {
 
 #[test]
 fn p41_removal_of_unused_container_is_found() {
-    let mut builder = HistoryBuilder::new();
-    let a = builder.connect();
+    let (mut builder, [a]) = HistoryBuilder::connected();
     builder.write(a, Op::Create(Create { op: OpCode::CreateContainer, ..Create::open("/c", b"", 4) }));
     builder.log(SessionId::NONE, 0, LoggedTxn::DeleteContainer { path: "/c".to_owned() });
     builder.assert_violation(ViolationKind::WrongRemoval);

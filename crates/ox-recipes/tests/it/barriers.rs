@@ -3,22 +3,20 @@
 use crate::{client, server, with_timeout};
 use ox_client::Client;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
-use ox_testkit::ServerFixture;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
+use ox_testkit::{Rng, ServerFixture};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Runs `work` while connections are dropped at random.
 async fn with_drops<T>(server: &ServerFixture, seed: u64, work: impl Future<Output = T>) -> T {
-    let mut random = Pcg32::seed_from_u64(seed);
+    let mut random = Rng::new(seed);
     let drops = async {
         loop {
-            tokio::time::sleep(Duration::from_millis(random.random_range(1..20))).await;
+            tokio::time::sleep(Duration::from_millis(1 + random.below(19))).await;
             let sessions = server.sessions();
             if !sessions.is_empty() {
-                server.drop_connection(sessions[random.random_range(0..sessions.len())]);
+                server.drop_connection(sessions[random.index(sessions.len())]);
             }
         }
     };

@@ -8,17 +8,16 @@ use ox_recipes::config::SharedConfig;
 use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
 use ox_recipes::naming::{NameRegistry, NameResolver};
 use ox_recipes::presence::{GroupMember, PersistentNode};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
+use ox_testkit::Rng;
 
 /// One random change of a small tree. Replies may be lost.
-async fn change(client: &Client, random: &mut Pcg32) {
-    let depth = random.random_range(1..4);
-    let path: String = (0..depth).map(|_| format!("/{}", random.random_range(0..3))).collect();
+async fn change(client: &Client, random: &mut Rng) {
+    let depth = 1 + random.below(3);
+    let path: String = (0..depth).map(|_| format!("/{}", random.below(3))).collect();
     let path = format!("/tree{path}");
-    let done = match random.random_range(0..3) {
-        0 => client.create(&path, random.random::<u32>().to_string(), CreateMode::Persistent).await.map(drop),
-        1 => client.set(&path, random.random::<u32>().to_string(), Version::Any).await.map(drop),
+    let done = match random.below(3) {
+        0 => client.create(&path, random.next_u64().to_string(), CreateMode::Persistent).await.map(drop),
+        1 => client.set(&path, random.next_u64().to_string(), Version::Any).await.map(drop),
         _ => client.delete(&path, Version::Any).await,
     };
     if let Err(error) = done {
@@ -40,7 +39,7 @@ async fn read_tree(client: &Client) -> Vec<(String, Vec<u8>)> {
 
 #[tokio::test]
 async fn tree_cache_converges_to_the_tree() {
-    let mut random = Pcg32::seed_from_u64(seed());
+    let mut random = Rng::new(seed());
     let server = server();
     let (writer, reader) = (client(&server).await, client(&server).await);
     writer.create("/tree", b"", CreateMode::Persistent).await.unwrap();
@@ -49,7 +48,7 @@ async fn tree_cache_converges_to_the_tree() {
     for _ in 0..10 {
         for _ in 0..40 {
             with_timeout(change(&writer, &mut random)).await;
-            if random.random_ratio(1, 20) {
+            if random.below(20) == 0 {
                 server.drop_connections();
             }
         }

@@ -4,10 +4,8 @@ use crate::{PATIENCE, builder, server};
 use ox_client::{Client, SessionId};
 use ox_recipes::RecipeError;
 use ox_recipes::sessions::run_in_sessions;
-use ox_testkit::ServerFixture;
+use ox_testkit::{Rng, ServerFixture};
 use parking_lot::Mutex;
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -73,7 +71,7 @@ pub(crate) async fn run_disrupted<W>(
     work: W,
 ) -> (Arc<Ledger>, ServerFixture)
 where
-    W: AsyncFn(&Client, &Ledger, &mut Pcg32) -> Result<(), RecipeError>,
+    W: AsyncFn(&Client, &Ledger, &mut Rng) -> Result<(), RecipeError>,
 {
     let seed = seed();
     let server = server();
@@ -83,7 +81,7 @@ where
         async move {
             let session = |client: Client| async {
                 let client = client;
-                let mut random = Pcg32::seed_from_u64(seed ^ number as u64);
+                let mut random = Rng::new(seed ^ number as u64);
                 while ledger.turns.load(Ordering::Relaxed) < turns {
                     work(&client, &ledger, &mut random).await?;
                 }
@@ -115,15 +113,15 @@ async fn join_all<F: Future<Output = ()>>(mut futures: Vec<std::pin::Pin<Box<F>>
 }
 
 async fn disrupt(server: &ServerFixture, ledger: &Ledger, disruption: Disruption, seed: u64) {
-    let mut random = Pcg32::seed_from_u64(seed);
+    let mut random = Rng::new(seed);
     loop {
-        tokio::time::sleep(Duration::from_millis(random.random_range(1..20))).await;
+        tokio::time::sleep(Duration::from_millis(1 + random.below(19))).await;
         let sessions = server.sessions();
         if sessions.is_empty() {
             continue;
         }
-        let session = sessions[random.random_range(0..sessions.len())];
-        if disruption == Disruption::Expiries && random.random_ratio(1, 6) {
+        let session = sessions[random.index(sessions.len())];
+        if disruption == Disruption::Expiries && random.below(6) == 0 {
             ledger.expired.lock().insert(session);
             server.expire(session).unwrap();
         } else {

@@ -4,7 +4,6 @@ use crate::chaos::{Disruption, run_disrupted};
 use crate::{builder, client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::leader::{LeaderLatch, LeaderSelector};
-use rand::RngExt;
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -12,7 +11,7 @@ async fn selector_has_one_leader_at_a_time() {
     for trouble in [Disruption::Drops, Disruption::Expiries] {
         run_disrupted(trouble, 5, 50, async |client, ledger, random| {
             let session = client.session().unwrap().id;
-            let time = Duration::from_millis(random.random_range(0..8));
+            let time = Duration::from_millis(random.below(8));
             let selector = LeaderSelector::new(client, "/master", &session.to_string());
             let led = selector.run_as_leader(|_| async {
                 // Dropped work leaves the ledger as well.

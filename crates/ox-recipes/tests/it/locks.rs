@@ -9,9 +9,8 @@ use ox_recipes::lock::Lock;
 use ox_recipes::multi_lock::MultiLock;
 use ox_recipes::rw_lock::RwLock;
 use ox_recipes::semaphore::Semaphore;
+use ox_testkit::Rng;
 use parking_lot::Mutex;
-use rand::RngExt;
-use rand_pcg::Pcg32;
 use std::time::Duration;
 
 const WORKERS: usize = 5;
@@ -19,10 +18,10 @@ const TURNS: usize = 60;
 const WRITER: usize = 100;
 
 /// Holds something for a while, recorded in the ledger.
-async fn hold(client: &Client, ledger: &Ledger, random: &mut Pcg32, weight: usize, may: impl Fn(&[usize]) -> bool) {
+async fn hold(client: &Client, ledger: &Ledger, random: &mut Rng, weight: usize, may: impl Fn(&[usize]) -> bool) {
     let session = client.session().unwrap().id;
     ledger.enter(session, weight, may);
-    tokio::time::sleep(Duration::from_millis(random.random_range(0..8))).await;
+    tokio::time::sleep(Duration::from_millis(random.below(8))).await;
     ledger.leave(session, weight);
 }
 
@@ -44,8 +43,8 @@ async fn one_owner(disruption: Disruption) {
     let store = Store::default();
     run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
         let lock = Lock::new(client, "/test/lock");
-        let held = if random.random_ratio(1, 4) {
-            let limit = Duration::from_millis(random.random_range(0..30));
+        let held = if random.below(4) == 0 {
+            let limit = Duration::from_millis(random.below(30));
             let Some(held) = lock.acquire_within(limit).await? else { return Ok(()) };
             held
         } else {
@@ -72,10 +71,10 @@ async fn readers_or_a_writer(disruption: Disruption) {
     let may = |live: &[usize]| live.len() == 1 || live.iter().all(|weight| *weight != WRITER);
     run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
         let lock = RwLock::new(client, "/test/rw");
-        if random.random_ratio(1, 3) {
+        if random.below(3) == 0 {
             let writer = lock.write().await?;
             hold(client, ledger, random, WRITER, may).await;
-            if random.random_ratio(1, 2) {
+            if random.below(2) == 0 {
                 return writer.release().await;
             }
             let reader = lock.downgrade(writer).await?;
@@ -106,13 +105,13 @@ async fn semaphore_never_exceeds_its_leases() {
         run_disrupted(disruption, WORKERS, TURNS, async |client, ledger, random| {
             let pool = Semaphore::new(client, "/test/pool", 2);
             let may = |live: &[usize]| live.iter().sum::<usize>() <= 2;
-            if random.random_ratio(1, 4) {
+            if random.below(4) == 0 {
                 let leases = pool.acquire_many(2).await?;
                 hold(client, ledger, random, 2, may).await;
                 drop(leases);
                 return Ok(());
             }
-            let limit = Duration::from_millis(random.random_range(0..40));
+            let limit = Duration::from_millis(random.below(40));
             if let Some(lease) = pool.acquire_within(limit).await? {
                 hold(client, ledger, random, 1, may).await;
                 lease.release().await?;
@@ -127,7 +126,7 @@ async fn semaphore_never_exceeds_its_leases() {
 async fn multi_locks_do_not_deadlock() {
     run_disrupted(Disruption::Expiries, WORKERS, TURNS / 2, async |client, ledger, random| {
         let mut paths = ["/test/a", "/test/b", "/test/c"];
-        paths.rotate_left(random.random_range(0..3));
+        paths.rotate_left(random.index(3));
         let held = MultiLock::new(client, paths).acquire().await?;
         hold(client, ledger, random, 1, |live| live.len() == 1).await;
         held.release().await

@@ -5,7 +5,6 @@ use crate::{client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::queue::{Queue, QueueItem};
 use parking_lot::Mutex;
-use rand::RngExt;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
@@ -25,7 +24,7 @@ async fn check_no_loss(disruption: Disruption) {
     };
     let (_, server) = run_disrupted(disruption, 4, 60, async |client, book, random| {
         let queue = Queue::new(client, "/test/queue");
-        if random.random_ratio(1, 2) {
+        if random.below(2) == 0 {
             let name = next.fetch_add(1, Ordering::Relaxed).to_string();
             let certain = match queue.put(&name).await {
                 Err(RecipeError::Client(error)) if error.is_retriable() => false,
@@ -33,7 +32,7 @@ async fn check_no_loss(disruption: Disruption) {
             };
             put.lock().insert(name, certain);
         } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
-            if random.random_ratio(1, 4) {
+            if random.below(4) == 0 {
                 return Ok(()); // dropped: returned to the queue
             }
             finish(item).await?;
@@ -128,8 +127,8 @@ async fn delayed_items_under_disruption_are_neither_early_nor_lost() {
     };
     let (_, server) = run_disrupted(Disruption::Expiries, 4, 60, async |client, book, random| {
         let queue = Queue::delayed(client, "/test/later");
-        if random.random_ratio(1, 2) {
-            let wait = random.random_range(0..60_u32);
+        if random.below(2) == 0 {
+            let wait = random.below(60);
             let name = format!("{} {}", millis() + u128::from(wait), next.fetch_add(1, Ordering::Relaxed));
             let due = name.split_once(' ').unwrap().0.parse().unwrap();
             match queue.put_due(&name, SystemTime::UNIX_EPOCH + Duration::from_millis(due)).await {
@@ -140,7 +139,7 @@ async fn delayed_items_under_disruption_are_neither_early_nor_lost() {
                 }
             }
         } else if let Some(item) = queue.take_within(Duration::from_millis(100)).await? {
-            if random.random_ratio(1, 4) {
+            if random.below(4) == 0 {
                 return Ok(()); // dropped: returned to the queue
             }
             finish(item).await?;

@@ -4,8 +4,7 @@ use crate::chaos::{Disruption, run_disrupted};
 use crate::{client, server, with_timeout};
 use ox_recipes::RecipeError;
 use ox_recipes::tasks::{TaskList, TaskWorker};
-use rand::{RngExt, SeedableRng};
-use rand_pcg::Pcg32;
+use ox_testkit::Rng;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -85,7 +84,7 @@ async fn task_never_has_two_live_workers() {
                 let weight = usize::from(task.as_bytes()[0]);
                 book.enter(session, weight, |live| live.iter().filter(|other| **other == weight).count() == 1);
             }
-            tokio::time::sleep(Duration::from_millis(random.random_range(0..5))).await;
+            tokio::time::sleep(Duration::from_millis(random.below(5))).await;
             own.iter().for_each(|task| book.leave(session, usize::from(task.as_bytes()[0])));
             if own.is_empty() {
                 book.turns.fetch_add(1, Ordering::Relaxed);
@@ -162,17 +161,17 @@ async fn all_tasks_are_assigned_in_the_end() {
     let tasks = TaskList::new(&client(&server).await, "/crew");
     for number in 0..WORKERS {
         let (client, count, mut random) =
-            (client(&server).await, std::sync::Arc::clone(&count), Pcg32::seed_from_u64(seed ^ number as u64));
+            (client(&server).await, std::sync::Arc::clone(&count), Rng::new(seed ^ number as u64));
         staying.push(tokio::spawn(async move {
-            for _ in 0..random.random_range(0..4) {
+            for _ in 0..random.below(4) {
                 let mut worker = TaskWorker::join(&client, "/crew", "w").await.unwrap();
-                for _ in 0..random.random_range(0..4) {
-                    let limit = Duration::from_millis(random.random_range(0..30));
+                for _ in 0..random.below(4) {
+                    let limit = Duration::from_millis(random.below(30));
                     if let Ok(done) = tokio::time::timeout(limit, worker.rebalance()).await {
                         done.unwrap();
                     }
                 }
-                if random.random_ratio(1, 2) {
+                if random.below(2) == 0 {
                     worker.leave().await.unwrap();
                 }
             }
@@ -183,10 +182,10 @@ async fn all_tasks_are_assigned_in_the_end() {
             }
         }));
     }
-    let mut random = Pcg32::seed_from_u64(seed);
+    let mut random = Rng::new(seed);
     for number in 0..TASKS {
         tasks.add(&number.to_string(), "").await.unwrap();
-        tokio::time::sleep(Duration::from_millis(random.random_range(0..20))).await;
+        tokio::time::sleep(Duration::from_millis(random.below(20))).await;
         server.drop_connections();
     }
     with_timeout(async {

@@ -5,9 +5,7 @@ use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetDataRequest};
 use ox_proto::{Acl, OpCode, RawAcls};
-use ox_testkit::{RawClient, RawHandshake, RawPacket};
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+use ox_testkit::{RawClient, RawHandshake, RawPacket, Rng};
 
 /// Checks that the server still serves clients.
 fn check_alive(server: &ServerFixture) {
@@ -22,11 +20,10 @@ fn check_alive(server: &ServerFixture) {
 #[test]
 fn k162_garbage_of_any_length_does_not_affect_the_server() {
     let server = ServerFixture::start();
-    let mut random = Pcg64Mcg::seed_from_u64(1);
+    let mut random = Rng::new(1);
     for round in 0..600_usize {
-        let length = if round < 300 { round } else { (random.next_u32() % 100_000) as usize };
-        let mut bytes = vec![0; length];
-        random.fill_bytes(&mut bytes);
+        let length = if round < 300 { round } else { random.index(100_000) };
+        let mut bytes: Vec<u8> = (0..length).map(|_| random.byte()).collect();
         let mut raw = server.connect();
         if round % 2 == 0 {
             assert!(raw.handshake(&RawHandshake::new(TIMEOUT_MS)).is_some());
@@ -47,26 +44,25 @@ fn k162_garbage_of_any_length_does_not_affect_the_server() {
 #[test]
 fn k162_mutated_requests_do_not_affect_the_server() {
     let mut server = ServerFixture::with("extendedTypesEnabled=true\nenforceQuota=true\n");
-    let mut random = Pcg64Mcg::seed_from_u64(2);
+    let mut random = Rng::new(2);
     let templates = templates();
     let mut client = server.client();
     for _ in 0..6000 {
-        let (op, body) = &templates[(random.next_u32() as usize) % templates.len()];
+        let (op, body) = random.pick(&templates);
         let mut body = body.clone();
-        match random.next_u32() % 4 {
-            0 => body.truncate(random.next_u32() as usize % (body.len() + 1)),
+        match random.below(4) {
+            0 => body.truncate(random.index(body.len() + 1)),
             1 => body.extend(random.next_u64().to_be_bytes()),
             _ => {
-                for _ in 0..=random.next_u32() % 3 {
+                for _ in 0..=random.below(3) {
                     if !body.is_empty() {
-                        let at = random.next_u32() as usize % body.len();
-                        body[at] = [0, 1, 0x7f, 0x80, 0xff, random.next_u32().to_be_bytes()[0]]
-                            [random.next_u32() as usize % 6];
+                        let (at, any) = (random.index(body.len()), random.byte());
+                        body[at] = *random.pick(&[0, 1, 0x7f, 0x80, 0xff, any]);
                     }
                 }
             }
         }
-        let xid = i32::try_from(random.next_u32() % 1000).unwrap() + 1;
+        let xid = i32::try_from(random.between(1, 1000)).unwrap();
         client.raw.try_send(&RawPacket::default().raw(xid, *op, &body).0);
         match client.try_reply() {
             Some(reply) => assert!(reply.xid == xid || reply.xid == -2, "{reply:?} answers {xid}"),

@@ -2,17 +2,10 @@
 
 use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use ox_proto::OpCode;
-use ox_testkit::{RawClient, RawPacket, RawReceived};
-use rand_pcg::Pcg64Mcg;
-use rand_pcg::rand_core::{Rng, SeedableRng};
+use ox_testkit::{RawClient, RawPacket, RawReceived, Rng};
 use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// A random number below `bound`.
-fn below(random: &mut Pcg64Mcg, bound: usize) -> usize {
-    random.next_u32() as usize % bound
-}
 
 #[test]
 fn read_sees_the_write_before_it_and_not_the_one_after_it() {
@@ -40,12 +33,12 @@ enum Expected {
 }
 
 /// Random requests of one client on its own node, with the expected replies.
-fn random_requests(random: &mut Pcg64Mcg, path: &str, count: i32) -> (Vec<u8>, Vec<(i32, Expected)>) {
+fn random_requests(random: &mut Rng, path: &str, count: i32) -> (Vec<u8>, Vec<(i32, Expected)>) {
     let (mut packet, mut expected, mut value) = (RawPacket::default(), Vec::new(), Vec::new());
     for xid in 1..=count {
-        let (next, reply) = match below(random, 12) {
+        let (next, reply) = match random.below(12) {
             0..=2 => {
-                value = format!("{}-{xid}", random.next_u32()).into_bytes();
+                value = format!("{}-{xid}", random.next_u64()).into_bytes();
                 (packet.set(xid, path, &value), Expected::Ok)
             }
             3..=5 => (packet.get(xid, path), Expected::Data(value.clone())),
@@ -87,7 +80,7 @@ fn k138_replies_arrive_in_order_for_any_mix_of_requests() {
         for seed in 0..4_u64 {
             let address = server.address();
             scope.spawn(move || {
-                let mut random = Pcg64Mcg::seed_from_u64(seed);
+                let mut random = Rng::new(seed);
                 let path = format!("/n{seed}");
                 let mut client = RawClient::open(address, TIMEOUT_MS);
                 client.create(&path, b"");
@@ -97,11 +90,11 @@ fn k138_replies_arrive_in_order_for_any_mix_of_requests() {
                     let piece_max = [7, 100, 5000, 100_000][round % 4];
                     let mut rest = &bytes[..];
                     let mut writer = client.raw.writer();
-                    let mut pieces = Pcg64Mcg::seed_from_u64(random.next_u64());
+                    let mut pieces = Rng::new(random.next_u64());
                     thread::scope(|scope| {
                         scope.spawn(move || {
                             while !rest.is_empty() {
-                                let length = 1 + below(&mut pieces, piece_max);
+                                let length = 1 + pieces.index(piece_max);
                                 let (piece, after) = rest.split_at(length.min(rest.len()));
                                 writer.write_all(piece).unwrap();
                                 rest = after;

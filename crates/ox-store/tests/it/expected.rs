@@ -2,6 +2,7 @@
 
 use ox_tree::State;
 use serde::Deserialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -35,49 +36,7 @@ pub(crate) struct Expected {
     #[serde(default)]
     pub(crate) ephemerals: BTreeMap<String, String>,
     #[serde(default)]
-    pub(crate) nodes: Vec<Node>,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) struct Node {
-    pub(crate) path: String,
-    #[serde(default)]
-    pub(crate) data: Option<String>,
-    pub(crate) data_sha256: Option<String>,
-    pub(crate) data_zlib: Option<String>,
-    pub(crate) acl: Vec<Acl>,
-    pub(crate) stat: Stat,
-    pub(crate) disk: Disk,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-pub(crate) struct Acl {
-    pub(crate) perms: i32,
-    pub(crate) scheme: String,
-    pub(crate) id: String,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Stat {
-    pub(crate) czxid: String,
-    pub(crate) mzxid: String,
-    pub(crate) ctime: i64,
-    pub(crate) mtime: i64,
-    pub(crate) version: i32,
-    pub(crate) cversion: i32,
-    pub(crate) aversion: i32,
-    pub(crate) ephemeral_owner: String,
-    pub(crate) data_length: i32,
-    pub(crate) num_children: i32,
-    pub(crate) pzxid: String,
-}
-
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Disk {
-    pub(crate) cversion: i32,
-    pub(crate) ephemeral_owner: String,
+    pub(crate) nodes: Vec<Value>,
 }
 
 /// Reads `expected.json` of a set, and resolves a reference to another set's tree.
@@ -114,63 +73,63 @@ fn unzip(text: &str) -> String {
 }
 
 /// Every node of a state, sorted by path.
-pub(crate) fn nodes_of(state: &State) -> Vec<Node> {
+pub(crate) fn nodes_of(state: &State) -> Vec<Value> {
     let frozen = state.freeze();
-    let lists: BTreeMap<i64, Vec<Acl>> = frozen
-        .acls()
-        .map(|(id, acls)| {
-            let acls =
-                acls.iter().map(|acl| Acl { perms: acl.perms, scheme: acl.scheme.to_string(), id: acl.id.to_string() });
-            (id, acls.collect())
-        })
-        .collect();
-    let open = vec![Acl { perms: 31, scheme: "world".into(), id: "anyone".into() }];
+    let entry = |acl: &ox_proto::Acl| json!({"perms": acl.perms, "scheme": *acl.scheme, "id": *acl.id});
+    let lists: BTreeMap<i64, Vec<Value>> =
+        frozen.acls().map(|(id, acls)| (id, acls.iter().map(entry).collect())).collect();
+    let open = vec![json!({"perms": 31, "scheme": "world", "id": "anyone"})];
     let mut nodes = Vec::new();
     let visit = |node: ox_tree::FrozenNode<'_>| {
         let path = if node.path.is_empty() { "/" } else { node.path };
         let stat = state.stat(path).unwrap();
-        nodes.push(Node {
-            path: path.into(),
-            data: node.data.map(base64),
-            data_sha256: None,
-            data_zlib: None,
-            acl: if node.acl == -1 { open.clone() } else { lists[&node.acl].clone() },
-            stat: Stat {
-                czxid: hex(stat.czxid.0),
-                mzxid: hex(stat.mzxid.0),
-                ctime: stat.ctime,
-                mtime: stat.mtime,
-                version: stat.version,
-                cversion: stat.cversion,
-                aversion: stat.aversion,
-                ephemeral_owner: hex(stat.ephemeral_owner),
-                data_length: stat.data_length,
-                num_children: stat.num_children,
-                pzxid: hex(stat.pzxid.0),
+        nodes.push(json!({
+            "path": path,
+            "data": node.data.map(base64),
+            "acl": if node.acl == -1 { &open } else { &lists[&node.acl] },
+            "stat": {
+                "czxid": hex(stat.czxid.0),
+                "mzxid": hex(stat.mzxid.0),
+                "ctime": stat.ctime,
+                "mtime": stat.mtime,
+                "version": stat.version,
+                "cversion": stat.cversion,
+                "aversion": stat.aversion,
+                "ephemeralOwner": hex(stat.ephemeral_owner),
+                "dataLength": stat.data_length,
+                "numChildren": stat.num_children,
+                "pzxid": hex(stat.pzxid.0),
             },
-            disk: Disk { cversion: node.stat.cversion, ephemeral_owner: hex(node.stat.ephemeral_owner) },
-        });
+            "disk": {"cversion": node.stat.cversion, "ephemeralOwner": hex(node.stat.ephemeral_owner)},
+        }));
         Ok::<(), ()>(())
     };
     frozen.for_each_node(visit).unwrap();
-    nodes.sort_by(|a, b| a.path.cmp(&b.path));
+    sorted(nodes)
+}
+
+fn sorted(mut nodes: Vec<Value>) -> Vec<Value> {
+    nodes.sort_by(|a, b| a["path"].as_str().cmp(&b["path"].as_str()));
     nodes
+}
+
+/// The node with its data uncompressed.
+fn unpacked(mut node: Value) -> Value {
+    let fields = node.as_object_mut().unwrap();
+    if let Some(packed) = fields.remove("data_zlib") {
+        fields.remove("data_sha256");
+        fields.insert("data".to_owned(), unzip(packed.as_str().unwrap()).into());
+    }
+    node
 }
 
 pub(crate) fn check_state(state: &State, expected: &Expected, what: &str) {
     if let Some(last) = &expected.last_zxid {
         assert_eq!(hex(state.last_zxid().0), *last, "{what}: last zxid");
     }
-    let mut wanted = expected.nodes.clone();
-    for node in &mut wanted {
-        if let Some(packed) = node.data_zlib.take() {
-            node.data = Some(unzip(&packed));
-            node.data_sha256 = None;
-        }
-    }
-    wanted.sort_by(|a, b| a.path.cmp(&b.path));
+    let wanted = sorted(expected.nodes.iter().cloned().map(unpacked).collect());
     let found = nodes_of(state);
-    let paths = |nodes: &[Node]| nodes.iter().map(|node| node.path.clone()).collect::<Vec<_>>();
+    let paths = |nodes: &[Value]| nodes.iter().map(|node| node["path"].clone()).collect::<Vec<_>>();
     assert_eq!(paths(&found), paths(&wanted), "{what}: paths");
     for (found, wanted) in found.iter().zip(&wanted) {
         assert_eq!(found, wanted, "{what}");

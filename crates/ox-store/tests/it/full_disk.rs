@@ -74,8 +74,7 @@ fn p63_member_continues_when_space_is_free_again() {
         assert!(error.is_full(), "{error}");
         assert!(matches!(opened.log.sync(), Err(StoreError::LogFailed)));
         assert!(matches!(opened.log.set_accepted(2), Err(StoreError::LogFailed)), "no epochs either");
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         assert!(!ox_store::has_free_space(&life.disk, &life.options).unwrap());
         life.disk.set_capacity(PLENTY);
         assert!(ox_store::has_free_space(&life.disk, &life.options).unwrap());
@@ -94,8 +93,7 @@ fn p63_oversized_snapshot_is_installed_when_space_is_free_again() {
     let error = life.install(&mut opened, theirs.clone()).unwrap_err();
     assert!(error.is_full(), "{error}");
     assert_eq!(names(&life.disk, ""), before);
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     // Nor does a start on the full disk change anything.
     life.check_after(KeepUnsynced::Everything, "the old history");
     life.disk.set_capacity(PLENTY);

@@ -111,6 +111,12 @@ impl Life {
         Self { disk: self.disk.fork(), ..self.clone() }
     }
 
+    /// Ends the process that has opened the files, without a power cut.
+    pub(crate) fn end_process<T>(&self, opened: T) {
+        drop(opened);
+        self.disk.restart_process();
+    }
+
     pub(crate) fn open(&self) -> Result<OpenedMember, StoreError> {
         open_with(&self.disk, &self.options, &MemberOptions::new(1))
     }
@@ -379,7 +385,6 @@ pub(crate) fn worked() -> (SimDisk, Txns) {
     life.follow().unwrap();
     let mut opened = life.open().unwrap();
     life.append(&mut opened, &[txns(4, 3..=6, 0), txns(4, 7..=8, 0)]).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     (life.disk, life.txns)
 }

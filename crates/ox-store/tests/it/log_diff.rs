@@ -43,8 +43,7 @@ fn range_is_served_completely_or_not_at_all() {
             }
         };
         check(&opened.store, Zxid::ZERO);
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         // A start proves only the records after the newest snapshot.
         let opened = open_with(&life.disk, &life.options, &MemberOptions::new(1)).unwrap();
         check(&opened.store, snapshots.last().copied().unwrap_or(Zxid::ZERO));
@@ -138,8 +137,7 @@ fn k015_damage_before_an_epoch_is_noticed() {
 #[test]
 fn purged_records_are_noticed() {
     let (mut life, opened) = with_logs(&[zx(3, 4)]);
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     let mut opened = open_with(&life.disk, &life.options, &MemberOptions::new(1)).unwrap();
     life.accept(&mut opened, 4).unwrap();
     life.take_over(&mut opened, 4).unwrap();
@@ -162,8 +160,7 @@ fn k016_stale_logs_are_not_served() {
     life.install(&mut opened, [txns(1, 1..=7, 9), txns(2, 1..=3, 0)].concat()).unwrap();
     life.take_over(&mut opened, 4).unwrap();
     life.append(&mut opened, &[txns(4, 1..=3, 0)]).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     for log in ["log.100000001", "log.100000003"] {
         let bytes = life.disk.content(&file(&old_name(zx(2, 3), log))).unwrap();
         life.disk.install(&file(log), &bytes);

@@ -295,8 +295,7 @@ fn older_snapshot_needs_proof() {
     let mut other = state_of(&[txns(1, 1..=5, 0), txns(2, 1..=2, 0)].concat());
     other.set_last_zxid(zx(3, 0));
     opened.store.write_snapshot(&other.freeze()).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     assert!(logged);
     let last = |disk: &SimDisk| loaded(open_with(disk, &life.options, &MemberOptions::new(1)).unwrap().outcome);
     assert_eq!(last(&life.disk.fork()).state.last_zxid(), zx(3, 0));
@@ -320,8 +319,7 @@ fn snapshot_ahead_of_the_log_is_completed_by_the_leader() {
     life.take_over(&mut opened, 1).unwrap();
     life.append(&mut opened, &[txns(1, 1..=7, 0)]).unwrap();
     opened.store.write_snapshot(&fuzzy.freeze()).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     // As Apache leaves it: named by the zxid at its start, and the log lacks the rest.
     let bytes = life.disk.content(&file("snapshot.100000007")).unwrap();
     remove(&life.disk, "snapshot.100000007");
@@ -354,8 +352,7 @@ fn member_that_replays_from_the_beginning_has_a_snapshot_when_it_is_loaded() {
     life.accept(&mut opened, 1).unwrap();
     life.take_over(&mut opened, 1).unwrap();
     life.append(&mut opened, &[txns(1, 1..=3, 0), txns(1, 4..=5, 0)]).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     names(&life.disk, "snapshot.").iter().for_each(|name| remove(&life.disk, name));
     quarantined(&life.disk.fork(), &MemberOptions::new(1), "no snapshot");
 
@@ -369,8 +366,7 @@ fn member_that_replays_from_the_beginning_has_a_snapshot_when_it_is_loaded() {
     let found = loaded(std::mem::replace(&mut opened.outcome, OpenOutcome::Empty));
     assert_eq!(found.state.digest(), state_of(&life.txns).digest());
     life.truncate(&mut opened, zx(1, 3)).unwrap();
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     life.check_start("truncated");
 }
 
@@ -382,8 +378,7 @@ fn member_whose_first_log_and_epochs_are_lost_is_quarantined() {
     life.accept(&mut opened, 1).unwrap();
     life.take_over(&mut opened, 1).unwrap();
     let marker = Marker { log: zx(1, 1), position: 16, ..Marker::default() };
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     ["acceptedEpoch", "currentEpoch"].iter().for_each(|name| remove(&life.disk, name));
     loaded(open(&life.disk.fork()).unwrap().outcome);
     life.disk.install(&file("oxk.synced"), &marker.encode());

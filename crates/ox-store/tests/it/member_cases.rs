@@ -17,8 +17,7 @@ use ox_tree::State;
 fn k024_start_writes_no_snapshot_of_uncommitted_transactions() {
     let (mut life, opened) = with_logs(&[zx(1, 5)]);
     let before = names(&life.disk, "snapshot.");
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     let mut opened = life.open().unwrap();
     assert_eq!(loaded(std::mem::replace(&mut opened.outcome, OpenOutcome::Empty)).state.last_zxid(), zx(3, 6));
     assert_eq!(names(&life.disk, "snapshot."), before);
@@ -120,8 +119,7 @@ fn k109_snapshots_without_their_logs_are_quarantined() {
 fn k110_second_process_on_a_directory_is_refused() {
     let (life, opened) = with_logs(&[]);
     assert!(matches!(open(&life.disk).map(|_| ()), Err(StoreError::Locked(_))));
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     assert!(open(&life.disk).is_ok());
 }
 
@@ -145,8 +143,7 @@ fn missing_end_of_an_epoch_is_noticed() {
             _ = opened.log.append(&frames, zx(3, counter), zx(3, counter), 1).unwrap();
             opened.log.sync().unwrap();
         }
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         assert_eq!(loaded(life.open().unwrap().outcome).state.digest(), state.digest());
         life.disk.restart_process();
         as_apache_writes(&life.disk);
@@ -172,8 +169,7 @@ fn missing_end_of_an_epoch_is_noticed_without_digests() {
             opened.log.roll();
         }
         begin_with_refused(&life, &mut opened);
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         assert_eq!(loaded(open(&life.disk.fork()).unwrap().outcome).state.last_zxid(), zx(3, 1));
         damages(&life.disk);
         quarantined(&life.disk, &MemberOptions::new(1), harm);
@@ -187,8 +183,7 @@ fn damage_before_an_epoch_is_noticed_in_apache_logs() {
     life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
     opened.log.roll();
     begin_with_refused(&life, &mut opened);
-    drop(opened);
-    life.disk.restart_process();
+    life.end_process(opened);
     as_apache_writes(&life.disk);
     assert_eq!(loaded(open(&life.disk.fork()).unwrap().outcome).state.last_zxid(), zx(3, 1));
     damage(&life.disk, "log.100000001", |bytes| bytes[60] ^= 1);
@@ -210,16 +205,14 @@ fn damage_to_a_covered_log_retires_older_snapshots() {
         life.append(&mut opened, &[txns(1, 1..=8, 0)]).unwrap();
         let state = state_of(&life.txns);
         opened.store.write_snapshot(&state.freeze()).unwrap();
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         remove(&life.disk, "oxk.synced");
         damage(&life.disk, "log.100000001", damages);
         let mut opened = life.open().unwrap();
         let OpenOutcome::Loaded(loaded) = &opened.outcome else { panic!("{harm}: the damage is covered") };
         assert!(loaded.report.warnings.iter().any(|warning| warning.contains("snapshot.0")), "{harm}");
         begin_with_refused(&life, &mut opened);
-        drop(opened);
-        life.disk.restart_process();
+        life.end_process(opened);
         assert_eq!(crate::lifecycle::loaded(open(&life.disk.fork()).unwrap().outcome).state.digest(), state.digest());
         as_apache_writes(&life.disk);
         remove(&life.disk, "snapshot.100000008");

@@ -1,6 +1,6 @@
 //! Bootstrapping an ensemble from the backup of one server: an operator has to confirm that no better data exists.
 
-use crate::members::Ensemble;
+use crate::members;
 use std::fs;
 use std::path::Path;
 
@@ -16,8 +16,7 @@ fn keep_backup(data: &Path) {
 
 #[test]
 fn ensemble_bootstraps_from_the_backup_of_one_server() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let mut ensemble = members::start(3, 0, "");
     let mut client = ensemble.client();
     (0..10).for_each(|number| client.create(&format!("/n{number}"), 0));
     client.close();
@@ -28,20 +27,19 @@ fn ensemble_bootstraps_from_the_backup_of_one_server() {
     data[1..].iter().for_each(|data| fs::remove_dir_all(data.join("version-2")).unwrap());
     // Without confirmation it does not vote, and records that.
     ensemble.launch(0);
-    ensemble.processes[0].as_mut().unwrap().wait_for("acceptedEpoch and currentEpoch are missing");
+    ensemble.process_mut(0).wait_for("acceptedEpoch and currentEpoch are missing");
     ensemble.kill(0);
     let config = ensemble.directory(0).join("zoo.cfg");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("{text}oxkeeper.recovery.onDamage=accept\n")).unwrap();
     // With one other member it is a quorum. Two empty members could bootstrap without it.
     fs::write(data[1].join("initialize"), "").unwrap();
-    (0..2).for_each(|at| ensemble.launch(at));
-    (0..2).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1]);
     ensemble.restart(2);
     let tree = ensemble.check_equal();
     assert!((0..10).all(|number| tree.contains_key(&format!("/n{number}"))), "{:?}", tree.keys());
     fs::write(&config, text).unwrap();
     ensemble.kill(0);
     ensemble.restart(0);
-    assert!(!ensemble.processes[0].as_ref().unwrap().said.iter().any(|line| line.contains("quarantined")));
+    assert!(!ensemble.process(0).said.iter().any(|line| line.contains("quarantined")));
 }

@@ -3,12 +3,13 @@
 //! The work runs on a separate runtime. The test kills a server after some progress and waits for more, so that every
 //! kill interrupts work in progress, and the work continues after each.
 
-use crate::members::Ensemble;
+use crate::members;
 use ox_client::{
     AddWatchMode, Client, CreateMode, ErrorCode, EventKind, RequestOutcome, RetryPolicy, SessionState, Zxid,
 };
 use ox_recipes::leader::LeaderSelector;
 use ox_recipes::lock::Lock;
+use ox_testkit::TestEnsemble;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -53,7 +54,7 @@ impl Progress {
     }
 }
 
-pub(crate) fn servers(ensemble: &Ensemble) -> String {
+pub(crate) fn servers(ensemble: &TestEnsemble) -> String {
     ensemble.addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
 }
 
@@ -68,14 +69,14 @@ pub(crate) async fn soon<T>(work: impl Future<Output = T>) -> T {
 
 /// Kills servers during the work, then lets it end.
 pub(crate) fn kill_servers<T>(
-    ensemble: &mut Ensemble,
+    ensemble: &mut TestEnsemble,
     runtime: &Runtime,
     progress: &Progress,
     work: Vec<JoinHandle<T>>,
 ) -> Vec<T> {
     progress.wait_for_more(30, &work);
     for kill in 0..KILLS {
-        let leader = ensemble.leader_but(&[]);
+        let leader = ensemble.leader();
         let victim = if kill % 2 == 0 { leader } else { (leader + 1) % 3 };
         ensemble.kill(victim);
         progress.wait_for_more(30, &work); // the others continue
@@ -199,8 +200,7 @@ async fn no_orphan_is_left(servers: String, progress: Progress) {
 
 #[test]
 fn clients_keep_sessions_and_watches_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let mut ensemble = members::start(3, 0, "");
     let (runtime, progress) = (Runtime::new().unwrap(), Progress::default());
     let servers = servers(&ensemble);
     let work = vec![
@@ -251,8 +251,7 @@ async fn take_turns(worker: usize, servers: &str, progress: &Progress, guarded: 
 
 #[test]
 fn locks_and_elections_have_one_owner_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let mut ensemble = members::start(3, 0, "");
     let (runtime, progress) = (Runtime::new().unwrap(), Progress::default());
     let servers = servers(&ensemble);
     let looking = runtime.block_on(connect(&servers));

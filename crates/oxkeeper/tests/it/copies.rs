@@ -1,8 +1,8 @@
 //! Data directories copied by the usual tools, while the server ran under load and after it was stopped.
 
-use crate::members::Ensemble;
-use crate::process::{LISTENS, PATIENCE, Process, Running, Site, TIMEOUT_MS};
-use ox_testkit::{RawClient, RawPacket};
+use crate::members;
+use crate::process::{self, LISTENS, Running, Site, TIMEOUT_MS};
+use ox_testkit::{PATIENCE, RawClient, RawPacket, TestEnsemble};
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
@@ -100,7 +100,7 @@ fn start_on_copy(directory: &Path, copy: impl Fn(&Path)) -> Running {
             fs::remove_dir_all(&data).unwrap();
         }
         copy(&data);
-        let mut process = Process::start(&["server", "zoo.cfg"], directory);
+        let mut process = process::start(&["server", "zoo.cfg"], directory);
         let line = process.wait_for_one(&[LISTENS, "copy the directory again"]);
         if line.contains(LISTENS) {
             return Running::bound(process, &line);
@@ -161,7 +161,7 @@ fn standalone_on_a_copy_without_a_log_in_between_is_refused() {
     logs.sort_unstable();
     assert!(3 <= logs.len(), "the log was rolled: {logs:x?}");
     fs::remove_file(files.join(format!("log.{:x}", logs[1]))).unwrap();
-    let ended = Process::start(&["server", "zoo.cfg"], &directory).end();
+    let ended = process::start(&["server", "zoo.cfg"], &directory).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
     assert!(ended.said.contains(IS_COPY) && ended.said.contains("copy the directory again"), "{}", ended.said);
 }
@@ -175,7 +175,7 @@ fn check_protected(directory: &Path) {
     let files = fs::read_dir(directory.join("data/version-2")).unwrap().map(|entry| entry.unwrap().path());
     let newest = files.filter(|path| first(path).is_some()).max_by_key(first).unwrap();
     fs::remove_file(newest).unwrap();
-    let ended = Process::start(&["server", "zoo.cfg"], directory).end();
+    let ended = process::start(&["server", "zoo.cfg"], directory).end();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.said);
     assert!(ended.said.contains("was synced up to zxid"), "{}", ended.said);
 }
@@ -262,61 +262,58 @@ fn standalone_on_a_snapshot_of_its_volume_is_the_original() {
 }
 
 /// Replaces the data of a member by a copy.
-fn put_copy(ensemble: &Ensemble, at: usize, copy: &Path) {
+fn put_copy(ensemble: &TestEnsemble, at: usize, copy: &Path) {
     let data = ensemble.directory(at).join("data");
     fs::remove_dir_all(&data).unwrap();
     shell("cp -r \"$FROM/.\" \"$TO\"", copy, &data);
 }
 
-fn copy_of(home: &Path, at: usize) -> PathBuf {
-    home.join(format!("copy-{at}"))
+fn copy_of(ensemble: &TestEnsemble, at: usize) -> PathBuf {
+    ensemble.home().join(format!("copy-{at}"))
 }
 
-fn copy_members(ensemble: &Ensemble, home: &Path, members: &[usize]) {
+fn copy_members(ensemble: &TestEnsemble, members: &[usize]) {
     for at in members {
-        shell("cp -r \"$FROM/.\" \"$TO\"", &ensemble.directory(*at).join("data"), &copy_of(home, *at));
+        shell("cp -r \"$FROM/.\" \"$TO\"", &ensemble.directory(*at).join("data"), &copy_of(ensemble, *at));
     }
 }
 
-fn said(ensemble: &Ensemble, at: usize) -> String {
-    ensemble.processes[at].as_ref().unwrap().said.join("\n")
+fn said(ensemble: &TestEnsemble, at: usize) -> String {
+    ensemble.process(at).said.join("\n")
 }
 
 #[test]
 fn member_on_a_copy_serves_after_a_leader_has_synchronised_it() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, SETTINGS);
-    let follower = (ensemble.leader_but(&[]) + 1) % 3;
-    let load = Load::on(ensemble.addresses[ensemble.leader_but(&[])]);
-    copy_members(&ensemble, home.path(), &[follower]);
+    let mut ensemble = members::start(3, 0, SETTINGS);
+    let follower = (ensemble.leader() + 1) % 3;
+    let load = Load::on(ensemble.addresses[ensemble.leader()]);
+    copy_members(&ensemble, &[follower]);
     load.wait_for(100);
     ensemble.kill(follower);
-    put_copy(&ensemble, follower, &copy_of(home.path(), follower));
+    put_copy(&ensemble, follower, &copy_of(&ensemble, follower));
     ensemble.launch(follower);
-    let line = ensemble.processes[follower].as_mut().unwrap().wait_for("quarantined");
+    let line = ensemble.process_mut(follower).wait_for("quarantined");
     assert!(line.contains(IS_COPY) && line.contains("onDamage=accept"), "{line}");
     ensemble.wait_until_serving(follower);
     (0..3).for_each(|at| ensemble.kill(at));
     let acknowledged = load.end();
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1, 2]);
     assert!(!said(&ensemble, follower).contains("quarantined"), "{}", said(&ensemble, follower));
     check_there(&ensemble.client_of(follower).children("/n"), &acknowledged, "after all");
 }
 
 #[test]
 fn members_that_all_are_copies_serve_when_the_operator_vouches_for_them() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, SETTINGS);
+    let mut ensemble = members::start(3, 0, SETTINGS);
     let load = Load::on(ensemble.addresses[0]);
     let before = load.acknowledged();
-    copy_members(&ensemble, home.path(), &[0, 1, 2]);
+    copy_members(&ensemble, &[0, 1, 2]);
     (0..3).for_each(|at| ensemble.kill(at));
     load.end();
-    (0..3).for_each(|at| put_copy(&ensemble, at, &copy_of(home.path(), at)));
+    (0..3).for_each(|at| put_copy(&ensemble, at, &copy_of(&ensemble, at)));
     (0..3).for_each(|at| ensemble.launch(at));
     for at in 0..3 {
-        let line = ensemble.processes[at].as_mut().unwrap().wait_for("quarantined");
+        let line = ensemble.process_mut(at).wait_for("quarantined");
         assert!(line.contains("oxkeeper.recovery.onDamage=accept"), "{line}");
     }
     (0..3).for_each(|at| ensemble.kill(at));
@@ -325,33 +322,29 @@ fn members_that_all_are_copies_serve_when_the_operator_vouches_for_them() {
     for (at, text) in texts.iter().enumerate() {
         fs::write(config(at), format!("{text}oxkeeper.recovery.onDamage=accept\n")).unwrap();
     }
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1, 2]);
     check_there(&ensemble.client().children("/n"), &before, "copies of all");
     ensemble.client().create("/more", 0);
     ensemble.check_equal();
     (0..3).for_each(|at| ensemble.kill(at));
     texts.iter().enumerate().for_each(|(at, text)| fs::write(ensemble.directory(at).join("zoo.cfg"), text).unwrap());
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1, 2]);
     assert!(ensemble.check_equal().contains_key("/more"));
 }
 
 #[test]
 fn members_that_were_moved_after_a_clean_stop_serve() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, SETTINGS);
+    let mut ensemble = members::start(3, 0, SETTINGS);
     let load = Load::on(ensemble.addresses[0]);
     for at in 0..3 {
-        let process = ensemble.processes[at].take().unwrap();
+        let process = ensemble.take(at);
         process.signal("TERM");
         assert_eq!(process.end().status.code(), Some(0));
     }
     let acknowledged = load.end();
-    copy_members(&ensemble, home.path(), &[0, 1, 2]);
-    (0..3).for_each(|at| put_copy(&ensemble, at, &copy_of(home.path(), at)));
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    copy_members(&ensemble, &[0, 1, 2]);
+    (0..3).for_each(|at| put_copy(&ensemble, at, &copy_of(&ensemble, at)));
+    ensemble.start_members(&[0, 1, 2]);
     (0..3).for_each(|at| assert!(!said(&ensemble, at).contains("quarantined"), "{}", said(&ensemble, at)));
     check_there(&ensemble.client().children("/n"), &acknowledged, "moved");
 }
@@ -364,8 +357,7 @@ fn snapshots(data: &Path) -> Vec<PathBuf> {
 /// As after an upgrade from a release that wrote no snapshot of the empty tree.
 #[test]
 fn members_started_with_trust_empty_have_a_snapshot_before_they_serve() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let mut ensemble = members::start(3, 0, "");
     let mut client = ensemble.client();
     (0..10).for_each(|number| client.create(&format!("/n{number}"), 0));
     client.close();
@@ -377,13 +369,11 @@ fn members_started_with_trust_empty_have_a_snapshot_before_they_serve() {
     for (config, text) in configs.iter().zip(&texts) {
         fs::write(config, format!("{text}snapshot.trust.empty=true\n")).unwrap();
     }
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1, 2]);
     data.iter().for_each(|data| assert_ne!(snapshots(data).len(), 0, "{}", data.display()));
     (0..3).for_each(|at| ensemble.kill(at));
     configs.iter().zip(&texts).for_each(|(config, text)| fs::write(config, text).unwrap());
-    (0..3).for_each(|at| ensemble.launch(at));
-    (0..3).for_each(|at| ensemble.wait_until_serving(at));
+    ensemble.start_members(&[0, 1, 2]);
     let tree = ensemble.check_equal();
     assert!((0..10).all(|number| tree.contains_key(&format!("/n{number}"))), "{:?}", tree.keys());
 }

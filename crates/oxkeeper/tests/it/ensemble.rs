@@ -1,78 +1,19 @@
 //! Three servers that are killed, restarted and stopped while clients write.
 
-use crate::members::{Ensemble, ReconnectingClient};
-use crate::process::Process;
-use ox_proto::SessionId;
-use ox_testkit::RawHandshake;
+use crate::members;
+use crate::process;
+use ox_testkit::{FailoverClient, RawHandshake, TestEnsemble, WriteLoad, wait_until};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Clients that create nodes until they are stopped, each with its own ephemeral node.
-struct Load {
-    stop: Arc<AtomicBool>,
-    acknowledged: Arc<AtomicUsize>,
-    writers: Vec<JoinHandle<(ReconnectingClient, SessionId, Vec<String>)>>,
-}
-
-impl Load {
-    fn start(ensemble: &Ensemble, name: &str) -> Self {
-        let (stop, acknowledged): (Arc<AtomicBool>, Arc<AtomicUsize>) = Default::default();
-        let writers = (0..3).map(|writer| {
-            let (stop, acknowledged) = (Arc::clone(&stop), Arc::clone(&acknowledged));
-            let (mut client, name) = (ensemble.client(), format!("{name}-{writer}"));
-            std::thread::spawn(move || {
-                let (session, mut paths) = (client.session(), Vec::new());
-                client.create(&format!("/e-{name}"), 1);
-                while !stop.load(Ordering::Relaxed) {
-                    let path = format!("/n/{name}-{}", paths.len());
-                    client.create(&path, 0);
-                    paths.push(path);
-                    acknowledged.fetch_add(1, Ordering::Relaxed);
-                }
-                (client, session, paths)
-            })
-        });
-        Self { writers: writers.collect(), stop, acknowledged }
-    }
-
-    /// Waits until this many more writes are acknowledged.
-    fn wait_for_more(&self, count: usize) {
-        let goal = self.acknowledged.load(Ordering::Relaxed) + count;
-        while self.acknowledged.load(Ordering::Relaxed) < goal {
-            assert!(!self.writers.iter().any(JoinHandle::is_finished), "a writer has failed");
-            std::thread::yield_now();
-        }
-    }
-
-    /// Ends the load and checks that all servers are equal and contain every acknowledged write, and that no session
-    /// expired.
-    fn check(self, ensemble: &Ensemble) {
-        self.stop.store(true, Ordering::Relaxed);
-        let writers: Vec<_> = self.writers.into_iter().map(|writer| writer.join().unwrap()).collect();
-        let there = ensemble.check_equal();
-        let mut ephemerals = BTreeSet::new();
-        for (client, session, paths) in writers {
-            assert_eq!(client.session(), session, "a session has another number");
-            let missing: Vec<_> = paths.iter().filter(|path| !there.contains_key(*path)).collect();
-            assert!(missing.is_empty(), "{missing:?} were acknowledged");
-            client.close();
-            ephemerals.extend(there.keys().filter(|path| path.starts_with("/e-")).cloned());
-        }
-        assert_eq!(ephemerals.len(), 3);
-        let there = ensemble.check_equal();
-        assert!(!there.keys().any(|path| path.starts_with("/e-")), "they end with their sessions");
-    }
-}
-
 /// Three servers, and the parent node for writes.
-fn start(home: &tempfile::TempDir, observers: usize, settings: &str) -> Ensemble {
-    let ensemble = Ensemble::start(home.path(), 3, observers, settings);
+fn start(observers: usize, settings: &str) -> TestEnsemble {
+    let ensemble = members::start(3, observers, settings);
     let mut client = ensemble.client();
     client.create("/n", 0);
     client.close();
@@ -81,8 +22,7 @@ fn start(home: &tempfile::TempDir, observers: usize, settings: &str) -> Ensemble
 
 #[test]
 fn all_members_accept_writes() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = start(&home, 1, "");
+    let ensemble = start(1, "");
     for at in 0..4 {
         let mut client = ensemble.client_of(at);
         for number in 0..20 {
@@ -96,66 +36,61 @@ fn all_members_accept_writes() {
 
 #[test]
 fn acknowledged_writes_survive_the_kill_of_any_server() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = start(&home, 0, "snapCount=500");
-    let load = Load::start(&ensemble, "any");
+    let mut ensemble = start(0, "snapCount=500");
+    let load = WriteLoad::start(&ensemble.addresses, "any");
     load.wait_for_more(200);
     for round in 0..4 {
-        let leader = ensemble.leader_but(&[]);
+        let leader = ensemble.leader();
         let victim = if round % 2 == 0 { leader } else { (leader + 1) % 3 };
         ensemble.kill(victim);
         load.wait_for_more(200); // the others continue
         ensemble.restart(victim);
         load.wait_for_more(100);
     }
-    load.check(&ensemble);
+    load.check(|| ensemble.check_equal());
 }
 
 #[test]
 fn acknowledged_writes_survive_the_kill_of_all_servers() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = start(&home, 0, "snapCount=500");
-    let load = Load::start(&ensemble, "all");
+    let mut ensemble = start(0, "snapCount=500");
+    let load = WriteLoad::start(&ensemble.addresses, "all");
     for _ in 0..2 {
         load.wait_for_more(300);
         (0..3).for_each(|at| ensemble.kill(at));
-        (0..3).for_each(|at| ensemble.launch(at));
-        (0..3).for_each(|at| ensemble.wait_until_serving(at));
+        ensemble.start_members(&[0, 1, 2]);
     }
     load.wait_for_more(100);
-    load.check(&ensemble);
+    load.check(|| ensemble.check_equal());
 }
 
 /// The others replace a frozen leader; when it resumes, it follows.
 #[test]
 fn k087_frozen_leader_is_replaced_and_rejoins() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = start(&home, 0, "");
-    let load = Load::start(&ensemble, "still");
+    let mut ensemble = start(0, "");
+    let load = WriteLoad::start(&ensemble.addresses, "still");
     load.wait_for_more(100);
-    let old = ensemble.leader_but(&[]);
-    ensemble.processes[old].as_ref().unwrap().signal("STOP");
+    let old = ensemble.leader();
+    ensemble.process(old).signal("STOP");
     ensemble.leader_but(&[old]);
     load.wait_for_more(100);
-    let process = ensemble.processes[old].as_mut().unwrap();
+    let process = ensemble.process_mut(old);
     process.signal("CONT");
     process.wait_for("Peer state changed: following - broadcast");
     load.wait_for_more(100);
-    load.check(&ensemble);
+    load.check(|| ensemble.check_equal());
 }
 
 /// The kernels of frozen followers accept pings; that is no sign of life.
 #[test]
 fn p28_leader_with_frozen_followers_stops_serving() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = start(&home, 0, "");
-    let leader = ensemble.leader_but(&[]);
+    let ensemble = start(0, "");
+    let leader = ensemble.leader();
     for at in (0..3).filter(|at| *at != leader) {
-        ensemble.processes[at].as_ref().unwrap().signal("STOP");
+        ensemble.process(at).signal("STOP");
     }
-    ensemble.wait_until(|| ensemble.mode(leader).is_none(), "the leader stays");
+    wait_until("the leader steps down", || ensemble.mode(leader).is_none());
     for at in (0..3).filter(|at| *at != leader) {
-        ensemble.processes[at].as_ref().unwrap().signal("CONT");
+        ensemble.process(at).signal("CONT");
     }
     ensemble.client().create("/n/again", 0);
 }
@@ -163,22 +98,18 @@ fn p28_leader_with_frozen_followers_stops_serving() {
 /// Requests of clients sent to a frozen leader are no sign of life of it.
 #[test]
 fn p65_frozen_leader_is_replaced_under_client_load() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = start(&home, 0, "");
-    let leader = ensemble.leader_but(&[]);
+    let ensemble = start(0, "");
+    let leader = ensemble.leader();
     let follower = (leader + 1) % 3;
-    ensemble.processes[leader].as_ref().unwrap().signal("STOP");
+    ensemble.process(leader).signal("STOP");
     let mut clients = Vec::new();
-    ensemble.wait_until(
-        || {
-            let mut client = TcpStream::connect(ensemble.addresses[follower]).unwrap();
-            client.write_all(&RawHandshake::new(10_000).frame()).unwrap();
-            clients.push(client);
-            ensemble.mode(follower).as_deref() != Some("follower")
-        },
-        "the follower stays",
-    );
-    ensemble.processes[leader].as_ref().unwrap().signal("CONT");
+    wait_until("the follower gives up", || {
+        let mut client = TcpStream::connect(ensemble.addresses[follower]).unwrap();
+        client.write_all(&RawHandshake::new(10_000).frame()).unwrap();
+        clients.push(client);
+        ensemble.mode(follower).as_deref() != Some("follower")
+    });
+    ensemble.process(leader).signal("CONT");
 }
 
 /// A leader's metrics about its learners, under Apache's names.
@@ -186,9 +117,8 @@ fn p65_frozen_leader_is_replaced_under_client_load() {
 fn leader_reports_metrics_of_its_learners() {
     const SUMMARY: &[&str] = &["avg", "min", "max", "cnt", "sum"];
     const PERCENTILES: &[&str] = &["p50", "p95", "p99", "p999"];
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = start(&home, 1, "leader.ackLoggingFrequency=1\n");
-    let leader = ensemble.leader_but(&[]);
+    let ensemble = start(1, "leader.ackLoggingFrequency=1\n");
+    let leader = ensemble.leader();
     ensemble.client().create("/n/one", 0);
     let mut expected = BTreeSet::new();
     let mut expect = |parts: &[&str], at: usize, name: &str| {
@@ -205,7 +135,7 @@ fn leader_reports_metrics_of_its_learners() {
         let is_one = |name: &&str| name.contains("_learner_handler_qp_") || name.ends_with("_ack_latency");
         names.filter(is_one).filter(|name| !name.contains("quorum")).map(str::to_owned).collect::<BTreeSet<_>>()
     };
-    ensemble.wait_until(|| of_servers(leader) == expected, "not all servers are told of");
+    wait_until("all servers are told of", || of_servers(leader) == expected);
     for at in (0..4).filter(|at| *at != leader) {
         assert_eq!(of_servers(at), BTreeSet::new(), "server {} has no learners", at + 1);
         let packets = ensemble.metric(leader, &format!("cnt_{}_learner_handler_qp_size", at + 1)).unwrap();
@@ -215,9 +145,8 @@ fn leader_reports_metrics_of_its_learners() {
 
 #[test]
 fn members_report_their_roles() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = start(&home, 1, "");
-    let leader = ensemble.leader_but(&[]);
+    let mut ensemble = start(1, "");
+    let leader = ensemble.leader();
     assert_eq!(ensemble.mode(3).as_deref(), Some("observer"));
     let mntr = ensemble.four_letter(leader, "mntr");
     let lines =
@@ -240,7 +169,7 @@ fn members_report_their_roles() {
     );
     assert!(ensemble.four_letter(3, "dump").contains("Global Sessions("));
     (0..4).filter(|at| *at != 3).for_each(|at| ensemble.kill(at));
-    ensemble.processes[3].as_mut().unwrap().wait_for("LOOKING");
+    ensemble.process_mut(3).wait_for("LOOKING");
     let alone =
         ["srvr", "mntr", "conf", "dump", "isro", "ruok"].map(|four_letter| ensemble.four_letter(3, four_letter));
     let nothing = "This ZooKeeper instance is not currently serving requests\n";
@@ -257,7 +186,7 @@ fn local_ensemble_starts_and_stops_with_one_command() {
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let told = lines.find_map(|line| line.unwrap().strip_prefix("connect to ").map(str::to_owned));
         let addresses = told.unwrap().split(',').map(|address| address.parse().unwrap()).collect();
-        let mut client = ReconnectingClient::new(addresses);
+        let mut client = FailoverClient::new(addresses);
         client.create(&format!("/start-{number}"), 0);
         assert_eq!(client.children("/").len(), 2 + number, "the data is kept");
         client.close();
@@ -280,7 +209,7 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let told = lines.find_map(|line| line.strip_prefix("connect to ").map(str::to_owned)).unwrap();
     let addresses: Vec<SocketAddr> = told.split(',').map(|address| address.parse().unwrap()).collect();
-    let mut client = ReconnectingClient::new(addresses.clone());
+    let mut client = FailoverClient::new(addresses.clone());
     client.create("/before", 0);
     let servers = children_of(child.id());
     assert_eq!(servers.len(), 3);
@@ -324,7 +253,7 @@ fn k147_port_that_closes_connections_is_not_redialled_immediately() {
     std::fs::create_dir(home.path().join("data")).unwrap();
     std::fs::write(home.path().join("data/myid"), "2\n").unwrap();
     std::fs::write(home.path().join("zoo.cfg"), text).unwrap();
-    let mut process = Process::start(&["server", "zoo.cfg"], home.path());
+    let mut process = process::start(&["server", "zoo.cfg"], home.path());
     process.wait_for("LOOKING");
     std::thread::sleep(Duration::from_secs(3));
     let calls = calls.load(Ordering::Relaxed);

@@ -4,14 +4,14 @@
 //! `OXKEEPER_SEED` selects the faults, `OXKEEPER_SECONDS` the duration. Real processes are not deterministic; the seed
 //! repeats the order of the faults.
 
+mod clients;
 mod logs;
-mod recording_client;
 
-use crate::members::Ensemble;
+use crate::members;
+use clients::{RandomClient, Scene};
 use ox_history::{History, HistorySettings, LoggedTxn, Op, RecordedConnection, Time};
 use ox_proto::{SessionId, Zxid};
-use ox_testkit::{LinkState, Network, Rng, SmallDisk};
-use recording_client::{RecordingClient, Scene};
+use ox_testkit::{LinkState, Network, Rng, SmallDisk, TestEnsemble, wait_until};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,8 +22,6 @@ use std::time::{Duration, Instant};
 const CLIENTS: usize = 4;
 /// Duration of the faults in a short run.
 const SECONDS: u64 = 14;
-/// Longer than any election or synchronisation takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A fault of one or more members.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +63,7 @@ fn number(variable: &str, otherwise: u64) -> u64 {
 struct Run {
     home: PathBuf,
     /// The last member is an observer without faults: its log contains the whole history.
-    ensemble: Ensemble,
+    ensemble: TestEnsemble,
     voters: usize,
     network: Network,
     scene: Arc<Scene>,
@@ -85,14 +83,13 @@ impl Run {
         let network = Network::new(voters + 1);
         // A member that has lost nothing gets no snapshot, so that the observer's log contains the whole history.
         let settings = "snapCount=3000\ncommitLogCount=50000\nmaxSessionTimeout=600000";
-        let ensemble =
-            Ensemble::start_on(home, (voters, 1), settings, &[], |from, to, port| network.proxy_port(from, to, port));
+        let ensemble = members::start_on(members::prepare_in(home, voters, 1, settings, &[]), &network);
         let scene = Scene::new(ensemble.addresses.clone());
-        let mut first = RecordingClient::new(&scene, CLIENTS, seed);
+        let mut first = RandomClient::new(&scene, CLIENTS, seed);
         first.prepare();
         let seen = first.close();
         let clients = (0..CLIENTS).map(|number| {
-            let client = RecordingClient::new(&scene, number, seed * 31 + number as u64 + 1);
+            let client = RandomClient::new(&scene, number, seed * 31 + number as u64 + 1);
             std::thread::spawn(move || client.run())
         });
         let (clients, rng, home) = (clients.collect(), Rng::new(seed), home.to_owned());
@@ -113,7 +110,7 @@ impl Run {
     }
 
     fn happens(&mut self, blow: Fault) {
-        let leader = self.ensemble.leader_but(&[]);
+        let leader = self.ensemble.leader();
         let one = self.rng.index(self.voters);
         self.say(format_args!("{blow:?}, {} leads, {}", leader + 1, one + 1));
         match blow {
@@ -123,7 +120,7 @@ impl Run {
             Fault::StopLeader => self.stop(leader),
             Fault::StopOne => self.stop(one),
             Fault::Terminate => {
-                let process = self.ensemble.processes[one].take().unwrap();
+                let process = self.ensemble.take(one);
                 process.signal("TERM");
                 let ended = process.end();
                 assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
@@ -165,7 +162,7 @@ impl Run {
     }
 
     fn stop(&mut self, at: usize) {
-        let signal = |run: &Self, name| run.ensemble.processes[at].as_ref().unwrap().signal(name);
+        let signal = |run: &Self, name| run.ensemble.process(at).signal(name);
         signal(self, "STOP");
         self.pause(300, 4000);
         signal(self, "CONT");
@@ -185,32 +182,24 @@ impl Run {
         let filler = disk.fill_up();
         self.pause(1500, 3000);
         std::fs::remove_file(filler).unwrap();
-        let process = self.ensemble.processes[at].as_mut().unwrap();
+        let process = self.ensemble.process_mut(at);
         assert!(!process.has_ended(), "{:?}", process.said);
     }
 
     /// Waits until all members serve.
     fn recover(&self) {
-        let until = Instant::now() + PATIENCE;
-        let serves = |at: &usize| self.ensemble.mode(*at).is_some();
-        while !(0..self.ensemble.addresses.len()).all(|at| serves(&at)) {
-            let modes: Vec<_> = (0..self.ensemble.addresses.len()).map(|at| self.ensemble.mode(at)).collect();
-            assert!(Instant::now() < until, "not all serve again: {modes:?}");
-            std::thread::sleep(Duration::from_millis(50));
+        for at in 0..self.ensemble.len() {
+            wait_until(&format!("server {} serves again", at + 1), || self.ensemble.mode(at).is_some());
         }
         let writes = self.scene.writes.load(Ordering::Relaxed);
-        while self.scene.writes.load(Ordering::Relaxed) < writes + 20 {
-            assert!(Instant::now() < until, "no write succeeds");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("writes succeed", || writes + 20 <= self.scene.writes.load(Ordering::Relaxed));
     }
 
-    /// Ends a member and keeps its log lines.
+    /// Ends a member that runs, by a signal.
     fn end(&mut self, at: usize, signal: &str) {
-        if let Some(process) = self.ensemble.processes[at].take() {
+        if let Some(process) = self.ensemble.servers[at].process.take() {
             process.signal(signal);
-            let said = process.end().said;
-            std::fs::write(self.home.join((at + 1).to_string()).join("server.log"), said).unwrap();
+            process.end();
         }
     }
 
@@ -222,11 +211,11 @@ impl Run {
         }
         let ended = self.scene.now();
         let tree = self.ensemble.check_equal();
-        for at in 0..self.ensemble.addresses.len() {
+        for at in 0..self.ensemble.len() {
             let mntr = self.ensemble.four_letter(at, "mntr");
             assert!(mntr.contains("zk_digest_mismatches_count\t0\n"), "{} finds wrong digests\n{mntr}", at + 1);
         }
-        for at in 0..self.ensemble.addresses.len() {
+        for at in 0..self.ensemble.len() {
             self.end(at, "TERM");
         }
         let history = self.history(ended);
@@ -278,7 +267,7 @@ impl Drop for Run {
             return;
         }
         self.scene.stop.store(true, Ordering::Relaxed);
-        (0..self.ensemble.addresses.len()).for_each(|at| self.end(at, "KILL"));
+        (0..self.ensemble.len()).for_each(|at| self.end(at, "KILL"));
         let Ok(kept) = tempfile::Builder::new().prefix("oxkeeper-fault-injection-").tempdir() else { return };
         let kept = kept.keep();
         let copied = std::process::Command::new("cp").arg("-rL").arg(&self.home).arg(&kept).status();

@@ -1,16 +1,12 @@
 //! Members with full disks (P63): others lead, nothing is lost, and the members return without an operator when there
 //! is space.
 
-use crate::members::{Ensemble, ReconnectingClient};
-use ox_testkit::SmallDisk;
+use crate::members;
+use ox_testkit::{FailoverClient, SmallDisk, TestEnsemble, wait_until};
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// Longer than any election or synchronisation takes.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Three servers, each on its own small disk; `None` where mounting is not permitted.
-fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, Ensemble)> {
+fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallDisk>, TestEnsemble)> {
     let disks: Vec<SmallDisk> = (0..3).map_while(|_| SmallDisk::mount(100)).collect();
     if disks.len() < 3 {
         return None;
@@ -18,46 +14,33 @@ fn start(home: &Path, properties: &'static [&'static str]) -> Option<(Vec<SmallD
     for (at, disk) in disks.iter().enumerate() {
         std::os::unix::fs::symlink(disk.path(), home.join((at + 1).to_string())).unwrap();
     }
-    let ensemble = Ensemble::start_with(home, 3, 0, "", properties);
+    let ensemble = members::prepare_in(home, 3, 0, "", properties).start();
     Some((disks, ensemble)) // the processes end before the disks are unmounted
 }
 
-/// Writes half a megabyte. A refusal means that a leader with a low disk is about to step down.
-fn write(client: &mut ReconnectingClient, number: usize) {
-    let until = Instant::now() + PATIENCE;
-    let (path, data) = (format!("/n{number}"), vec![number as u8; 500_000]);
-    loop {
-        match client.ask(|packet, xid| packet.create(xid, &path, &data, 0)).err {
-            0 | -110 => return,
-            -127 => assert!(Instant::now() < until, "{path} is refused forever"),
-            err => panic!("{path}: {err}"),
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
+/// Writes half a megabyte.
+fn write(client: &mut FailoverClient, number: usize) {
+    client.create_with(&format!("/n{number}"), &vec![number as u8; 500_000], 0);
 }
 
-fn check_all(ensemble: &Ensemble, count: usize) {
+fn check_all(ensemble: &TestEnsemble, count: usize) {
     let there = ensemble.check_equal();
     let missing: Vec<usize> = (0..count).filter(|number| !there.contains_key(&format!("/n{number}"))).collect();
     assert!(missing.is_empty(), "{missing:?} were acknowledged");
 }
 
-fn wait_until_serving(ensemble: &Ensemble, at: usize) {
-    let until = Instant::now() + PATIENCE;
-    while ensemble.mode(at).is_none() {
-        assert!(Instant::now() < until, "server {} does not serve", at + 1);
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn wait_until_serving(ensemble: &TestEnsemble, at: usize) {
+    wait_until(&format!("server {} serves", at + 1), || ensemble.mode(at).is_some());
 }
 
 #[test]
 fn p63_leader_with_full_disk_steps_down() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
-    let first = ensemble.leader_but(&[]);
+    let first = ensemble.leader();
     write(&mut ensemble.client(), 0);
     let filler = disks[first].fill_up();
-    ensemble.processes[first].as_mut().unwrap().wait_for("disk space is low, and another voter can lead");
+    ensemble.process_mut(first).wait_for("disk space is low, and another voter can lead");
     let second = ensemble.leader_but(&[first]);
     wait_until_serving(&ensemble, first);
     assert_eq!(ensemble.mode(first).as_deref(), Some("follower"));
@@ -78,12 +61,12 @@ fn p63_leader_with_full_disk_steps_down() {
 fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
-    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    let full = (ensemble.leader() + 1) % 3;
     let filler = disks[full].fill_up();
     let mut client = ensemble.client();
     // More than its reserve.
     (0..20).for_each(|number| write(&mut client, number));
-    let process = ensemble.processes[full].as_mut().unwrap();
+    let process = ensemble.process_mut(full);
     process.wait_for("disk is full: this member has stopped");
     assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
     write(&mut client, 20);
@@ -91,7 +74,7 @@ fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     process.wait_for("restarting after a full disk");
     wait_until_serving(&ensemble, full);
     check_all(&ensemble, 21);
-    assert!(!ensemble.processes[full].as_mut().unwrap().has_ended());
+    assert!(!ensemble.process_mut(full).has_ended());
 }
 
 /// A server that waits for space stops when requested.
@@ -99,11 +82,11 @@ fn p63_member_with_full_disk_rejoins_when_there_is_space() {
 fn p63_member_that_waits_for_space_can_be_stopped() {
     let home = tempfile::tempdir().unwrap();
     let Some((disks, mut ensemble)) = start(home.path(), &[]) else { return };
-    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    let full = (ensemble.leader() + 1) % 3;
     disks[full].fill_up();
     let mut client = ensemble.client();
     (0..20).for_each(|number| write(&mut client, number));
-    let mut process = ensemble.processes[full].take().unwrap();
+    let mut process = ensemble.take(full);
     process.wait_for("disk is full: this member has stopped");
     process.signal("TERM");
     let ended = process.end();
@@ -114,8 +97,8 @@ fn p63_member_that_waits_for_space_can_be_stopped() {
 #[test]
 fn p63_snapshot_that_does_not_fit_is_installed_when_there_is_space() {
     let home = tempfile::tempdir().unwrap();
-    let Some((disks, mut ensemble)) = start(home.path(), &["-Dzookeeper.forceSnapshotSync=true"]) else { return };
-    let full = (ensemble.leader_but(&[]) + 1) % 3;
+    let Some((disks, mut ensemble)) = start(home.path(), &["zookeeper.forceSnapshotSync=true"]) else { return };
+    let full = (ensemble.leader() + 1) % 3;
     let mut client = ensemble.client();
     write(&mut client, 0);
     ensemble.kill(full);
@@ -124,7 +107,7 @@ fn p63_snapshot_that_does_not_fit_is_installed_when_there_is_space() {
     let files = ensemble.directory(full).join("data/version-2");
     let before = std::fs::read_dir(&files).unwrap().count();
     ensemble.launch(full);
-    let process = ensemble.processes[full].as_mut().unwrap();
+    let process = ensemble.process_mut(full);
     process.wait_for("disk is full: this member has stopped");
     let after = std::fs::read_dir(&files).unwrap().count();
     assert!(after <= before + 1, "nothing is left of the attempt");

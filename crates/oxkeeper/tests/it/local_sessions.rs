@@ -1,6 +1,6 @@
 //! Local sessions on servers in all roles.
 
-use crate::members::Ensemble;
+use crate::members;
 use ox_proto::OpCode;
 use ox_proto::connect::ConnectResponse;
 use ox_proto::multi::MultiOp;
@@ -20,9 +20,8 @@ fn multi(client: &mut RawClient, path: &str) -> Option<i32> {
 
 #[test]
 fn local_session_is_upgraded_by_its_first_ephemeral_node() {
-    let home = tempfile::tempdir().unwrap();
     let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
-    let ensemble = Ensemble::start(home.path(), 3, 1, settings);
+    let ensemble = members::start(3, 1, settings);
     for at in 0..4 {
         let next = (at + 1) % 4;
         let mut client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
@@ -57,9 +56,8 @@ fn local_session_is_upgraded_by_its_first_ephemeral_node() {
 
 #[test]
 fn k113_local_session_without_upgrade_owns_no_ephemeral_node() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = Ensemble::start(home.path(), 3, 1, "localSessionsEnabled=true");
-    let leader = ensemble.leader_but(&[]);
+    let ensemble = members::start(3, 1, "localSessionsEnabled=true");
+    let leader = ensemble.leader();
     for at in 0..4 {
         let mut client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
         assert_eq!(client.create_as("/e", EPHEMERAL).err, -120);
@@ -76,9 +74,8 @@ fn k113_local_session_without_upgrade_owns_no_ephemeral_node() {
 /// A local session survives an election of its server, but not a silent client.
 #[test]
 fn local_session_survives_elections_but_not_silence() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "localSessionsEnabled=true\nminSessionTimeout=500");
-    let leader = ensemble.leader_but(&[]);
+    let mut ensemble = members::start(3, 0, "localSessionsEnabled=true\nminSessionTimeout=500");
+    let leader = ensemble.leader();
     let at = (leader + 1) % 3;
     let client = RawClient::open(ensemble.addresses[at], TIMEOUT_MS);
     let silent = RawClient::open(ensemble.addresses[at], 1000);

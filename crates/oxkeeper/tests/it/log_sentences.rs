@@ -2,10 +2,11 @@
 //!
 //! In the tables, `~` stands for any text, and `$OLD`, `$NEW` and `$FOLLOWER` for the ids of voters.
 
-use crate::members::Ensemble;
+use crate::members;
+use ox_testkit::TestEnsemble;
 
 const SETTINGS: &[&str] = &[
-    "Reading configuration from: zoo.cfg",
+    "Reading configuration from: ~/zoo.cfg",
     "tickTime set to 500",
     "minSessionTimeout set to 1000",
     "maxSessionTimeout set to 60000",
@@ -118,8 +119,8 @@ fn fits(message: &str, pattern: &str) -> bool {
 }
 
 /// Checks that a member has logged these sentences. `ids` are those of the old leader, the new one and the follower.
-fn check(ensemble: &mut Ensemble, at: usize, sentences: &[&[&str]], ids: [usize; 3]) {
-    let log = ensemble.processes[at].as_mut().unwrap().log_so_far();
+fn check(ensemble: &mut TestEnsemble, at: usize, sentences: &[&[&str]], ids: [usize; 3]) {
+    let log = ensemble.process_mut(at).log_so_far();
     // Without time, level and module.
     let messages: Vec<&str> = log.iter().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
     for sentence in sentences.concat() {
@@ -132,9 +133,8 @@ fn check(ensemble: &mut Ensemble, at: usize, sentences: &[&[&str]], ids: [usize;
 
 #[test]
 fn members_log_the_sentences_of_apache() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 1, "");
-    let (old, observer) = (ensemble.leader_but(&[]), 3);
+    let mut ensemble = members::start(3, 1, "");
+    let (old, observer) = (ensemble.leader(), 3);
     ensemble.client().create("/first", 0);
     ensemble.wait_for_metric(old, "synced_followers", "2");
     ensemble.wait_for_metric(old, "synced_observers", "1");
@@ -161,7 +161,7 @@ fn members_log_the_sentences_of_apache() {
 
     ensemble.kill(old);
     ensemble.kill(follower);
-    let process = ensemble.processes[new].as_mut().unwrap();
+    let process = ensemble.process_mut(new);
     process.wait_for("Not sufficient followers synced");
     process.wait_for("Peer state changed: looking");
     ensemble.restart(old); // meanwhile the new leader has dialled the follower in vain

@@ -1,21 +1,19 @@
 //! Followers that serve observers.
 
-use crate::members::{Ensemble, free_port};
-use ox_testkit::{RawClient, RawConnection, RawHandshake};
-use std::time::{Duration, Instant};
+use crate::members;
+use ox_testkit::{RawClient, RawConnection, RawHandshake, TestEnsemble, free_port, wait_until};
 
 const TIMEOUT_MS: i32 = 30_000;
 
-fn master(ensemble: &Ensemble, observer: usize) -> Option<usize> {
+fn master(ensemble: &TestEnsemble, observer: usize) -> Option<usize> {
     Some(ensemble.metric(observer, "observer_master_id")?.parse::<usize>().ok()? - 1)
 }
 
 #[test]
 fn observer_connects_to_any_follower() {
-    let home = tempfile::tempdir().unwrap();
     let settings = format!("observerMasterPort={}", free_port());
-    let mut ensemble = Ensemble::start(home.path(), 3, 1, &settings);
-    let (leader, observer) = (ensemble.leader_but(&[]), 3);
+    let mut ensemble = members::start(3, 1, &settings);
+    let (leader, observer) = (ensemble.leader(), 3);
     let first = master(&ensemble, observer).unwrap();
     assert_ne!(first, leader);
     ensemble.wait_for_metric(first, "synced_observers", "1");
@@ -36,11 +34,8 @@ fn observer_connects_to_any_follower() {
     ensemble.check_equal();
     // The follower ends: another one serves the observer.
     ensemble.kill(first);
-    let until = Instant::now() + Duration::from_secs(60);
-    while master(&ensemble, observer).is_none_or(|master| master == first) {
-        assert!(Instant::now() < until, "no follower accepts the observer");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let has_another = || master(&ensemble, observer).is_some_and(|master| master != first);
+    wait_until("another follower accepts the observer", has_another);
     assert_ne!(master(&ensemble, observer), Some(leader));
     ensemble.restart(first);
     let mut back =
@@ -53,8 +48,7 @@ fn observer_connects_to_any_follower() {
 /// A leader that is configured not to serve clients closes their connections.
 #[test]
 fn leader_configured_without_clients_refuses_them() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = Ensemble::start(home.path(), 3, 0, "leaderServes=no");
+    let ensemble = members::start(3, 0, "leaderServes=no");
     let modes: Vec<Option<String>> = (0..3).map(|at| ensemble.mode(at)).collect();
     let leader = modes.iter().position(Option::is_none).expect("a leader");
     assert_eq!(modes.iter().flatten().collect::<Vec<_>>(), ["follower", "follower"]);

@@ -1,26 +1,15 @@
 //! A server without a quorum, and clients that only read.
 
-use crate::members::Ensemble;
+use crate::members;
 use ox_proto::OpCode;
 use ox_testkit::{RawClient, RawConnection, RawHandshake};
-use std::time::{Duration, Instant};
 
 const TIMEOUT_MS: i32 = 30_000;
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn wait_for_word(ensemble: &Ensemble, at: usize, four_letter: &str, expected: &str) {
-    let until = Instant::now() + PATIENCE;
-    while ensemble.four_letter(at, four_letter) != expected {
-        assert!(Instant::now() < until, "{four_letter}: {}", ensemble.four_letter(at, four_letter));
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
 
 #[test]
 fn k027_server_without_quorum_serves_reads() {
-    let home = tempfile::tempdir().unwrap();
     let settings = "localSessionsEnabled=true\nlocalSessionsUpgradingEnabled=true";
-    let mut ensemble = Ensemble::start_with(home.path(), 3, 0, settings, &["-Dreadonlymode.enabled=true"]);
+    let mut ensemble = members::prepare(3, 0, settings, &["readonlymode.enabled=true"]).start();
     let mut owner = RawClient::open(ensemble.addresses[0], TIMEOUT_MS);
     assert_eq!(owner.create("/n", b"seen").err, 0);
     assert_eq!(owner.create_as("/e", 1).err, 0);
@@ -28,7 +17,7 @@ fn k027_server_without_quorum_serves_reads() {
     assert_eq!(ensemble.four_letter(0, "isro"), "rw");
     ensemble.kill(1);
     ensemble.kill(2);
-    wait_for_word(&ensemble, 0, "isro", "ro");
+    ensemble.wait_for_reply(0, "isro", "ro");
     let srvr = ensemble.four_letter(0, "srvr");
     assert!(srvr.contains("\nMode: read-only\n") && srvr.contains("READ-ONLY mode"), "{srvr}");
     assert_eq!(ensemble.metric(0, "server_state").as_deref(), Some("read-only"));
@@ -50,7 +39,7 @@ fn k027_server_without_quorum_serves_reads() {
         assert_eq!((reply.err, reply.zxid), (-119, zxid));
     }
     ensemble.restart(1);
-    wait_for_word(&ensemble, 0, "isro", "rw");
+    ensemble.wait_for_reply(0, "isro", "rw");
     assert_eq!(reader.try_reply(), None, "it is sent away, to come back for more");
     let mut reader = RawClient::try_open(ensemble.addresses[0], &hello).expect("a session");
     assert_eq!(reader.hello.read_only, Some(false));

@@ -3,7 +3,7 @@
 //! No session expires here, so guarantees "while the session lasts" hold without exception.
 
 use crate::clients::{Progress, connect, kill_servers, number, servers, soon};
-use crate::members::Ensemble;
+use crate::members;
 use ox_client::{Client, RequestOutcome, Version, Zxid};
 use ox_recipes::RecipeError;
 use ox_recipes::barrier::{Barrier, DoubleBarrier};
@@ -15,7 +15,7 @@ use ox_recipes::presence::{GroupMember, members};
 use ox_recipes::queue::Queue;
 use ox_recipes::semaphore::Semaphore;
 use ox_recipes::tasks::{TaskList, TaskWorker};
-use ox_testkit::{LinkState, Network};
+use ox_testkit::{LinkState, Network, TestEnsemble, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -28,15 +28,15 @@ const WORKERS: usize = 3;
 
 /// An ensemble, and the clients that work on it.
 struct Run {
-    ensemble: Ensemble,
+    ensemble: TestEnsemble,
     runtime: Runtime,
     progress: Progress,
     work: Vec<JoinHandle<()>>,
 }
 
 impl Run {
-    fn start(home: &std::path::Path) -> Self {
-        let ensemble = Ensemble::start(home, 3, 0, "");
+    fn start() -> Self {
+        let ensemble = members::start(3, 0, "");
         Self { ensemble, runtime: Runtime::new().unwrap(), progress: Progress::default(), work: Vec::new() }
     }
 
@@ -128,8 +128,7 @@ async fn put_and_take(worker: usize, client: Client, progress: Progress, items: 
 
 #[test]
 fn queues_deliver_every_item_once_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     let items = Arc::<Mutex<Items>>::default();
     run.spawn(|worker, client, progress| put_and_take(worker, client, progress, Arc::clone(&items)));
     run.finish(async |client| {
@@ -183,8 +182,7 @@ async fn count(worker: usize, client: Client, progress: Progress, counts: Arc<Co
 
 #[test]
 fn leases_counters_and_leaderships_hold_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     let counts = Arc::<Counts>::default();
     run.spawn(|worker, client, progress| count(worker, client, progress, Arc::clone(&counts)));
     run.finish(async |client| {
@@ -231,8 +229,7 @@ async fn meet(worker: usize, client: Client, progress: Progress, meetings: Arc<M
 
 #[test]
 fn barriers_release_all_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     let meetings = Arc::<Meetings>::default();
     run.spawn(|worker, client, progress| meet(worker, client, progress, Arc::clone(&meetings)));
     run.finish(async |client| assert_eq!(client.children("/crew").await.unwrap_or_default(), [""; 0]));
@@ -267,8 +264,7 @@ async fn belong(worker: usize, client: Client, progress: Progress) {
 
 #[test]
 fn members_and_instances_are_restored_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     run.spawn(belong);
     run.finish(async |client| assert_eq!(members(&client, "/group").await.unwrap(), [""; 0]));
 }
@@ -298,8 +294,7 @@ async fn publish(client: Client, progress: Progress, published: Arc<Mutex<BTreeM
 
 #[test]
 fn published_values_stay_in_order_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     let published = Arc::<Mutex<BTreeMap<u32, usize>>>::default();
     run.spawn(|_, client, progress| publish(client, progress, Arc::clone(&published)));
     run.finish(async |client| {
@@ -342,8 +337,7 @@ async fn share(worker: usize, client: Client, progress: Progress, commits: Arc<[
 
 #[test]
 fn tasks_have_one_worker_while_servers_are_killed() {
-    let home = tempfile::tempdir().unwrap();
-    let mut run = Run::start(home.path());
+    let mut run = Run::start();
     let commits = Arc::new([const { AtomicUsize::new(0) }; 2]);
     run.spawn(|worker, client, progress| share(worker, client, progress, Arc::clone(&commits)));
     run.finish(async |client| {
@@ -357,11 +351,9 @@ fn tasks_have_one_worker_while_servers_are_killed() {
 /// A server that has not received from its leader for a while serves old data.
 #[test]
 fn closed_gate_is_closed_for_clients_of_stale_servers() {
-    let home = tempfile::tempdir().unwrap();
     let network = Network::new(3);
-    let ensemble =
-        Ensemble::start_on(home.path(), (3, 0), "", &[], |from, to, port| network.proxy_port(from, to, port));
-    let leader = ensemble.leader_but(&[]);
+    let ensemble = members::start_on(members::prepare(3, 0, "", &[]), &network);
+    let leader = ensemble.leader();
     let behind = (leader + 1) % 3;
     let runtime = Runtime::new().unwrap();
     let [keeper, comer] = [leader, behind].map(|at| runtime.block_on(connect(&ensemble.addresses[at].to_string())));
@@ -369,7 +361,7 @@ fn closed_gate_is_closed_for_clients_of_stale_servers() {
     let gate = Barrier::new(&keeper, "/gate");
     runtime.block_on(gate.close()).unwrap();
     let waiting = runtime.spawn(async move { Barrier::new(&comer, "/gate").wait().await.unwrap() });
-    ensemble.wait_until(|| ensemble.mode(behind).is_none(), "a server that hears nothing gives up");
+    wait_until("a server that hears nothing gives up", || ensemble.mode(behind).is_none());
     assert!(!waiting.is_finished(), "a closed gate lets no client through");
     network.heal();
     runtime.block_on(soon(async {

@@ -1,7 +1,7 @@
 //! Descriptors, memory and CPU time: nothing leaks, and no thread spins.
 
-use crate::process::{Process, Running, Site, TIMEOUT_MS};
-use ox_testkit::{RawClient, RawConnection, RawHandshake, RawPacket};
+use crate::process::{LISTENS, Running, Site, TIMEOUT_MS};
+use ox_testkit::{Process, RawClient, RawConnection, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ fn unread_log_does_not_stop_the_server() {
     Site::new(directory.path(), "4lw.commands.whitelist=*\n");
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
     command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());
-    let mut running = Running::wait(Process::run_until(command, "binding to port "));
+    let mut running = Running::wait(Process::run_until(command, Some(LISTENS)));
     let mut client = running.client();
     // Each connection logs a line or more, and a pipe holds some hundred.
     for _ in 0..3000 {
@@ -136,7 +136,7 @@ fn unwritable_log_does_not_stop_the_server() {
     let (_, closed) = std::io::pipe().unwrap();
     for stderr in [Stdio::from(full), Stdio::from(closed)] {
         let directory = tempfile::tempdir().unwrap();
-        let address = std::net::SocketAddr::from(([127, 0, 0, 1], crate::members::free_port()));
+        let address = std::net::SocketAddr::from(([127, 0, 0, 1], ox_testkit::free_port()));
         Site::new(directory.path(), &format!("4lw.commands.whitelist=*\nclientPort={}\n", address.port()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
         command.args(["server", "--log", "trace", "zoo.cfg"]).current_dir(directory.path());

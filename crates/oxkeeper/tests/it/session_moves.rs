@@ -1,10 +1,10 @@
 //! A session that moves to another server while its old connection is open (ZOOKEEPER-710).
 
-use crate::members::Ensemble;
+use crate::members;
 use ox_proto::multi::MultiOp;
 use ox_proto::request::PathVersion;
 use ox_proto::{ErrorCode, OpCode};
-use ox_testkit::{RawClient, RawHandshake, RawPacket};
+use ox_testkit::{RawClient, RawHandshake, RawPacket, TestEnsemble};
 
 const TIMEOUT_MS: i32 = 30_000;
 const XID: i32 = 100;
@@ -21,7 +21,7 @@ fn writes() -> Vec<(&'static str, RawPacket)> {
     ]
 }
 
-fn moves(ensemble: &Ensemble, old: usize, new: usize) {
+fn moves(ensemble: &TestEnsemble, old: usize, new: usize) {
     for (name, write) in writes() {
         let mut stale = RawClient::open(ensemble.addresses[old], TIMEOUT_MS);
         let mut owner =
@@ -39,9 +39,8 @@ fn moves(ensemble: &Ensemble, old: usize, new: usize) {
 
 #[test]
 fn write_over_the_old_connection_closes_it() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = Ensemble::start(home.path(), 3, 1, "");
-    let (leader, observer) = (ensemble.leader_but(&[]), 3);
+    let ensemble = members::start(3, 1, "");
+    let (leader, observer) = (ensemble.leader(), 3);
     let mut followers = (0..3).filter(|at| *at != leader);
     let (one, other) = (followers.next().unwrap(), followers.next().unwrap());
     for (old, new) in [(one, leader), (one, other), (one, observer), (observer, one), (observer, leader)] {

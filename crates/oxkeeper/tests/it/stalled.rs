@@ -1,24 +1,25 @@
 //! Links between members that a network fault has stalled.
 
-use crate::members::Ensemble;
-use ox_testkit::Network;
-use std::cell::Cell;
+use crate::members;
+use ox_testkit::{Filters, Network};
 
 /// The network has recovered, but TCP does not retransmit yet, and `syncLimit` is minutes away.
 #[test]
 fn stalled_leader_links_are_replaced_before_sync_limit() {
-    let home = tempfile::tempdir().unwrap();
-    let (links, calls) = (Network::new(3), Cell::new(0));
-    // For each server the quorum port is requested first, then the election port.
-    let way = |from, to, port| {
-        let is_quorum_port = calls.replace(calls.get() + 1) % 2 == 0;
-        if is_quorum_port { links.proxy_port(from, to, port) } else { port }
-    };
-    let mut ensemble = Ensemble::start_on(home.path(), (3, 0), "syncLimit=600", &[], way);
-    let leader = ensemble.leader_but(&[]);
+    let links = Network::new(3);
+    let mut ensemble = members::prepare(3, 0, "syncLimit=600", &[]);
+    ensemble.route(|from, to, target| {
+        let mut target = members::at_localhost(target);
+        if from != to {
+            target.quorum = links.proxy(from, to, target.quorum, |_| Filters::default());
+        }
+        target
+    });
+    let mut ensemble = ensemble.start();
+    let leader = ensemble.leader();
     links.stall();
     for follower in (0..3).filter(|at| *at != leader) {
-        let process = ensemble.processes[follower].as_mut().unwrap();
+        let process = ensemble.process_mut(follower);
         process.wait_for("link to the leader closed: it stalled");
         process.wait_for(" - broadcast");
     }
@@ -28,17 +29,16 @@ fn stalled_leader_links_are_replaced_before_sync_limit() {
 /// Learners keep their links to a frozen leader: they know that the network works.
 #[test]
 fn learners_of_a_frozen_leader_keep_their_links() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "syncLimit=600");
-    let leader = ensemble.leader_but(&[]);
-    let process = ensemble.processes[leader].as_ref().unwrap();
+    let mut ensemble = members::start(3, 0, "syncLimit=600");
+    let leader = ensemble.leader();
+    let process = ensemble.process(leader);
     process.signal("STOP");
     // Several times the delay after which a learner checks its link.
     std::thread::sleep(std::time::Duration::from_secs(4));
     process.signal("CONT");
     ensemble.client_of((leader + 1) % 3).create("/served", 0);
     for follower in (0..3).filter(|at| *at != leader) {
-        let said = ensemble.processes[follower].as_mut().unwrap().log_so_far().join("\n");
+        let said = ensemble.process_mut(follower).log_so_far().join("\n");
         assert!(!said.contains("link to the leader closed"), "{said}");
         assert_eq!(said.matches(" - broadcast").count(), 1, "{said}");
     }

@@ -1,13 +1,13 @@
 //! Starts that succeed or are refused: exit codes, and one sentence with the cause.
 
-use crate::process::{Ended, Process, Running, Site};
-use ox_testkit::{RawClient, RawHandshake, RawPacket};
+use crate::process::{self, Running, Site};
+use ox_testkit::{Ended, Process, RawClient, RawHandshake, RawPacket};
 use std::path::Path;
 use std::process::Command;
 
 /// Runs a server that refuses to start.
 fn refused(arguments: &[&str], directory: &Path) -> Ended {
-    Process::start(arguments, directory).end()
+    process::start(arguments, directory).end()
 }
 
 fn check(ended: &Ended, code: i32, text: &str) {
@@ -121,7 +121,7 @@ fn server_without_configuration_listens_on_loopback_only() {
     let output = help.args(["server", "--help"]).output().unwrap();
     assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:2181"));
     // Port and directory may be given on the command line, as with Apache.
-    let running = Running::wait(Process::start(&["server", "0", "data", "2000", "2"], directory.path()));
+    let running = Running::wait(process::start(&["server", "0", "data", "2000", "2"], directory.path()));
     running.client().create("/a", b"");
     assert!(directory.path().join("data/version-2").is_dir());
     running.stop();

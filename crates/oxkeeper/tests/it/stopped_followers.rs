@@ -1,8 +1,8 @@
 //! Followers that are stopped for less than `syncLimit` under a heavy load: no election runs, and every write gets a
 //! reply.
 
-use crate::members::Ensemble;
-use ox_testkit::{RawClient, RawPacket};
+use crate::members;
+use ox_testkit::{RawClient, RawPacket, TestEnsemble};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ const DATA_BYTES: usize = 1_000_000;
 /// `syncLimit` is five ticks.
 const TICK_MS: u64 = 6_000;
 
-fn epoch(ensemble: &Ensemble, at: usize) -> String {
+fn epoch(ensemble: &TestEnsemble, at: usize) -> String {
     let file = Path::new(&ensemble.directory(at)).join("data/version-2/currentEpoch");
     std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
 }
@@ -21,10 +21,9 @@ fn epoch(ensemble: &Ensemble, at: usize) -> String {
 /// Stops all running followers until the leader has proposed everything that clients have sent, or for half of
 /// `syncLimit` if it admits fewer requests.
 fn check(killed: usize) {
-    let home = tempfile::tempdir().unwrap();
     let settings = format!("tickTime={TICK_MS}\ninitLimit=10\nsyncLimit=5\nmaxClientCnxns=0\n");
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, &settings);
-    let leader = ensemble.leader_but(&[]);
+    let mut ensemble = members::start(3, 0, &settings);
+    let leader = ensemble.leader();
     let followers: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
     let (down, stopped) = followers.split_at(killed);
     down.iter().for_each(|at| ensemble.kill(*at));
@@ -34,7 +33,7 @@ fn check(killed: usize) {
     clients.iter_mut().enumerate().for_each(|(number, client)| {
         client.create(&format!("/n{number}"), b"");
     });
-    let signal = |name: &str| stopped.iter().for_each(|at| ensemble.processes[*at].as_ref().unwrap().signal(name));
+    let signal = |name: &str| stopped.iter().for_each(|at| ensemble.process(*at).signal(name));
     signal("STOP");
     let (data, answered) = (vec![7; DATA_BYTES], AtomicUsize::new(0));
     std::thread::scope(|scope| {

@@ -1,6 +1,6 @@
 //! `oxkeeper check-config` predicts what the server does, for every recorded configuration.
 
-use crate::process::Process;
+use crate::process;
 use crate::tools::{CommandOutput, run_command};
 use std::path::Path;
 
@@ -72,7 +72,7 @@ fn verdict_on_every_recorded_configuration_matches_the_server() {
         let told = run_command(root.path(), &words("check-config"));
         let server = words("server");
         let server: Vec<&str> = server.iter().map(String::as_str).collect();
-        let mut process = Process::start(&server, root.path());
+        let mut process = process::start(&server, root.path());
         let line = process.wait_for_one(&["Starting server: dataDir", "Exiting with code"]);
         let does_start = line.contains("Starting server");
         // Problems of directories and ports are found later.

@@ -1,6 +1,6 @@
 //! `oxkeeper log check` and `recover`, as an operator uses them.
 
-use crate::process::{Process, Site};
+use crate::process::{self, Site};
 use crate::tools::{golden, run_command, testdata};
 use serde_json::Value;
 use std::path::Path;
@@ -115,7 +115,7 @@ fn refused_server_starts_with_the_recovered_log() {
     let site = Site::new(path, "");
     std::fs::create_dir_all(path.join("data")).unwrap();
     std::fs::rename(path.join("version-2"), path.join("data/version-2")).unwrap();
-    let refused = Process::start(&["server", "zoo.cfg"], path).end();
+    let refused = process::start(&["server", "zoo.cfg"], path).end();
     assert!(refused.said.contains("log.e is damaged at byte"), "{}", refused.said);
 
     let log = "data/version-2/log.e";

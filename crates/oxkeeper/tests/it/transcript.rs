@@ -1,8 +1,8 @@
 //! A recorded session of Apache's `zkCli` 3.9.3 with an ensemble that is reconfigured, repeated with our shell and
 //! servers: equal lines on the same streams.
 
-use crate::members::free_port;
-use crate::process::Process;
+use crate::process;
+use ox_testkit::{Process, free_port};
 use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -61,7 +61,7 @@ fn launch(directory: &Path, id: u32, members: &str) -> Process {
     let settings =
         "dataDir=data\ntickTime=2000\ninitLimit=30\nsyncLimit=30\npreAllocSize=1024\nreconfigEnabled=true\nskipACL=yes";
     std::fs::write(directory.join("zoo.cfg"), format!("{settings}\n{members}")).unwrap();
-    Process::start(&["server", "zoo.cfg"], directory)
+    process::start(&["server", "zoo.cfg"], directory)
 }
 
 /// The input, and the output on both streams.

@@ -1,19 +1,17 @@
 //! Floods of the ports of members: connections without a hello from a member's address, and hellos with members' ids
 //! from another address.
 
-use crate::members::{Ensemble, ReconnectingClient};
+use crate::members;
 use crate::unknown_peers::addresses;
+use ox_testkit::{FailoverClient, TestEnsemble, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Longer than a connect takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
 /// More than the ports accept; before unidentified connections had separate limits, 256 and 64 were enough.
 const CONNECTIONS: usize = 320;
 
@@ -73,11 +71,7 @@ impl Flood {
 
     /// Waits until this many connections have been opened.
     fn wait_for(&self, count: usize) {
-        let until = Instant::now() + PATIENCE;
-        while self.opened() < count {
-            assert!(Instant::now() < until, "{} connections were opened", self.opened());
-            std::thread::sleep(Duration::from_millis(1));
-        }
+        wait_until(&format!("{count} connections are opened"), || count <= self.opened());
     }
 }
 
@@ -135,17 +129,17 @@ fn voter(number: i64) -> Vec<u8> {
 }
 
 /// Restarts a follower without a flood, and during floods of the leader's quorum port and all election ports.
-fn check(home: &Path, quorum: Payload, election: Payload, pause: Duration) {
+fn check(quorum: Payload, election: Payload, pause: Duration) {
     // The hello timeout is long: otherwise the port would become free now and then.
-    let mut ensemble = Ensemble::start(home, 3, 0, "initLimit=400\nquorumCnxnTimeoutMs=200000");
-    let leader = ensemble.leader_but(&[]);
+    let mut ensemble = members::start(3, 0, "initLimit=400\nquorumCnxnTimeoutMs=200000");
+    let leader = ensemble.leader();
     let follower = (leader + 1) % 3;
     ensemble.kill(follower);
     let began = Instant::now();
     ensemble.restart(follower);
     let in_peace = began.elapsed();
     ensemble.kill(follower);
-    let ports = addresses(home);
+    let ports = addresses(&ensemble);
     let start = |(at, port): (usize, &SocketAddr)| match at {
         at if at == 2 * leader => Some(Flood::start(*port, quorum, pause)),
         at if at % 2 == 1 && at != 2 * follower + 1 => Some(Flood::start(*port, election, pause)),
@@ -163,33 +157,29 @@ fn check(home: &Path, quorum: Payload, election: Payload, pause: Duration) {
     ensemble.client_of(follower).create("/served", 0);
     assert_eq!(ensemble.mode(leader).as_deref(), Some("leader"), "the leader was not disturbed");
     // The flood continues, and costs no more descriptors than the limits of the ports.
-    let descriptors = ensemble.processes[leader].as_ref().unwrap().descriptors();
+    let descriptors = ensemble.process(leader).descriptors();
     assert!(descriptors < 900, "{descriptors} descriptors");
 }
 
 #[test]
 fn silent_connections_do_not_keep_a_member_out() {
-    let home = tempfile::tempdir().unwrap();
-    check(home.path(), silent, silent, Duration::from_millis(1));
+    check(silent, silent, Duration::from_millis(1));
 }
 
 #[test]
 fn partial_hellos_do_not_keep_a_member_out() {
-    let home = tempfile::tempdir().unwrap();
-    check(home.path(), partial, partial, Duration::from_millis(1));
+    check(partial, partial, Duration::from_millis(1));
 }
 
 #[test]
 fn hellos_of_unknown_servers_do_not_keep_a_member_out() {
-    let home = tempfile::tempdir().unwrap();
-    check(home.path(), observer, voter, Duration::from_millis(1));
+    check(observer, voter, Duration::from_millis(1));
 }
 
 /// As many connections as one thread per port can open.
 #[test]
 fn connections_at_full_rate_do_not_keep_a_member_out() {
-    let home = tempfile::tempdir().unwrap();
-    check(home.path(), silent, silent, Duration::ZERO);
+    check(silent, silent, Duration::ZERO);
 }
 
 /// Hellos with members' ids, from an address that no member has, on all ports of all members.
@@ -212,15 +202,14 @@ fn impostors(ports: &[SocketAddr], epoch: i64) -> Vec<Flood> {
 /// Links and election connections of the followers stay, no election runs, and a restarted follower is accepted.
 #[test]
 fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
-    let leader = ensemble.leader_but(&[]);
-    let ports = addresses(home.path());
+    let mut ensemble = members::start(3, 0, "");
+    let leader = ensemble.leader();
+    let ports = addresses(&ensemble);
     // How often each member has been LOOKING since its start.
-    let elections = |ensemble: &Ensemble, members: &[usize]| -> Vec<String> {
+    let elections = |ensemble: &TestEnsemble, members: &[usize]| -> Vec<String> {
         members.iter().map(|at| ensemble.metric(*at, "looking_count").unwrap()).collect()
     };
-    let epoch = |ensemble: &Ensemble| {
+    let epoch = |ensemble: &TestEnsemble| {
         let reply = ensemble.four_letter(leader, "srvr");
         let zxid = reply.lines().find_map(|line| line.strip_prefix("Zxid: 0x")).expect("it serves").to_owned();
         i64::from_str_radix(&zxid, 16).unwrap() >> 32
@@ -231,7 +220,7 @@ fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
     let epoch_before = epoch(&ensemble);
     let floods = impostors(&ports, epoch_before);
     let mut clients: Vec<_> = (0..3).map(|at| ensemble.client_of(at)).collect();
-    let write = |clients: &mut [ReconnectingClient], phase: &str| {
+    let write = |clients: &mut [FailoverClient], phase: &str| {
         for number in 0..100 {
             for (at, client) in clients.iter_mut().enumerate() {
                 client.create(&format!("/{phase}-{at}-{number}"), 0);
@@ -266,10 +255,11 @@ fn hellos_with_members_ids_from_other_addresses_do_not_keep_them_out() {
 /// As with network address translation: every member dials from an address that is in no configuration.
 #[test]
 fn members_that_dial_from_unknown_addresses_restart_and_elect() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start_at(home.path(), (3, 0), "", &[], |_, to, port| (to + 2, port));
+    let mut ensemble = members::prepare(3, 0, "", &[]);
+    ensemble.route(|_, to, target| target.map(|address| ([127, 0, 0, to as u8 + 2], address.port()).into()));
+    let mut ensemble = ensemble.start();
     for round in 0..3 {
-        let leader = ensemble.leader_but(&[]);
+        let leader = ensemble.leader();
         ensemble.kill((leader + 1) % 3);
         ensemble.restart((leader + 1) % 3);
         ensemble.kill(leader);

@@ -1,29 +1,20 @@
 //! Unknown peers on the ports of members, and members that dial unreachable servers.
 
-use crate::members::{Ensemble, free_port};
-use crate::process::Process;
+use crate::members;
+use crate::process;
 use ox_proto::ensemble::Address;
 use ox_proto::quorum::hello::{self, Hello, HelloVersion};
 use ox_proto::quorum::notification::{self, Notification, PeerState};
 use ox_proto::{ServerId, Zxid};
+use ox_testkit::{PATIENCE, Process, TestEnsemble, free_port, wait_until};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Longer than any wait here; a test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 /// The quorum and election addresses of the members.
-pub(crate) fn addresses(home: &std::path::Path) -> Vec<SocketAddr> {
-    let text = std::fs::read_to_string(home.join("1/zoo.cfg")).unwrap();
-    let servers = text.lines().filter_map(|line| line.strip_prefix("server.")?.split_once('='));
-    let addresses = servers.flat_map(|(_, server)| {
-        let (host, ports) = server.split_once(':').unwrap();
-        let ports = ports.split(':').filter_map(|port| port.parse::<u16>().ok());
-        ports.map(|port| SocketAddr::new(host.parse().unwrap(), port)).collect::<Vec<_>>()
-    });
-    addresses.collect()
+pub(crate) fn addresses(ensemble: &TestEnsemble) -> Vec<SocketAddr> {
+    ensemble.peer_addresses().into_iter().flat_map(|member| [member.quorum, member.election]).collect()
 }
 
 /// Malformed input: impossible lengths, unknown server ids, invalid texts, and truncated messages.
@@ -52,10 +43,9 @@ fn nonsense() -> Vec<Vec<u8>> {
 /// Whatever arrives at these ports, members communicate, elect and serve.
 #[test]
 fn k083_k092_k096_malformed_input_on_peer_ports_is_harmless() {
-    let home = tempfile::tempdir().unwrap();
-    let mut ensemble = Ensemble::start(home.path(), 3, 0, "");
+    let mut ensemble = members::start(3, 0, "");
     let mut lingering = Vec::new();
-    for address in addresses(home.path()) {
+    for address in addresses(&ensemble) {
         for bytes in nonsense() {
             if let Ok(mut stream) = TcpStream::connect(address) {
                 _ = stream.write_all(&bytes);
@@ -65,7 +55,7 @@ fn k083_k092_k096_malformed_input_on_peer_ports_is_harmless() {
     }
     assert!(40 < lingering.len(), "{} were let in", lingering.len());
     ensemble.client().create("/before", 0);
-    let leader = ensemble.leader_but(&[]);
+    let leader = ensemble.leader();
     ensemble.kill(leader);
     ensemble.client().create("/between", 0);
     ensemble.restart(leader);
@@ -77,10 +67,9 @@ fn k083_k092_k096_malformed_input_on_peer_ports_is_harmless() {
 /// Unresolvable names and unreachable addresses delay no other connection.
 #[test]
 fn k086_k088_unreachable_servers_delay_no_election() {
-    let home = tempfile::tempdir().unwrap();
     let began = Instant::now();
     let unreachable = "server.8=no-such-host.invalid:2888:3888\nserver.9=192.0.2.1:2888:3888";
-    let ensemble = Ensemble::start(home.path(), 3, 0, unreachable);
+    let ensemble = members::start(3, 0, unreachable);
     ensemble.client().create("/served", 0);
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
@@ -108,13 +97,12 @@ fn looking() -> Vec<u8> {
 /// A server that sends notifications without end costs at most its own connection.
 #[test]
 fn p68_flood_of_notifications_is_harmless() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = Ensemble::start(home.path(), 3, 0, "");
-    let leader = ensemble.leader_but(&[]);
-    let process = ensemble.processes[leader].as_ref().unwrap();
+    let ensemble = members::start(3, 0, "");
+    let leader = ensemble.leader();
+    let process = ensemble.process(leader);
     process.forget_peak();
     let before = process.peak_bytes();
-    let mut flood = unknown_server(addresses(home.path())[2 * leader + 1], 99);
+    let mut flood = unknown_server(addresses(&ensemble)[2 * leader + 1], 99);
     let notes = looking().repeat(10_000);
     let mut client = ensemble.client();
     for number in 0..(200 << 20) / notes.len() {
@@ -131,9 +119,8 @@ fn p68_flood_of_notifications_is_harmless() {
 /// Servers in no configuration may ask for the leader, however many have done so before.
 #[test]
 fn unknown_servers_do_not_exclude_later_ones() {
-    let home = tempfile::tempdir().unwrap();
-    let ensemble = Ensemble::start(home.path(), 3, 0, "");
-    let address = addresses(home.path())[1];
+    let ensemble = members::start(3, 0, "");
+    let address = addresses(&ensemble)[1];
     let mut crowd = Vec::new();
     for server in 100..300 {
         let mut later_server = unknown_server(address, server);
@@ -161,7 +148,7 @@ fn start_alone(home: &Path, own: &str, other: SocketAddr, properties: &[&str]) -
     std::fs::create_dir(home.join("data")).unwrap();
     std::fs::write(home.join("data/myid"), "2\n").unwrap();
     std::fs::write(home.join("zoo.cfg"), text).unwrap();
-    Process::start(&[&["server", "zoo.cfg"], properties].concat(), home)
+    process::start(&[&["server", "zoo.cfg"], properties].concat(), home)
 }
 
 /// A wildcard address cannot be dialled: other servers receive the configured address.
@@ -198,10 +185,7 @@ fn server_listens_on_all_its_addresses() {
     let mut process = start_alone(home.path(), &own.join("|"), listener.local_addr().unwrap(), &multi);
     process.wait_for("LOOKING");
     for (at, port) in elections.into_iter().enumerate() {
-        let until = Instant::now() + PATIENCE;
-        while TcpStream::connect((format!("127.0.0.{}", at + 1), port)).is_err() {
-            assert!(Instant::now() < until, "no server listens at address {at}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        let connects = || TcpStream::connect((format!("127.0.0.{}", at + 1), port)).is_ok();
+        wait_until(&format!("a server listens at address {at}"), connects);
     }
 }

@@ -1,20 +1,16 @@
 //! Mixed ensembles with network faults and full disks.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
-use ox_testkit::{LinkState, Network};
+use anyhow::Result;
+use ox_testkit::{LinkState, Network, WriteLoad, wait_until};
 
 use super::cases::Case;
 use super::lifecycle::finish;
-use super::load::Load;
 use super::mixed_ensemble::MixedEnsemble;
 use crate::interop::workspace::Workspace;
 
-/// Longer than any election takes.
-const TIMEOUT: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(50);
 /// Writes to wait for before, during and after each fault.
 const WRITES: usize = 30;
 /// Pause between the writes of a client.
@@ -45,50 +41,41 @@ pub(super) fn add_all(cases: &mut Vec<Case>) {
     }
 }
 
-fn wait_until(expectation: &str, mut condition: impl FnMut() -> bool) -> Result<()> {
-    let until = Instant::now() + TIMEOUT;
-    while !condition() {
-        ensure!(Instant::now() < until, "not within {TIMEOUT:?}: {expectation}");
-        std::thread::sleep(POLL);
-    }
-    Ok(())
-}
-
 fn serves(ensemble: &MixedEnsemble, index: usize) -> bool {
     ensemble.mode(index).is_some()
 }
 
 /// Isolates a member until it stops serving, and heals the network until it serves again.
-fn isolate_member(ensemble: &MixedEnsemble, network: &Network, load: &Load, index: usize) -> Result<()> {
-    load.wait_for_more(WRITES)?;
+fn isolate_member(ensemble: &MixedEnsemble, network: &Network, load: &WriteLoad, index: usize) {
+    load.wait_for_more(WRITES);
     network.isolate(index);
-    wait_until(&format!("isolated server {} stops serving", index + 1), || !serves(ensemble, index))?;
-    load.wait_for_more(WRITES)?;
+    wait_until(&format!("isolated server {} stops serving", index + 1), || !serves(ensemble, index));
+    load.wait_for_more(WRITES);
     network.heal();
-    wait_until(&format!("server {} serves again", index + 1), || serves(ensemble, index))
+    wait_until(&format!("server {} serves again", index + 1), || serves(ensemble, index));
 }
 
 /// Isolates a follower, then the leader, then all members from each other, under load.
 fn isolates_members(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let (ensemble, network) = MixedEnsemble::start_with_network(workspace, home, letters)?;
-    let load = Load::start_paced(&ensemble.addresses(), "isolated", PACE);
-    isolate_member(&ensemble, &network, &load, 0)?;
-    isolate_member(&ensemble, &network, &load, ensemble.leader()?)?;
+    let load = WriteLoad::start_paced(&ensemble.addresses, "isolated", PACE);
+    isolate_member(&ensemble, &network, &load, 0);
+    isolate_member(&ensemble, &network, &load, ensemble.leader());
     (0..ensemble.len()).for_each(|index| network.isolate(index));
-    wait_until("all servers stop serving", || !(0..ensemble.len()).any(|index| serves(&ensemble, index)))?;
+    wait_until("all servers stop serving", || !(0..ensemble.len()).any(|index| serves(&ensemble, index)));
     network.heal();
-    load.wait_for_more(WRITES)?;
+    load.wait_for_more(WRITES);
     finish(&ensemble, load)
 }
 
 /// Blocks one or both directions between the leader and other members, under load.
 fn blocks_directions(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let (ensemble, network) = MixedEnsemble::start_with_network(workspace, home, letters)?;
-    let load = Load::start_paced(&ensemble.addresses(), "blocked", PACE);
+    let load = WriteLoad::start_paced(&ensemble.addresses, "blocked", PACE);
     let voters = letters.chars().filter(char::is_ascii_lowercase).count();
     for fault in 0..5 {
-        load.wait_for_more(WRITES)?;
-        let leader = ensemble.leader()?;
+        load.wait_for_more(WRITES);
+        let leader = ensemble.leader();
         let other = (leader + 1) % voters;
         match fault {
             0 => network.set(leader, other, LinkState::Silent),
@@ -98,13 +85,11 @@ fn blocks_directions(workspace: &Workspace, home: &Path, letters: &str) -> Resul
             _ => network.deafen(leader),
         }
         let victim = if fault < 3 { other } else { leader };
-        wait_until(&format!("server {} stops serving during fault {fault}", victim + 1), || {
-            !serves(&ensemble, victim)
-        })?;
-        load.wait_for_more(WRITES).with_context(|| format!("fault {fault}"))?;
+        wait_until(&format!("server {} stops serving during fault {fault}", victim + 1), || !serves(&ensemble, victim));
+        load.wait_for_more(WRITES);
         network.heal();
         for index in 0..ensemble.len() {
-            wait_until(&format!("server {} serves after fault {fault}", index + 1), || serves(&ensemble, index))?;
+            wait_until(&format!("server {} serves after fault {fault}", index + 1), || serves(&ensemble, index));
         }
     }
     finish(&ensemble, load)
@@ -116,17 +101,17 @@ fn fills_disks(workspace: &Workspace, home: &Path, letters: &str) -> Result<Stri
     let Some(mut ensemble) = MixedEnsemble::start_on_small_disks(workspace, home, letters)? else {
         return Ok("SKIPPED, mounting a file system is not permitted".to_owned());
     };
-    let load = Load::start_paced(&ensemble.addresses(), "full", PACE);
-    for index in [0, ensemble.leader()?] {
-        load.wait_for_more(WRITES)?;
+    let load = WriteLoad::start_paced(&ensemble.addresses, "full", PACE);
+    for index in [0, ensemble.leader()] {
+        load.wait_for_more(WRITES);
         ensemble.disk(index)?.fill_up();
         wait_until(&format!("server {} is no longer the leader", index + 1), || {
             ensemble.mode(index).as_deref() != Some("leader")
-        })?;
-        load.wait_for_more(4 * WRITES)?;
+        });
+        load.wait_for_more(4 * WRITES);
         ensemble.disk(index)?.empty();
-        ensemble.wait_until_back(index)?;
+        ensemble.wait_until_back(index);
     }
-    load.wait_for_more(WRITES)?;
+    load.wait_for_more(WRITES);
     finish(&ensemble, load)
 }

@@ -4,14 +4,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
-use ox_proto::OpCode;
-use ox_proto::request::SetDataRequest;
+use ox_proto::Zxid;
+use ox_testkit::{FailoverClient, RawClient, WriteLoad};
 
-use super::failover_client::FailoverClient;
-use super::load::Load;
 use super::mixed_ensemble::MixedEnsemble;
 use crate::interop::servers::Software;
-use crate::interop::wire::WireClient;
 use crate::interop::workspace::Workspace;
 
 /// Attempts to get a leader of the required implementation.
@@ -45,30 +42,28 @@ pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Resul
     }
     let mut clients = Vec::new();
     for index in 0..ensemble.len() {
-        let mut client = FailoverClient::new(vec![ensemble.address(index)])?;
-        client.create(&format!("/e-{index}"), 1)?;
+        let mut client = ensemble.client_of(index);
+        client.create(&format!("/e-{index}"), 1);
         for number in 0..20 {
-            client.create(&format!("/n/{index}-{number}"), 0)?;
+            client.create(&format!("/n/{index}-{number}"), 0);
         }
         clients.push(client);
     }
     for (index, client) in clients.iter_mut().enumerate() {
         let next = (index + 1) % ensemble.len();
-        client
-            .move_session_to(vec![ensemble.address(next)])
-            .with_context(|| format!("move from server {}", index + 1))?;
-        client.set(&format!("/e-{index}"), b"moved")?;
+        client.move_session_to(vec![ensemble.addresses[next]]);
+        client.set(&format!("/e-{index}"), b"moved");
     }
-    let tree = ensemble.check_trees_equal()?;
+    let tree = ensemble.check_trees_equal();
     ensure!(
         tree.keys().filter(|path| path.starts_with("/e-")).count() == ensemble.len(),
         "ephemeral nodes are missing"
     );
-    clients.into_iter().try_for_each(FailoverClient::close)?;
-    let tree = ensemble.check_trees_equal()?;
+    clients.into_iter().for_each(FailoverClient::close);
+    let tree = ensemble.check_trees_equal();
     ensure!(!tree.keys().any(|path| path.starts_with("/e-")), "ephemeral nodes outlive their sessions");
     ensemble.check_digests()?;
-    (0..ensemble.len()).try_for_each(|index| ensemble.check_no_digest_mismatch(index))?;
+    (0..ensemble.len()).for_each(|index| ensemble.check_no_digest_mismatch(index));
     Ok(format!("{} nodes", tree.len()))
 }
 
@@ -76,29 +71,28 @@ pub(super) fn serves(workspace: &Workspace, home: &Path, letters: &str) -> Resul
 /// voter together.
 pub(super) fn kills(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let mut ensemble = MixedEnsemble::start(workspace, home, letters)?;
-    let load = Load::start(&ensemble.addresses(), "kills");
+    let load = WriteLoad::start(&ensemble.addresses, "kills");
     let mut victims: Vec<Vec<usize>> = (0..ensemble.len()).map(|index| vec![index]).collect();
     if 5 <= letters.chars().filter(char::is_ascii_lowercase).count() {
         victims.push(Vec::new());
     }
     for mut group in victims {
-        load.wait_for_more(50)?;
+        load.wait_for_more(50);
         if group.is_empty() {
-            let leader = ensemble.leader()?;
+            let leader = ensemble.leader();
             group = vec![leader, (leader + 1) % 5];
         }
-        group.iter().try_for_each(|index| ensemble.kill(*index))?;
-        load.wait_for_more(50)?;
-        ensemble.start_members(&group)?;
+        group.iter().for_each(|index| ensemble.kill(*index));
+        load.wait_for_more(50);
+        ensemble.start_members(&group);
     }
-    load.wait_for_more(50)?;
+    load.wait_for_more(50);
     finish(&ensemble, load)
 }
 
 /// Checks that no write and no session is lost, and that all servers have the same tree.
-pub(super) fn finish(ensemble: &MixedEnsemble, load: Load) -> Result<String> {
-    let (writes, pause) = load.check(|| ensemble.check_trees_equal())?;
-    ensemble.check_trees_equal()?;
+pub(super) fn finish(ensemble: &MixedEnsemble, load: WriteLoad) -> Result<String> {
+    let (writes, pause) = load.check(|| ensemble.check_trees_equal());
     ensemble.check_digests()?;
     Ok(format!("{writes} writes, longest pause {} ms", pause.as_millis()))
 }
@@ -110,19 +104,19 @@ pub(super) fn synchronises(workspace: &Workspace, home: &Path, letters: &str, sy
         SyncMode::Diff | SyncMode::Snap => (MixedEnsemble::start(workspace, home, letters)?, 0),
     };
     if sync_mode != SyncMode::Trunc {
-        ensemble.kill(learner)?;
-        write_some(&ensemble)?;
+        ensemble.kill(learner);
+        write_some(&ensemble);
         if sync_mode == SyncMode::Snap {
-            ensemble.wipe(learner)?;
+            ensemble.servers[learner].wipe();
         }
     }
-    let leader = ensemble.leader()?;
+    let leader = ensemble.leader();
     let ours = [learner, leader].into_iter().find(|index| ensemble.software(*index) == Software::Oxkeeper);
     let ours = ours.context("neither leader nor learner is Oxkeeper, whose log shows the mode")?;
-    let mark = ensemble.log_length(ours);
-    ensemble.start_members(&[learner])?;
-    ensemble.check_trees_equal()?;
-    let log = ensemble.log_since(ours, mark);
+    let mark = ensemble.servers[ours].log().len();
+    ensemble.start_members(&[learner]);
+    ensemble.check_trees_equal();
+    let log = ensemble.servers[ours].log().split_off(mark);
     let message = match (sync_mode, ours == leader) {
         (SyncMode::Diff, true) => "Sending DIFF",
         (SyncMode::Diff, false) => "Getting a diff",
@@ -132,19 +126,19 @@ pub(super) fn synchronises(workspace: &Workspace, home: &Path, letters: &str, sy
         (SyncMode::Trunc, false) => "Truncating log",
     };
     ensure!(log.contains(message), "`{message}` is not in the log of server {}\n{log}", ours + 1);
-    write_some(&ensemble)?;
+    write_some(&ensemble);
     ensemble.check_digests()?;
-    (0..ensemble.len()).try_for_each(|index| ensemble.check_no_digest_mismatch(index))?;
-    let tree = ensemble.check_trees_equal()?;
+    (0..ensemble.len()).for_each(|index| ensemble.check_no_digest_mismatch(index));
+    let tree = ensemble.check_trees_equal();
     Ok(format!("{} led, {} nodes", ensemble.software(leader), tree.len()))
 }
 
-fn write_some(ensemble: &MixedEnsemble) -> Result<()> {
-    let mut client = FailoverClient::new(ensemble.addresses())?;
+pub(super) fn write_some(ensemble: &MixedEnsemble) {
+    let mut client = ensemble.client();
     for number in 0..50 {
-        client.create(&format!("/n/{}-{number}", client.session()), 0)?;
+        client.create(&format!("/n/{}-{number}", client.session()), 0);
     }
-    client.close()
+    client.close();
 }
 
 /// Large nodes make a snapshot larger than the log of the transactions that the learner misses.
@@ -157,27 +151,26 @@ const MISSED_COUNT: usize = 600;
 /// without data receives a snapshot.
 // Compat: Apache's largest valid factor is 1; it replaces a larger one by its default.
 pub(super) fn synchronises_from_log(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let properties =
-        [("zookeeper.snapshotSizeFactor", "1.0"), ("zookeeper.snapCount", "300"), ("zookeeper.preAllocSize", "64")];
-    let mut ensemble = MixedEnsemble::start_with(workspace, home, letters, &[], &properties)?;
-    let (learner, leader) = (0, ensemble.leader()?);
+    let properties = ["zookeeper.snapshotSizeFactor=1.0", "zookeeper.snapCount=300", "zookeeper.preAllocSize=64"];
+    let mut ensemble = MixedEnsemble::start_with(workspace, home, letters, "", &properties)?;
+    let (learner, leader) = (0, ensemble.leader());
     let ours = [learner, leader].into_iter().find(|index| ensemble.software(*index) == Software::Oxkeeper);
     let ours = ours.context("neither leader nor learner is Oxkeeper, whose log shows the mode")?;
     let large = vec![b'x'; LARGE_BYTES];
-    let mut client = FailoverClient::new(ensemble.addresses())?;
-    (0..LARGE_COUNT).try_for_each(|index| client.create_with(&format!("/n/large-{index}"), &large, 0))?;
+    let mut client = ensemble.client();
+    (0..LARGE_COUNT).for_each(|index| client.create_with(&format!("/n/large-{index}"), &large, 0));
     let mut messages = Vec::new();
     for is_empty in [false, true] {
-        ensemble.wait_until_in_sync()?;
-        ensemble.kill(learner)?;
-        (0..MISSED_COUNT).try_for_each(|index| client.create(&format!("/n/{is_empty}-{index}"), 0))?;
+        ensemble.wait_until_in_sync();
+        ensemble.kill(learner);
+        (0..MISSED_COUNT).for_each(|index| client.create(&format!("/n/{is_empty}-{index}"), 0));
         if is_empty {
-            ensemble.wipe(learner)?;
+            ensemble.servers[learner].wipe();
         }
-        let mark = ensemble.log_length(ours);
-        ensemble.start_members(&[learner])?;
-        ensemble.check_trees_equal()?;
-        let log = ensemble.log_since(ours, mark);
+        let mark = ensemble.servers[ours].log().len();
+        ensemble.start_members(&[learner]);
+        ensemble.check_trees_equal();
+        let log = ensemble.servers[ours].log().split_off(mark);
         let message = match (is_empty, ours == leader) {
             (false, true) => "Sending DIFF",
             (false, false) => "Getting a diff",
@@ -187,9 +180,9 @@ pub(super) fn synchronises_from_log(workspace: &Workspace, home: &Path, letters:
         ensure!(log.contains(message), "`{message}` is not in the log of server {}\n{log}", ours + 1);
         messages.push(message);
     }
-    client.close()?;
+    client.close();
     ensemble.check_digests()?;
-    (0..ensemble.len()).try_for_each(|index| ensemble.check_no_digest_mismatch(index))?;
+    (0..ensemble.len()).for_each(|index| ensemble.check_no_digest_mismatch(index));
     Ok(format!("{} led, {}", ensemble.software(leader), messages.join(", then ")))
 }
 
@@ -211,22 +204,21 @@ fn start_with_uncommitted_write(workspace: &Workspace, home: &Path, letters: &st
 /// leader. Returns the old leader; `None` if the new leader has the same implementation, which happens because Apache
 /// reports a zxid that is not durable yet.
 fn leave_uncommitted_write(ensemble: &mut MixedEnsemble) -> Result<Option<usize>> {
-    let leader = ensemble.leader()?;
+    let leader = ensemble.leader();
     let others: Vec<usize> = (0..ensemble.len()).filter(|index| *index != leader).collect();
-    let mut client = WireClient::connect(ensemble.address(leader))?;
+    let mut client = RawClient::open(ensemble.addresses[leader], 60_000);
     // Otherwise the server with the higher zxid would be elected, regardless of its id.
-    ensemble.wait_until_in_sync()?;
-    others.iter().try_for_each(|index| ensemble.freeze(*index))?;
-    let zxid = client.session_handle().last_zxid;
-    let body = SetDataRequest { path: Some("/n".into()), data: Some(b"lost"), version: -1 };
-    let acknowledged = std::thread::spawn(move || client.call(OpCode::SetData, &body).map(drop).is_ok());
+    ensemble.wait_until_in_sync();
+    others.iter().for_each(|index| ensemble.process(*index).pause());
+    let zxid = Zxid(client.handshake().last_zxid_seen);
+    let acknowledged = std::thread::spawn(move || client.try_ask(|packet, xid| packet.set(xid, "/n", b"lost")).is_ok());
     // Time for the leader to log the write; no command reports that. Shorter than syncLimit, so that it still leads.
     std::thread::sleep(Duration::from_millis(700));
-    ensemble.kill(leader)?;
+    ensemble.kill(leader);
     ensure!(!acknowledged.join().unwrap_or(true), "a write that only one server has was acknowledged, after {zxid}");
-    others.iter().try_for_each(|index| ensemble.kill(*index))?;
-    ensemble.start_members(&others)?;
-    let new = ensemble.leader()?;
+    others.iter().for_each(|index| ensemble.kill(*index));
+    ensemble.start_members(&others);
+    let new = ensemble.leader();
     Ok((ensemble.software(new) != ensemble.software(leader)).then_some(leader))
 }
 
@@ -236,15 +228,15 @@ pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &
     let mut letters = path.chars();
     let first = letters.next().context("the path is empty")?;
     let mut ensemble = MixedEnsemble::start(workspace, home, &first.to_string().repeat(count))?;
-    let load = Load::start(&ensemble.addresses(), "migrates");
+    let load = WriteLoad::start(&ensemble.addresses, "migrates");
     let mut steps = 0;
     for letter in letters {
         for index in 0..count {
-            load.wait_for_more(100)?;
+            load.wait_for_more(100);
             ensemble.replace(index, letter).with_context(|| format!("server {} becomes {letter}", index + 1))?;
             steps += 1;
         }
-        load.wait_for_more(100)?;
+        load.wait_for_more(100);
     }
     let figures = finish(&ensemble, load)?;
     Ok(format!("{figures}, {steps} steps in {} s", start.elapsed().as_secs()))
@@ -254,11 +246,11 @@ pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &
 /// directory that has a log but no snapshot.
 pub(super) fn restarts_without_trust_empty(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
     let mut ensemble =
-        MixedEnsemble::start_with(workspace, home, letters, &[], &[("zookeeper.snapshot.trust.empty", "true")])?;
-    write_some(&ensemble)?;
-    let before = ensemble.check_trees_equal()?;
-    ensemble.restart_all_as('a', &[])?;
-    let after = ensemble.check_trees_equal()?;
+        MixedEnsemble::start_with(workspace, home, letters, "", &["zookeeper.snapshot.trust.empty=true"])?;
+    write_some(&ensemble);
+    let before = ensemble.check_trees_equal();
+    ensemble.restart_all_as('a')?;
+    let after = ensemble.check_trees_equal();
     ensure!(after.keys().eq(before.keys()), "Apache shows {} nodes instead of {}", after.len(), before.len());
     Ok(format!("{} nodes", after.len()))
 }
@@ -272,22 +264,21 @@ const EPOCHS: u32 = 3;
 /// Apache's leaders begin an epoch with a gap, after which our learners request a snapshot. Therefore most followers of
 /// an Apache leader have to be Apache servers.
 pub(super) fn rolls_over(workspace: &Workspace, home: &Path, letters: &str) -> Result<String> {
-    let initial = (u32::MAX - 1 - EPOCH_TXNS).to_string();
-    let properties = [("zookeeper.testingonly.initialZxid", &*initial)];
-    let ensemble = MixedEnsemble::start_with(workspace, home, letters, &[], &properties)?;
-    let load = Load::start(&ensemble.addresses(), "rolls");
-    let mut client = FailoverClient::new(ensemble.addresses())?;
-    let first = client.set("/n", b"")?.epoch();
-    let (mut epoch, mut leaders) = (first, vec![ensemble.software(ensemble.leader()?).to_string()]);
+    let initial = format!("zookeeper.testingonly.initialZxid={}", u32::MAX - 1 - EPOCH_TXNS);
+    let ensemble = MixedEnsemble::start_with(workspace, home, letters, "", &[&initial])?;
+    let load = WriteLoad::start(&ensemble.addresses, "rolls");
+    let mut client = ensemble.client();
+    let first = Zxid(client.set("/n", b"")).epoch();
+    let (mut epoch, mut leaders) = (first, vec![ensemble.software(ensemble.leader()).to_string()]);
     while epoch < first + EPOCHS {
-        load.wait_for_more(20)?;
-        let now = client.set("/n", b"")?.epoch();
+        load.wait_for_more(20);
+        let now = Zxid(client.set("/n", b"")).epoch();
         if epoch < now {
             epoch = now;
-            leaders.push(ensemble.software(ensemble.leader()?).to_string());
+            leaders.push(ensemble.software(ensemble.leader()).to_string());
         }
     }
-    client.close()?;
+    client.close();
     let figures = finish(&ensemble, load)?;
     Ok(format!("{figures}; led by {}", leaders.join(", ")))
 }

@@ -7,7 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use ox_testkit::{Filter, Filters, Network};
+use ox_testkit::{Filter, Filters, Network, PeerAddresses};
 
 /// An address on which members do not listen, so that the proxies take none of their ports.
 const PROXY_IP: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
@@ -18,13 +18,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const VERSIONS_WITH_ADDRESS: [i64; 2] = [-65536, -65535];
 /// Longer than any address.
 const ADDRESS_BYTES_MAX: usize = 1024;
-
-/// The addresses of a member for other members.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PeerAddresses {
-    pub(super) quorum: SocketAddr,
-    pub(super) election: SocketAddr,
-}
 
 /// The addresses of the proxies between members, by the member that connects and the one that it reaches.
 #[derive(Clone)]

@@ -1,14 +1,12 @@
 //! The content of the test directories: every kind of node and transaction that the files can contain.
 
-use std::net::SocketAddr;
-
-use anyhow::{Context, Result, bail, ensure};
+use super::SESSION_MS;
 use ox_proto::acl::{Acl, RawAcls, perms, put_acls};
 use ox_proto::multi::{MultiHeader, MultiOp};
-use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, PathWatch, SetAclRequest, SetDataRequest, Text};
-use ox_proto::{DecodeError, ErrorCode, Jute, OpCode, Reader, Stat};
-
-use crate::interop::wire::{Reply, WireClient};
+use ox_proto::request::{CreateRequest, CreateTtlRequest, PathVersion, SetAclRequest, SetDataRequest};
+use ox_proto::{ErrorCode, OpCode};
+use ox_testkit::{RawClient, RawPacket, RawReply};
+use std::net::SocketAddr;
 
 /// Values of `CreateRequest::flags`, as in Apache's `CreateMode`.
 mod mode {
@@ -25,80 +23,85 @@ const MANY: usize = 300;
 const TTL_MS: i64 = 3_600_000;
 
 /// Adds the identities that may read and write all nodes.
-pub(super) fn authenticate(client: &mut WireClient) -> Result<()> {
-    client.auth("digest", "super:test")?;
-    client.auth("digest", "bob:pw")
+pub(super) fn authenticate(client: &mut RawClient) {
+    for credentials in ["super:test", "bob:pw"] {
+        ask(client, "auth", |packet, _| packet.auth(ox_proto::request::xid::AUTH, "digest", credentials.as_bytes()));
+    }
 }
 
 /// Writes all kinds of transactions to an empty server.
-pub(super) fn write(client: &mut WireClient, server: SocketAddr) -> Result<()> {
-    write_many(client)?;
-    write_kinds(client)?;
-    write_acls(client)?;
-    write_multi(client)?;
-    write_quota(client)?;
+pub(super) fn write(client: &mut RawClient, server: SocketAddr) {
+    write_many(client);
+    write_kinds(client);
+    write_acls(client);
+    write_multi(client);
+    write_quota(client);
     // A second session that is closed, so that its ephemeral nodes are deleted.
-    let mut other = WireClient::connect(server)?;
-    create(&mut other, "/kinds/of-other", Some(b""), mode::EPHEMERAL)?;
-    other.close()
+    let mut other = RawClient::open(server, SESSION_MS);
+    create(&mut other, "/kinds/of-other", Some(b""), mode::EPHEMERAL);
+    other.close();
 }
 
 /// Continues to write on the second server. Sequential nodes must continue the numbering of the first.
-pub(super) fn write_more(client: &mut WireClient) -> Result<()> {
-    let path = create(client, "/kinds/s-", Some(b"after"), mode::SEQUENTIAL)?;
-    ensure!(path == "/kinds/s-0000000009", "the next sequential node is {path}");
-    set(client, "/many/n7", b"after the change")?;
-    delete(client, "/many/n8")?;
-    create(client, "/kinds/second-ephemeral", Some(b""), mode::EPHEMERAL)?;
-    (0..MANY / 3).try_for_each(|i| create(client, &format!("/many/after-{i}"), Some(b""), mode::PERSISTENT).map(drop))
+pub(super) fn write_more(client: &mut RawClient) {
+    let path = create(client, "/kinds/s-", Some(b"after"), mode::SEQUENTIAL).path();
+    assert_eq!(path, "/kinds/s-0000000009", "the next sequential node");
+    set(client, "/many/n7", b"after the change");
+    delete(client, "/many/n8");
+    create(client, "/kinds/second-ephemeral", Some(b""), mode::EPHEMERAL);
+    for i in 0..MANY / 3 {
+        create(client, &format!("/many/after-{i}"), Some(b""), mode::PERSISTENT);
+    }
 }
 
 /// Prefix of the nodes whose records are lost by the damage.
 pub(super) const LOST: &str = "/lost-";
 
 /// Writes the nodes that the damage of the log will remove.
-pub(super) fn write_lost(client: &mut WireClient) -> Result<()> {
-    (0..5).try_for_each(|i| create(client, &format!("{LOST}{i}"), Some(b"damaged"), mode::PERSISTENT).map(drop))
+pub(super) fn write_lost(client: &mut RawClient) {
+    for i in 0..5 {
+        create(client, &format!("{LOST}{i}"), Some(b"damaged"), mode::PERSISTENT);
+    }
 }
 
 /// Checks that the session owns its ephemeral nodes, and that closing it deletes them.
-pub(super) fn check_ephemerals(mut client: WireClient, server: SocketAddr) -> Result<()> {
+pub(super) fn check_ephemerals(mut client: RawClient, server: SocketAddr) {
     let paths = ["/kinds/ephemeral", "/kinds/second-ephemeral"];
-    let session = client.session_handle().session;
     for path in paths {
-        let stat: Stat = exists(&mut client, path)?.body().with_context(|| path.to_owned())?.get()?;
-        ensure!(stat.ephemeral_owner == session.0, "{path} is not owned by its session");
+        let owner = client.exists(path).stat().ephemeral_owner;
+        assert_eq!(owner, client.session().0, "{path} is owned by its session");
     }
-    client.close()?;
-    let mut other = WireClient::connect(server)?;
-    paths.iter().try_for_each(|path| expect_error(&exists(&mut other, path)?, ErrorCode::NoNode))
+    client.close();
+    let mut other = RawClient::open(server, SESSION_MS);
+    paths.iter().for_each(|path| expect_error(&other.exists(path), ErrorCode::NoNode));
 }
 
-fn write_many(client: &mut WireClient) -> Result<()> {
-    create(client, "/many", None, mode::PERSISTENT)?;
+fn write_many(client: &mut RawClient) {
+    create(client, "/many", None, mode::PERSISTENT);
     for i in 0..MANY {
-        create(client, &format!("/many/n{i}"), Some(i.to_string().as_bytes()), mode::PERSISTENT)?;
+        create(client, &format!("/many/n{i}"), Some(i.to_string().as_bytes()), mode::PERSISTENT);
     }
     for i in (0..MANY).step_by(3) {
-        set(client, &format!("/many/n{i}"), b"changed")?;
+        set(client, &format!("/many/n{i}"), b"changed");
     }
     for i in (0..MANY).step_by(10) {
-        delete(client, &format!("/many/n{i}"))?;
+        delete(client, &format!("/many/n{i}"));
     }
     // A node that was deleted and created again has a new czxid.
-    create(client, "/many/n10", Some(b"again"), mode::PERSISTENT).map(drop)
+    create(client, "/many/n10", Some(b"again"), mode::PERSISTENT);
 }
 
-fn write_kinds(client: &mut WireClient) -> Result<()> {
-    create(client, "/kinds", Some(b""), mode::PERSISTENT)?;
-    create(client, "/kinds/null", None, mode::PERSISTENT)?;
-    create(client, "/kinds/empty", Some(b""), mode::PERSISTENT)?;
-    create(client, "/kinds/large", Some(&vec![0xa5; 700_000]), mode::PERSISTENT)?;
-    create(client, "/kinds/żółw 亀", Some("żółw 亀".as_bytes()), mode::PERSISTENT)?;
-    create(client, "/kinds/s-", Some(b""), mode::SEQUENTIAL)?;
-    create(client, "/kinds/ephemeral", Some(b"mine"), mode::EPHEMERAL)?;
-    create_with(client, OpCode::CreateContainer, "/kinds/container", mode::CONTAINER)?;
-    create(client, "/kinds/container/child", Some(b""), mode::PERSISTENT)?;
+fn write_kinds(client: &mut RawClient) {
+    create(client, "/kinds", Some(b""), mode::PERSISTENT);
+    create(client, "/kinds/null", None, mode::PERSISTENT);
+    create(client, "/kinds/empty", Some(b""), mode::PERSISTENT);
+    create(client, "/kinds/large", Some(&vec![0xa5; 700_000]), mode::PERSISTENT);
+    create(client, "/kinds/żółw 亀", Some("żółw 亀".as_bytes()), mode::PERSISTENT);
+    create(client, "/kinds/s-", Some(b""), mode::SEQUENTIAL);
+    create(client, "/kinds/ephemeral", Some(b"mine"), mode::EPHEMERAL);
+    let container = request("/kinds/container", Some(b""), mode::CONTAINER);
+    ask(client, "create a container", |packet, xid| packet.request(xid, OpCode::CreateContainer, &container));
+    create(client, "/kinds/container/child", Some(b""), mode::PERSISTENT);
     let ttl = CreateTtlRequest {
         path: Some("/kinds/ttl".into()),
         data: Some(b"ttl"),
@@ -106,14 +109,14 @@ fn write_kinds(client: &mut WireClient) -> Result<()> {
         flags: mode::TTL,
         ttl_ms: TTL_MS,
     };
-    client.call(OpCode::CreateTtl, &ttl)?.body().context("create /kinds/ttl")?;
+    ask(client, "create /kinds/ttl", |packet, xid| packet.request(xid, OpCode::CreateTtl, &ttl));
     // Refused writes are logged as error transactions.
-    expect_error(&create_reply(client, "/kinds/empty", None, mode::PERSISTENT)?, ErrorCode::NodeExists)?;
-    expect_error(&delete_reply(client, "/kinds")?, ErrorCode::NotEmpty)
+    expect_error(&client.create("/kinds/empty", b""), ErrorCode::NodeExists);
+    expect_error(&client.ask(|packet, xid| packet.delete(xid, "/kinds")), ErrorCode::NotEmpty);
 }
 
-fn write_acls(client: &mut WireClient) -> Result<()> {
-    create(client, "/acls", Some(b""), mode::PERSISTENT)?;
+fn write_acls(client: &mut RawClient) {
+    create(client, "/acls", Some(b""), mode::PERSISTENT);
     let digest = "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=";
     let lists = [
         vec![Acl::new(perms::ALL, "digest", digest)],
@@ -124,98 +127,71 @@ fn write_acls(client: &mut WireClient) -> Result<()> {
     ];
     for (i, list) in lists.iter().enumerate() {
         let path = format!("/acls/{i}");
-        create(client, &path, Some(b""), mode::PERSISTENT)?;
+        create(client, &path, Some(b""), mode::PERSISTENT);
         let mut encoded = Vec::new();
         put_acls(&mut encoded, list);
-        let request =
-            SetAclRequest { path: Some(path.as_str().into()), acl: RawAcls::from_encoded(&encoded)?, version: 0 };
-        client.call(OpCode::SetAcl, &request)?.body().with_context(|| format!("set the ACL of {path}"))?;
+        let acl = RawAcls::from_encoded(&encoded).expect("just encoded");
+        let request = SetAclRequest { path: Some(path.as_str().into()), acl, version: 0 };
+        ask(client, &format!("set the ACL of {path}"), |packet, xid| packet.request(xid, OpCode::SetAcl, &request));
     }
-    Ok(())
 }
 
-fn write_multi(client: &mut WireClient) -> Result<()> {
-    create(client, "/multi", Some(b""), mode::PERSISTENT)?;
-    let create_op = |path: &'static str, flags| {
-        let request = CreateRequest { path: Some(path.into()), data: Some(b"m"), acl: RawAcls::OPEN, flags };
-        MultiOp::Create(OpCode::Create2, request)
-    };
+fn write_multi(client: &mut RawClient) {
+    create(client, "/multi", Some(b""), mode::PERSISTENT);
+    let create_op = |path: &'static str, flags| MultiOp::Create(OpCode::Create2, request(path, Some(b"m"), flags));
     let set_op = |path: &'static str, version| {
         MultiOp::SetData(SetDataRequest { path: Some(path.into()), data: Some(b"set"), version })
     };
-    let successful = Multi(vec![
+    let successful = [
         create_op("/multi/a", mode::PERSISTENT),
         create_op("/multi/s-", mode::SEQUENTIAL),
         create_op("/multi/gone", mode::PERSISTENT),
         set_op("/multi/a", 0),
         MultiOp::Check(PathVersion { path: Some("/multi/a".into()), version: 1 }),
         MultiOp::Delete(PathVersion { path: Some("/multi/gone".into()), version: -1 }),
-    ]);
-    ensure!(client.call(OpCode::Multi, &successful)?.body()?.get::<MultiHeader>()?.err == 0, "the multi failed");
-    let failed = Multi(vec![create_op("/multi/b", mode::PERSISTENT), set_op("/multi/a", 7)]);
+    ];
+    let mut first_header = |elements: &[MultiOp<'_>]| -> MultiHeader {
+        let reply = ask(client, "multi", |packet, xid| packet.multi(xid, elements));
+        reply.ok().and_then(|mut body| body.get().map_err(|_| -1)).expect("a header")
+    };
+    assert_eq!(first_header(&successful).err, 0, "the multi succeeds");
     // All results of a failed multi are errors, those before the failed operation with code 0.
-    ensure!(client.call(OpCode::Multi, &failed)?.body()?.get::<MultiHeader>()?.op == -1, "the multi did not fail");
-    Ok(())
+    let failed = [create_op("/multi/b", mode::PERSISTENT), set_op("/multi/a", 7)];
+    assert_eq!(first_header(&failed).op, -1, "the multi fails");
 }
 
-fn write_quota(client: &mut WireClient) -> Result<()> {
-    create(client, "/zookeeper/quota/many", Some(b""), mode::PERSISTENT)?;
+fn write_quota(client: &mut RawClient) {
+    create(client, "/zookeeper/quota/many", Some(b""), mode::PERSISTENT);
     let limits = b"count=100000,bytes=100000000";
-    create(client, "/zookeeper/quota/many/zookeeper_limits", Some(limits), mode::PERSISTENT)?;
-    create(client, "/zookeeper/quota/many/zookeeper_stats", Some(b""), mode::PERSISTENT)?;
-    create(client, "/many/counted", Some(b"12345"), mode::PERSISTENT).map(drop)
+    create(client, "/zookeeper/quota/many/zookeeper_limits", Some(limits), mode::PERSISTENT);
+    create(client, "/zookeeper/quota/many/zookeeper_stats", Some(b""), mode::PERSISTENT);
+    create(client, "/many/counted", Some(b"12345"), mode::PERSISTENT);
 }
 
-/// The operations of a multi request, which are only encoded.
-struct Multi(Vec<MultiOp<'static>>);
-
-impl<'a> Jute<'a> for Multi {
-    fn get(_: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        unreachable!("a multi is never received")
-    }
-
-    fn put(&self, out: &mut Vec<u8>) {
-        self.0.iter().for_each(|op| op.put(out));
-        MultiHeader::END.put(out);
-    }
+fn request<'a>(path: &'a str, data: Option<&'a [u8]>, flags: i32) -> CreateRequest<'a> {
+    CreateRequest { path: Some(path.into()), data, acl: RawAcls::OPEN, flags }
 }
 
-/// Creates a node and returns its path with the sequence number.
-fn create(client: &mut WireClient, path: &str, data: Option<&[u8]>, flags: i32) -> Result<String> {
-    let reply = create_reply(client, path, data, flags)?;
-    let created: Text<'_> = reply.body().with_context(|| format!("create {path}"))?.get()?;
-    Ok(created.context("the reply has no path")?.into_owned())
+/// Sends a request that must succeed.
+fn ask(client: &mut RawClient, what: &str, request: impl FnOnce(RawPacket, i32) -> RawPacket) -> RawReply {
+    let reply = client.ask(request);
+    assert_eq!(reply.err, 0, "{what}");
+    reply
 }
 
-fn create_reply(client: &mut WireClient, path: &str, data: Option<&[u8]>, flags: i32) -> Result<Reply> {
-    client.call(OpCode::Create, &CreateRequest { path: Some(path.into()), data, acl: RawAcls::OPEN, flags })
+fn create(client: &mut RawClient, path: &str, data: Option<&[u8]>, flags: i32) -> RawReply {
+    let body = request(path, data, flags);
+    ask(client, &format!("create {path}"), |packet, xid| packet.request(xid, OpCode::Create, &body))
 }
 
-fn create_with(client: &mut WireClient, op: OpCode, path: &str, flags: i32) -> Result<()> {
-    let request = CreateRequest { path: Some(path.into()), data: Some(b""), acl: RawAcls::OPEN, flags };
-    client.call(op, &request)?.body().map(drop).with_context(|| format!("create {path}"))
+fn set(client: &mut RawClient, path: &str, data: &[u8]) {
+    ask(client, &format!("set {path}"), |packet, xid| packet.set(xid, path, data));
 }
 
-fn set(client: &mut WireClient, path: &str, data: &[u8]) -> Result<()> {
-    let request = SetDataRequest { path: Some(path.into()), data: Some(data), version: -1 };
-    client.call(OpCode::SetData, &request)?.body().map(drop).with_context(|| format!("set {path}"))
+fn delete(client: &mut RawClient, path: &str) {
+    ask(client, &format!("delete {path}"), |packet, xid| packet.delete(xid, path));
 }
 
-fn delete(client: &mut WireClient, path: &str) -> Result<()> {
-    delete_reply(client, path)?.body().map(drop).with_context(|| format!("delete {path}"))
-}
-
-fn delete_reply(client: &mut WireClient, path: &str) -> Result<Reply> {
-    client.call(OpCode::Delete, &PathVersion { path: Some(path.into()), version: -1 })
-}
-
-fn exists(client: &mut WireClient, path: &str) -> Result<Reply> {
-    client.call(OpCode::Exists, &PathWatch { path: Some(path.into()), watch: false })
-}
-
-fn expect_error(reply: &Reply, code: ErrorCode) -> Result<()> {
-    if reply.header.err != code.code() {
-        bail!("expected {code}, got {}", reply.header.err);
-    }
-    Ok(())
+fn expect_error(reply: &RawReply, code: ErrorCode) {
+    assert_eq!(reply.err, code.code(), "expected {code}");
 }

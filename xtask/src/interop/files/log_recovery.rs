@@ -13,10 +13,10 @@ use anyhow::{Context, Result};
 
 use super::super::servers::Software;
 use super::super::tool;
-use super::super::tree_walk::walk;
-use super::super::wire::WireClient;
 use super::super::workspace::Workspace;
-use super::{VARIANTS, check_digests, compare, content, data_directory, spec};
+use super::{SESSION_MS, VARIANTS, check_digests, compare, content, data_directory, spec};
+use crate::catch::catching;
+use ox_testkit::RawClient;
 
 /// Records the synced position. It must be deleted, because the truncated log ends before that position.
 const SYNCED_POSITION: &str = "oxk.synced";
@@ -24,28 +24,28 @@ const SYNCED_POSITION: &str = "oxk.synced";
 /// Returns the number of nodes in the recovered tree.
 pub(super) fn recover(workspace: &Workspace, writer: Software, reader: Software) -> Result<usize> {
     let home = tempfile::Builder::new().prefix("oxkeeper-recovered-").tempdir()?;
-    let result = damage_and_recover(workspace, writer, reader, home.path());
+    let result = catching(|| damage_and_recover(workspace, writer, reader, home.path()));
     result.map_err(|e| e.context(format!("files kept in {}", home.keep().display())))
 }
 
 fn damage_and_recover(workspace: &Workspace, writer: Software, reader: Software, home: &Path) -> Result<usize> {
     let [log_only, ..] = &VARIANTS;
-    let mut server = spec(workspace, writer, log_only).start_in(home).context("first server")?;
-    let mut client = WireClient::connect(server.address())?;
-    content::authenticate(&mut client)?;
-    content::write(&mut client, server.address())?;
-    let before = walk(&mut client)?;
-    content::write_lost(&mut client)?;
+    let mut server = spec(workspace, writer, log_only)?.start_in(home).context("first server")?;
+    let mut client = RawClient::open(server.address(), SESSION_MS);
+    content::authenticate(&mut client);
+    content::write(&mut client, server.address());
+    let before = client.walk();
+    content::write_lost(&mut client);
     log_only.stop(&mut server)?;
     let log = data_directory::newest_log(&server.data_dir())?;
     damage(&log)?;
     repair(workspace, &log, home)?;
-    let server = spec(workspace, reader, log_only).start_in(home).context("second server")?;
-    let mut client = WireClient::connect(server.address())?;
-    content::authenticate(&mut client)?;
-    compare(&before, &walk(&mut client)?)?;
+    let server = spec(workspace, reader, log_only)?.start_in(home).context("second server")?;
+    let mut client = RawClient::open(server.address(), SESSION_MS);
+    content::authenticate(&mut client);
+    compare(&before, &client.walk())?;
     check_digests(&server)?;
-    content::write_lost(&mut client).context("write after the recovered records")?;
+    content::write_lost(&mut client);
     Ok(before.len())
 }
 

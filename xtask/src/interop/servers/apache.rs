@@ -49,7 +49,7 @@ fn lib(workspace: &Workspace) -> PathBuf {
     workspace.cache("apache").join("lib")
 }
 
-/// The class path of a server whose files are in `dir`: first a log configuration for warnings, then the jars.
+/// The class path: first a log configuration for warnings, which is written below `dir`, then the jars.
 pub(crate) fn class_path(workspace: &Workspace, dir: &Path) -> Result<String> {
     let conf = dir.join("conf");
     std::fs::create_dir_all(&conf)?;
@@ -57,23 +57,13 @@ pub(crate) fn class_path(workspace: &Workspace, dir: &Path) -> Result<String> {
     Ok(format!("{}:{}/*", conf.display(), lib(workspace).display()))
 }
 
-/// The command that runs a server in the foreground. Warnings are written to standard output.
-pub(super) fn command(
-    workspace: &Workspace,
-    dir: &Path,
-    config: &Path,
-    properties: &[(String, String)],
-) -> Result<Command> {
-    let classes = class_path(workspace, dir)?;
-    let mut command = java(properties);
-    command.arg("-cp").arg(classes).arg(MAIN).arg(config);
-    Ok(command)
+/// The command line of a server in the foreground. Warnings are written to standard output.
+pub(super) fn argv(workspace: &Workspace) -> Result<Vec<String>> {
+    Ok(java(&["-cp", &class_path(workspace, &workspace.cache("apache"))?]))
 }
 
-/// Java with the options that all Apache servers share.
-pub(super) fn java(properties: &[(String, String)]) -> Command {
-    let mut command = Command::new("java");
-    let properties = properties.iter().map(|(name, value)| format!("-D{name}={value}"));
-    command.arg(HEAP).arg(ENCODING).args(properties);
-    command
+/// Java with the options that all Apache servers share, and those for a version.
+pub(super) fn java(options: &[&str]) -> Vec<String> {
+    let all = [&["java", HEAP, ENCODING, "{properties}"], options, &[MAIN, "{config}"]].concat();
+    all.into_iter().map(str::to_owned).collect()
 }

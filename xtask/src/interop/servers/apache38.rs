@@ -81,10 +81,8 @@ fn file_with_prefix(dir: &Path, prefix: &str) -> Result<String> {
     names.find(|name| name.starts_with(prefix)).with_context(|| format!("no file {prefix}* in {}", dir.display()))
 }
 
-/// The command that runs a server in the foreground. Warnings are written to standard error.
-pub(super) fn command(workspace: &Workspace, config: &Path, properties: &[(String, String)]) -> Command {
-    let mut command = apache::java(properties);
+/// The command line of a server in the foreground. Warnings are written to standard error.
+pub(super) fn argv(workspace: &Workspace) -> Vec<String> {
     let classes = format!("{}/*", workspace.cache("debian").join("lib").display());
-    command.args([LOG_LEVEL, LOG_TIME, "-cp", &classes, apache::MAIN]).arg(config);
-    command
+    apache::java(&[LOG_LEVEL, LOG_TIME, "-cp", &classes])
 }

@@ -1,6 +1,5 @@
 //! Oxkeeper: the release binary of this workspace.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -16,9 +15,8 @@ pub(crate) fn build(workspace: &Workspace) -> Result<()> {
     .context("build oxkeeper")
 }
 
-/// The command that runs a server in the foreground.
-pub(super) fn command(workspace: &Workspace, config: &Path, properties: &[(String, String)]) -> Command {
-    let mut command = Command::new(workspace.target().join("release/oxkeeper"));
-    command.arg("server").arg(config).args(properties.iter().map(|(name, value)| format!("-D{name}={value}")));
-    command
+/// The command line of a server in the foreground.
+pub(super) fn argv(workspace: &Workspace) -> Vec<String> {
+    let binary = workspace.target().join("release/oxkeeper").display().to_string();
+    [&binary, "server", "{config}", "{properties}"].map(str::to_owned).to_vec()
 }

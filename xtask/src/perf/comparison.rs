@@ -3,69 +3,46 @@
 //! Each section starts its own servers, so that memory and start-up are measured on fresh processes and a failing
 //! section loses only its own rows. The report is written after each section.
 
-pub mod ensemble;
-pub mod failover;
-pub mod goal;
-pub mod report;
-pub mod sections;
-pub mod server;
-pub mod snapshot;
-
-use crate::stop_flag::StopFlag;
+use super::report::PerfReport;
+use super::sections::{Sections, Stage};
+use super::server::MeasuredProgram;
+use crate::catch::catching;
 use anyhow::{Context, Result};
-use report::PerfReport;
-use sections::{Sections, Stage};
-use server::ServerCommand;
+use ox_bench::stop_flag::StopFlag;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
-pub struct PerfConfig {
+pub(crate) struct PerfConfig {
     /// Our server, then the baseline it is compared with.
-    pub servers: [ServerCommand; 2],
+    pub(crate) servers: [MeasuredProgram; 2],
     /// Rounds per server and workload.
-    pub rounds: u32,
+    pub(crate) rounds: u32,
     /// Length of a round.
-    pub round: Duration,
+    pub(crate) round: Duration,
     /// The largest tree; the growth rows go up to it in steps of ten from 1000.
-    pub nodes_max: u32,
+    pub(crate) nodes_max: u32,
     /// Idle sessions whose memory is measured.
-    pub idle_sessions: u32,
+    pub(crate) idle_sessions: u32,
     /// Sections to run, all if empty; see [`Stage::name`].
-    pub only: Vec<String>,
+    pub(crate) only: Vec<String>,
     /// Path of the page with the tables.
-    pub markdown: PathBuf,
+    pub(crate) markdown: PathBuf,
     /// Path of the file with all measurements.
-    pub json: PathBuf,
-}
-
-impl PerfConfig {
-    /// The complete list with the settings of the goals: 4 rounds of 5 s, a million nodes.
-    pub fn new(servers: [ServerCommand; 2], markdown: PathBuf, json: PathBuf) -> Self {
-        Self {
-            servers,
-            rounds: 4,
-            round: Duration::from_secs(5),
-            nodes_max: 1_000_000,
-            idle_sessions: 5000,
-            only: Vec::new(),
-            markdown,
-            json,
-        }
-    }
+    pub(crate) json: PathBuf,
 }
 
 /// Runs the sections and returns their results together with the stored results of all other sections. The report lists
 /// sections that fail; it is an error only if there is no result at all.
-pub fn perf(config: PerfConfig) -> Result<PerfReport> {
+pub(crate) fn compare(config: &PerfConfig) -> Result<PerfReport> {
     let stop = StopFlag::on_signals()?;
     for name in &config.only {
         let known: Vec<&str> = Stage::ALL.iter().map(|stage| stage.name()).collect();
         anyhow::ensure!(known.contains(&name.as_str()), "unknown section '{name}'; known: {}", known.join(", "));
     }
     let stored = if config.json.exists() { Some(load(&config.json)?) } else { None };
-    let mut report = PerfReport::new([0, 1].map(|index: usize| config.servers[index].name.clone()));
+    let mut report = PerfReport::new([0, 1].map(|index: usize| config.servers[index].program.name.clone()));
     let mut complete = report.clone();
     let wanted = |stage: &Stage| config.only.is_empty() || config.only.iter().any(|name| name == stage.name());
     for stage in Stage::ALL.iter().filter(|stage| wanted(stage)) {
@@ -74,11 +51,11 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
             break;
         }
         eprintln!("{}", stage.name());
-        if let Err(error) = Sections::new(&config, &stop, &mut report).run(*stage) {
+        if let Err(error) = catching(|| Sections::new(config, &stop, &mut report).run(*stage)) {
             eprintln!("{}: {error:#}", stage.name());
             report.failures.push(format!("{}: {error:#}", stage.name()));
         }
-        config.servers.iter().try_for_each(ServerCommand::delete_data)?;
+        config.servers.iter().try_for_each(MeasuredProgram::delete_data)?;
         complete = report.clone();
         stored.iter().for_each(|stored| complete.keep_unmeasured(stored));
         write(&config.json, serde_json::to_string_pretty(&complete)? + "\n")?;
@@ -88,14 +65,14 @@ pub fn perf(config: PerfConfig) -> Result<PerfReport> {
     Ok(complete)
 }
 
-/// Reads the measurements that [`perf`] has stored.
-pub fn load(json: &Path) -> Result<PerfReport> {
+/// Reads the measurements that [`compare`] has stored.
+pub(crate) fn load(json: &Path) -> Result<PerfReport> {
     let text = fs::read_to_string(json).with_context(|| format!("read {}", json.display()))?;
     serde_json::from_str(&text).with_context(|| format!("parse {}", json.display()))
 }
 
 /// Replaces the tables of a page; creates the page if it does not exist.
-pub fn write_tables(markdown: &Path, report: &PerfReport) -> Result<()> {
+pub(crate) fn write_tables(markdown: &Path, report: &PerfReport) -> Result<()> {
     let page = fs::read_to_string(markdown).unwrap_or_default();
     write(markdown, put_into(&page, &report.markdown()))
 }

@@ -4,13 +4,13 @@
 //! Every client writes one value after another and resumes its session elsewhere when its connection breaks. A pause is
 //! the time between two successful writes of one client.
 
-use crate::perf::ensemble::TestEnsemble;
-use crate::perf::server::ServerCommand;
-use crate::session::{BenchTarget, Session, SessionCredentials};
+use super::ensemble;
+use super::server::{MeasuredProgram, target};
 use anyhow::{Context, Result, ensure};
 use jiff::Timestamp;
-use std::fs;
-use std::path::Path;
+use ox_bench::session::{BenchTarget, Session, SessionCredentials};
+use ox_testkit::{Program, TestEnsemble};
+use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
@@ -25,38 +25,82 @@ const REPLY_LIMIT: Duration = Duration::from_secs(5);
 /// Pause of a client between two attempts to connect: short, but long enough not to load the machine.
 const CONNECT_PAUSE: Duration = Duration::from_millis(10);
 
+/// Flags of `cargo xtask failover`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Path of the program `oxkeeper`.
+    binary: PathBuf,
+    /// Number of kills, of followers and leaders in turn.
+    #[arg(default_value_t = 50)]
+    kills: usize,
+    /// Number of clients that write.
+    #[arg(default_value_t = 60)]
+    connections: usize,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let dir = tempfile::Builder::new().prefix("oxkeeper-failover-").tempdir()?;
+    // With the milestones that `LogMilestone` shows.
+    let binary = std::path::absolute(&args.binary)?;
+    let argv = [&*binary.to_string_lossy(), "server", "{config}"];
+    let program = MeasuredProgram::new(Program::new("Oxkeeper", &argv), dir.path().join("servers"));
+    let show = |round: &Round| {
+        let Round { victim, calm_ms, survivors_ms, victims_ms, total_ms, restart_ms, parts } = round;
+        println!(
+            "{victim:?}: calm {calm_ms:.0} ms, survivors' clients {survivors_ms:.0} ms, victim's clients {victims_ms:.0} ms, \
+             no write at all {total_ms:.0} ms, restart {restart_ms:.0} ms"
+        );
+        parts.iter().for_each(|part| println!("  {:8.1} {}", part.at_ms, part.text));
+    };
+    let rounds = measure(&program, args.kills, args.connections, show)?;
+    for victim in [Victim::Follower, Victim::Leader] {
+        let of = || rounds.iter().filter(|round| round.victim == victim);
+        for (what, results) in [
+            ("before it", of().map(|round| round.calm_ms).collect::<Vec<_>>()),
+            ("survivors' clients", of().map(|round| round.survivors_ms).collect()),
+            ("victim's clients", of().map(|round| round.victims_ms).collect()),
+            ("no write at all", of().map(|round| round.total_ms).collect()),
+            ("restart", of().map(|round| round.restart_ms).collect()),
+        ] {
+            let (max, median) = max_and_median(results.into_iter())?;
+            println!("{victim:?} killed {}x, {what}: max {max:.0} ms, median {median:.0} ms", of().count());
+        }
+    }
+    Ok(())
+}
+
 /// Role of the member to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Victim {
+pub(crate) enum Victim {
     Leader,
     Follower,
 }
 
 /// The longest pauses of one kill and the following restart, in milliseconds.
 #[derive(Clone, Debug)]
-pub struct Round {
-    pub victim: Victim,
+pub(crate) struct Round {
+    pub(crate) victim: Victim,
     /// Of any client, in the same time without a kill: the noise of the machine.
-    pub calm_ms: f64,
+    pub(crate) calm_ms: f64,
     /// Of any client of the other members, from the kill to the restart.
-    pub survivors_ms: f64,
+    pub(crate) survivors_ms: f64,
     /// Of any client of the killed member.
-    pub victims_ms: f64,
+    pub(crate) victims_ms: f64,
     /// Time without a successful write of any client.
-    pub total_ms: f64,
+    pub(crate) total_ms: f64,
     /// Of any client, from the restart until shortly after the member serves again.
-    pub restart_ms: f64,
+    pub(crate) restart_ms: f64,
     /// Milestones in the members' logs after the kill.
-    pub parts: Vec<LogMilestone>,
+    pub(crate) parts: Vec<LogMilestone>,
 }
 
 /// A line of a member's log.
 #[derive(Clone, Debug)]
-pub struct LogMilestone {
+pub(crate) struct LogMilestone {
     /// Milliseconds after the kill.
-    pub at_ms: f64,
+    pub(crate) at_ms: f64,
     /// Index of the member, and the beginning of the line.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 struct Client {
@@ -69,9 +113,14 @@ struct Client {
 }
 
 /// Kills a follower, the leader, a follower and so on, `kills` times, under the load of `connections` clients.
-pub fn measure(command: &ServerCommand, kills: usize, connections: usize, each: impl Fn(&Round)) -> Result<Vec<Round>> {
-    let mut ensemble = TestEnsemble::start(command)?;
-    let targets: Vec<BenchTarget> = ensemble.servers().iter().map(|server| server.target).collect();
+pub(crate) fn measure(
+    program: &MeasuredProgram,
+    kills: usize,
+    connections: usize,
+    each: impl Fn(&Round),
+) -> Result<Vec<Round>> {
+    let mut ensemble = ensemble::start(program)?;
+    let targets: Vec<BenchTarget> = ensemble.addresses.iter().map(|address| target(*address)).collect();
     let mut session = Session::open(targets[0])?;
     let client = |index: usize| Client {
         home: index % targets.len(),
@@ -99,7 +148,7 @@ pub fn measure(command: &ServerCommand, kills: usize, connections: usize, each: 
         is_over.store(true, Ordering::Release);
         rounds
     });
-    ensemble.stop()?;
+    ensemble::stop(ensemble)?;
     rounds
 }
 
@@ -117,7 +166,7 @@ fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> 
         thread::sleep(CONNECT_PAUSE);
     }
     thread::sleep(CALM);
-    let leader = ensemble.leader()?;
+    let leader = ensemble.leader();
     let killed = if victim == Victim::Leader { leader } else { (leader + 1) % ensemble.len() };
     clients.iter().for_each(|client| client.forget());
     let calm_at = Instant::now();
@@ -125,7 +174,7 @@ fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> 
     let longest = |from, to| clients.iter().map(|client| client.longest_gap(from, to)).max().unwrap_or_default();
     let calm = longest(calm_at, Instant::now());
     let (killed_at, killed_wall) = (Instant::now(), Timestamp::now());
-    ensemble.kill(killed)?;
+    ensemble.kill(killed);
     thread::sleep(WATCHED);
     let restarted_at = Instant::now();
     let gaps = |group: fn(usize, usize) -> bool| {
@@ -134,11 +183,11 @@ fn one_kill(ensemble: &mut TestEnsemble, victim: Victim, clients: &[Client]) -> 
     };
     let (survivors, victims) = (gaps(|home, killed| home != killed), gaps(|home, killed| home == killed));
     let total = longest_gap(clients.iter().flat_map(Client::times).collect(), killed_at, restarted_at);
-    let logs = ensemble.logs();
-    let parts = logs.iter().enumerate().filter(|(member, _)| *member != killed);
-    let mut parts: Vec<LogMilestone> = parts.flat_map(|(member, log)| milestones(member, log, killed_wall)).collect();
+    let others = (0..ensemble.len()).filter(|member| *member != killed);
+    let logs = others.map(|member| (member, ensemble.servers[member].log()));
+    let mut parts: Vec<LogMilestone> = logs.flat_map(|(member, log)| milestones(member, &log, killed_wall)).collect();
     parts.sort_by(|a, b| a.at_ms.total_cmp(&b.at_ms));
-    ensemble.restart(killed)?;
+    ensemble.restart(killed);
     thread::sleep(WATCHED);
     let restart = longest(restarted_at, Instant::now());
     let ms = |gap: Duration| gap.as_secs_f64() * 1e3;
@@ -203,18 +252,17 @@ fn longest_gap(mut times: Vec<Instant>, from: Instant, to: Instant) -> Duration 
 }
 
 /// Lines of a log from a moment on.
-fn milestones(member: usize, log: &Path, from: Timestamp) -> Vec<LogMilestone> {
-    let text = fs::read_to_string(log).unwrap_or_default();
+fn milestones(member: usize, log: &str, from: Timestamp) -> Vec<LogMilestone> {
     let part = |line: &str| {
         let (time, rest) = line.split_once(' ')?;
         let at_ms = time.parse::<Timestamp>().ok()?.duration_since(from).as_secs_f64() * 1e3;
         (0.0 <= at_ms).then(|| LogMilestone { at_ms, text: format!("{} {}", member + 1, rest.trim()) })
     };
-    text.lines().filter_map(part).collect()
+    log.lines().filter_map(part).collect()
 }
 
 /// The maximum and the median.
-pub fn max_and_median(results: impl Iterator<Item = f64>) -> Result<(f64, f64)> {
+pub(crate) fn max_and_median(results: impl Iterator<Item = f64>) -> Result<(f64, f64)> {
     let mut results: Vec<f64> = results.collect();
     results.sort_by(f64::total_cmp);
     let last = results.last().copied().context("nothing was measured")?;
@@ -238,10 +286,8 @@ mod tests {
 
     #[test]
     fn milestones_are_the_log_lines_after_a_moment() {
-        let log = tempfile::NamedTempFile::new().unwrap();
-        let lines = "2026-01-02T23:59:59.000000Z early\n2026-01-03T00:00:00.500000Z  INFO leading\nhint: none\n";
-        fs::write(&log, lines).unwrap();
-        let found = milestones(0, log.path(), "2026-01-02T23:59:59.5Z".parse().unwrap());
+        let log = "2026-01-02T23:59:59.000000Z early\n2026-01-03T00:00:00.500000Z  INFO leading\nhint: none\n";
+        let found = milestones(0, log, "2026-01-02T23:59:59.5Z".parse().unwrap());
         let found: Vec<_> = found.iter().map(|milestone| (milestone.at_ms, milestone.text.as_str())).collect();
         assert_eq!(found, [(1000.0, "1 INFO leading")]);
     }

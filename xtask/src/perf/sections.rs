@@ -1,23 +1,23 @@
 //! The sections of the comparison: workloads, servers and goals.
 
-use crate::compare::{self, Compared};
-use crate::fill;
-use crate::idle::{Idle, IdleResults};
-use crate::job::{Job, MeasuredServer};
-use crate::load::RunTiming;
-use crate::memory::{self, Growth};
-use crate::notify::WatcherKind;
-use crate::perf::PerfConfig;
-use crate::perf::ensemble::TestEnsemble;
-use crate::perf::goal::Goal;
-use crate::perf::report::{PerfReport, Row};
-use crate::perf::server::{Running, StartCost, StartData};
-use crate::perf::snapshot;
-use crate::progress::ProgressLine;
-use crate::results::RunResults;
-use crate::stop_flag::StopFlag;
-use crate::tree_layout::TreeLayout;
+use super::comparison::PerfConfig;
+use super::ensemble;
+use super::goal::Goal;
+use super::report::{PerfReport, Row};
+use super::server::{Running, StartCost, StartData};
+use super::snapshot;
 use anyhow::{Result, anyhow};
+use ox_bench::compare::{self, Compared};
+use ox_bench::fill;
+use ox_bench::idle::{Idle, IdleResults};
+use ox_bench::job::{Job, MeasuredServer};
+use ox_bench::load::RunTiming;
+use ox_bench::memory::{self, Growth};
+use ox_bench::notify::WatcherKind;
+use ox_bench::progress::ProgressLine;
+use ox_bench::results::RunResults;
+use ox_bench::stop_flag::StopFlag;
+use ox_bench::tree_layout::TreeLayout;
 use std::time::Duration;
 
 /// Load before each round; a fresh process is warmed up longer.
@@ -40,7 +40,7 @@ const KILLS: usize = 10;
 
 /// A section of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Start of an empty server.
     Start,
     /// Requests, notifications and new sessions.
@@ -57,11 +57,11 @@ pub enum Stage {
 }
 
 impl Stage {
-    pub const ALL: [Self; 7] =
+    pub(crate) const ALL: [Self; 7] =
         [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::Ensemble];
 
     /// Name on the command line.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::Requests => "requests",
@@ -104,18 +104,18 @@ const WORKLOADS: [Workload; 10] = [
 ];
 
 /// Runs sections and adds their rows to the report.
-pub struct Sections<'a> {
+pub(crate) struct Sections<'a> {
     config: &'a PerfConfig,
     stop: &'a StopFlag,
     report: &'a mut PerfReport,
 }
 
 impl<'a> Sections<'a> {
-    pub fn new(config: &'a PerfConfig, stop: &'a StopFlag, report: &'a mut PerfReport) -> Self {
+    pub(crate) fn new(config: &'a PerfConfig, stop: &'a StopFlag, report: &'a mut PerfReport) -> Self {
         Self { config, stop, report }
     }
 
-    pub fn run(&mut self, stage: Stage) -> Result<()> {
+    pub(crate) fn run(&mut self, stage: Stage) -> Result<()> {
         match stage {
             Stage::Start => self.start(),
             Stage::Requests => self.requests(),
@@ -209,7 +209,7 @@ impl<'a> Sections<'a> {
             layout: TreeLayout { data_bytes: 0, ..layout(1, 1) },
             sessions,
             watches_per_session,
-            gauge: running.command().gauge,
+            gauge: running.program.gauge,
             hold: Duration::from_secs(2),
         }
         .run(self.stop, &ProgressLine::new("idle: "))
@@ -239,7 +239,7 @@ impl<'a> Sections<'a> {
         for (command, filled) in self.config.servers.iter().zip(&mut filled) {
             let server = Running::start(command, StartData::Fresh)?;
             empty.push(memory::read(server.pid(), command.gauge)?);
-            let progress = ProgressLine::new(&format!("{}: ", command.name));
+            let progress = ProgressLine::new(&format!("{}: ", command.program.name));
             filled.extend(fill::fill(server.server(), &layout, command.gauge, self.stop, &progress)?.per_node);
             running.push(server);
         }
@@ -248,7 +248,7 @@ impl<'a> Sections<'a> {
                 running.remove(0).stop()?; // stops the first of the two, so that both alternate
                 let server = Running::start(&self.config.servers[index], StartData::Kept)?;
                 starts[index].push(server.start);
-                let after = memory::read(server.pid(), server.command().gauge)?;
+                let after = memory::read(server.pid(), server.program.gauge)?;
                 restarted[index].push(after.growth_per(nodes as usize, &empty[index]));
                 running.push(server);
             }
@@ -318,15 +318,16 @@ impl<'a> Sections<'a> {
         let section = "Three servers";
         let mut running = Vec::new();
         for command in &self.config.servers {
-            let ensemble = TestEnsemble::start(command)?;
+            let ensemble = ensemble::start(command)?;
+            let servers = ensemble::servers(&ensemble);
             let timing = RunTiming { warm_up: Duration::ZERO, duration: command.warm_up };
             let job = Job { timing, ..self.job("get=50,set=50", 100, 10, 10_000, 10)? };
-            let progress = ProgressLine::new(&format!("{}: ", command.name));
-            job.prepare(ensemble.servers()[0], self.stop, &progress)?;
-            job.measure(&ensemble.servers(), 0, self.stop, &progress)?;
+            let progress = ProgressLine::new(&format!("{}: ", command.program.name));
+            job.prepare(servers[0], self.stop, &progress)?;
+            job.measure(&servers, 0, self.stop, &progress)?;
             running.push(ensemble);
         }
-        let servers: Vec<Vec<MeasuredServer>> = running.iter().map(TestEnsemble::servers).collect();
+        let servers: Vec<Vec<MeasuredServer>> = running.iter().map(ensemble::servers).collect();
         let mut details = Vec::new();
         for (name, mix, depth, goal) in ENSEMBLE_WORKLOADS {
             eprintln!("  {name}");
@@ -344,11 +345,11 @@ impl<'a> Sections<'a> {
         for kill in 0..KILLS {
             for (ensemble, pauses) in running.iter_mut().zip(&mut pauses) {
                 eprintln!("  kill {} of {KILLS}", kill + 1);
-                pauses.push(ensemble.kill_leader()?.as_secs_f64() * 1e3);
+                pauses.push(ensemble::kill_leader(ensemble)?.as_secs_f64() * 1e3);
             }
         }
         self.row(section, "pause of writes when the leader is killed", "ms", pauses, Goal::OneIn(4.0));
-        running.into_iter().try_for_each(TestEnsemble::stop)
+        running.into_iter().try_for_each(ensemble::stop)
     }
 
     /// Starts both servers without data and loads them until they are warm.
@@ -356,9 +357,9 @@ impl<'a> Sections<'a> {
         let [ours, baseline] = &self.config.servers;
         let running = [Running::start(ours, StartData::Fresh)?, Running::start(baseline, StartData::Fresh)?];
         for server in &running {
-            let timing = RunTiming { warm_up: Duration::ZERO, duration: server.command().warm_up };
+            let timing = RunTiming { warm_up: Duration::ZERO, duration: server.program.warm_up };
             let job = Job { timing, ..self.job(WARM_UP_MIX, 100, 10, 1000, 10)? };
-            let progress = ProgressLine::new(&format!("{}: ", server.command().name));
+            let progress = ProgressLine::new(&format!("{}: ", server.program.program.name));
             job.prepare(server.server(), self.stop, &progress)?;
             job.measure(&[server.server()], 0, self.stop, &progress)?;
         }
@@ -395,7 +396,7 @@ impl<'a> Sections<'a> {
         for (server, rounds) in self.config.servers.iter().zip([&compared.rounds_a, &compared.rounds_b]) {
             let errors: u64 = rounds.iter().map(RunResults::error_count).sum();
             if 0 < errors {
-                self.report.failures.push(format!("{name}: {errors} errors from {}", server.name));
+                self.report.failures.push(format!("{name}: {errors} errors from {}", server.program.name));
             }
         }
         Ok(compared)

@@ -1,12 +1,12 @@
 //! Performance goals of our server.
 
-use crate::statistics::{Statistics, short};
+use ox_bench::statistics::{Statistics, short};
 use serde::{Deserialize, Serialize};
 
 /// The goal of one row.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Goal {
+pub(crate) enum Goal {
     /// At least this many times the baseline's value.
     Times(f64),
     /// At most the baseline's value divided by this.
@@ -18,7 +18,7 @@ pub enum Goal {
 
 impl Goal {
     /// Whether `ours` meets it; `None` if there is no goal.
-    pub fn is_met(self, ours: &Statistics, baseline: &Statistics) -> Option<bool> {
+    pub(crate) fn is_met(self, ours: &Statistics, baseline: &Statistics) -> Option<bool> {
         match self {
             Self::Times(factor) => Some(baseline.median * factor <= ours.median),
             Self::OneIn(divisor) => Some(ours.median <= baseline.median / divisor),
@@ -28,7 +28,7 @@ impl Goal {
     }
 
     /// Text for the table.
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         match self {
             Self::Times(factor) => format!("{} x", short(factor)),
             Self::OneIn(divisor) => format!("1/{}", short(divisor)),

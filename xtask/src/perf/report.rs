@@ -1,51 +1,51 @@
 //! Tables of results, with the measurements behind them.
 
-use crate::perf::goal::Goal;
-use crate::report::BUSY_CPUS;
-use crate::results::RunResults;
-use crate::statistics::{Statistics, short};
+use super::goal::Goal;
+use ox_bench::report::BUSY_CPUS;
+use ox_bench::results::RunResults;
+use ox_bench::statistics::{Statistics, short};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 /// One result of both servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Row {
-    pub section: String,
-    pub name: String,
-    pub unit: String,
+pub(crate) struct Row {
+    pub(crate) section: String,
+    pub(crate) name: String,
+    pub(crate) unit: String,
     /// Rounds per server and workload of the run that measured this row.
-    pub rounds: u32,
-    pub round_seconds: f64,
+    pub(crate) rounds: u32,
+    pub(crate) round_seconds: f64,
     /// Every measurement of our server.
-    pub ours: Vec<f64>,
+    pub(crate) ours: Vec<f64>,
     /// Every measurement of the baseline.
-    pub baseline: Vec<f64>,
-    pub goal: Goal,
+    pub(crate) baseline: Vec<f64>,
+    pub(crate) goal: Goal,
 }
 
 /// All measurements of a comparison, of one run or of several that measured different sections.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PerfReport {
+pub(crate) struct PerfReport {
     /// Names of our server and of the baseline.
-    pub servers: [String; 2],
+    pub(crate) servers: [String; 2],
     /// Cores of the machine, shared by server and load generator.
-    pub cores: usize,
-    pub rows: Vec<Row>,
+    pub(crate) cores: usize,
+    pub(crate) rows: Vec<Row>,
     /// Sections and workloads that failed, with the error.
-    pub failures: Vec<String>,
+    pub(crate) failures: Vec<String>,
     /// Complete results of every round, by workload: ours, then the baseline's.
-    pub raw: BTreeMap<String, [Vec<RunResults>; 2]>,
+    pub(crate) raw: BTreeMap<String, [Vec<RunResults>; 2]>,
 }
 
 impl PerfReport {
-    pub fn new(servers: [String; 2]) -> Self {
+    pub(crate) fn new(servers: [String; 2]) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
         Self { servers, cores, rows: Vec::new(), failures: Vec::new(), raw: BTreeMap::new() }
     }
 
     /// Adds the results of an earlier report for sections and workloads that this one has not measured.
-    pub fn keep_unmeasured(&mut self, before: &Self) {
+    pub(crate) fn keep_unmeasured(&mut self, before: &Self) {
         let measured: BTreeSet<String> = self.rows.iter().map(|row| row.section.clone()).collect();
         self.rows.extend(before.rows.iter().filter(|row| !measured.contains(&row.section)).cloned());
         for (workload, rounds) in &before.raw {
@@ -54,12 +54,12 @@ impl PerfReport {
     }
 
     /// Cores kept busy by other processes during the rounds.
-    pub fn others_cpus(&self) -> Option<Statistics> {
+    pub(crate) fn others_cpus(&self) -> Option<Statistics> {
         Statistics::of(&self.raw.values().flatten().flatten().map(RunResults::others_cpus).collect::<Vec<_>>())
     }
 
     /// One table per section: medians, extremes, ratio, goal.
-    pub fn markdown(&self) -> String {
+    pub(crate) fn markdown(&self) -> String {
         let [ours, baseline] = &self.servers;
         let mut out = format!(
             "{ours} and {baseline} run alternately on one machine. Server and load generator share its {} cores.\n\
@@ -97,7 +97,7 @@ impl PerfReport {
 
 impl Row {
     /// Medians of ours and of the baseline.
-    pub fn summaries(&self) -> Option<(Statistics, Statistics)> {
+    pub(crate) fn summaries(&self) -> Option<(Statistics, Statistics)> {
         Some((Statistics::of(&self.ours)?, Statistics::of(&self.baseline)?))
     }
 

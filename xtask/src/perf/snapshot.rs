@@ -3,17 +3,17 @@
 //! A steady load of sets makes the server reach its snapshot count; a probe that sets one key at a time records when
 //! each set began and how long it took; changes of the snapshot directory show when a snapshot was being written.
 
-use crate::job::{Job, MeasuredServer};
-use crate::limits::REPLY_TIMEOUT;
-use crate::load::RunTiming;
-use crate::notify::WatcherKind;
-use crate::operation::{Mix, Operation, Workload};
-use crate::progress::ProgressLine;
-use crate::session::Session;
-use crate::statistics::Statistics;
-use crate::stop_flag::StopFlag;
-use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, ensure};
+use ox_bench::job::{Job, MeasuredServer};
+use ox_bench::limits::REPLY_TIMEOUT;
+use ox_bench::load::RunTiming;
+use ox_bench::notify::WatcherKind;
+use ox_bench::operation::{Mix, Operation, Workload};
+use ox_bench::progress::ProgressLine;
+use ox_bench::session::Session;
+use ox_bench::statistics::Statistics;
+use ox_bench::stop_flag::StopFlag;
+use ox_bench::tree_layout::TreeLayout;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -31,18 +31,23 @@ const MARGIN: Duration = Duration::from_secs(3);
 
 /// Latencies of single writes, in milliseconds.
 #[derive(Clone, Copy, Debug)]
-pub struct SnapshotResults {
+pub(crate) struct SnapshotResults {
     /// 99th percentile of writes outside of the snapshot.
-    pub quiet_p99_ms: f64,
+    pub(crate) quiet_p99_ms: f64,
     /// 99th percentile of writes during the snapshot.
-    pub during_p99_ms: f64,
+    pub(crate) during_p99_ms: f64,
     /// The slowest write during the snapshot.
-    pub during_max_ms: f64,
-    pub seconds: f64,
+    pub(crate) during_max_ms: f64,
+    pub(crate) seconds: f64,
 }
 
 /// Measures one snapshot of a server whose keys exist.
-pub fn measure(server: MeasuredServer, dir: &Path, layout: &TreeLayout, stop: &StopFlag) -> Result<SnapshotResults> {
+pub(crate) fn measure(
+    server: MeasuredServer,
+    dir: &Path,
+    layout: &TreeLayout,
+    stop: &StopFlag,
+) -> Result<SnapshotResults> {
     let end = StopFlag::default();
     thread::scope(|scope| {
         let load = scope.spawn(|| load(server, layout, &end));
@@ -82,7 +87,7 @@ fn probe(server: MeasuredServer, layout: &TreeLayout, end: &StopFlag) -> Result<
     while !end.is_set() {
         let began = Instant::now();
         let err = session.set(&path, &data)?;
-        ensure!(err == 0, "cannot set {path}: {}", crate::failure::code_text(err));
+        ensure!(err == 0, "cannot set {path}: {}", ox_bench::failure::code_text(err));
         samples.push((began, began.elapsed()));
     }
     session.close()?;
