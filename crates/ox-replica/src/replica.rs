@@ -256,7 +256,7 @@ impl Replica {
         until_ms.into_iter().chain(judges.then(|| PauseDetector::new(self.tick_ms, 0).rest_ms())).min()
     }
 
-    /// Processes one event.
+    /// Processes one event. What it requires of the driver is appended to `out`.
     pub fn step(&mut self, now: Now, input: ReplicaInput, state: &State, out: &mut ReplicaEffects) {
         self.replies_left = out.replies_max;
         match input {
