@@ -72,9 +72,7 @@ coverage! {
     throttled, "requests refused because they had waited for too long";
     stale_dropped, "connections closed because their request had waited for too long";
     idle_closed, "connections closed because they were idle";
-    slow_readers_closed, "connections closed because their clients read slowly while memory was short";
-    slow_requests_closed, "connections closed because their requests arrived slowly";
-    no_memory_closed, "connections closed because their replies waited for memory";
+    closed_for_memory, "connections closed because they were slow while memory was short";
     lingering, "sockets that lingered after the last reply";
     resets, "connections reset because they were closed with unread input";
     silent_connections, "connections that sent no complete handshake";

@@ -73,14 +73,11 @@ impl<S, R> ClientIo<S, R> {
             let may_read =
                 conn.readable && !conn.ended && !conn.closing && conn.stalled.is_none() && !conn.waits_for_frame;
             // A connection with a complete frame is not read: its input stays below one frame and one read.
-            if !may_read || conn.has_frame() {
-                continue;
-            }
-            if self.pause_bytes < conn.unsent() {
+            let is_unread = self.pause_bytes < conn.unsent();
+            if is_unread {
                 host.note(ClientNote::PausedReader);
-                continue;
             }
-            if !conn.core.may_take(self.admission) {
+            if !may_read || is_unread || conn.has_frame() || !conn.core.may_take(self.admission) {
                 continue;
             }
             let read_bytes = if conn.reserved == 0 { self.read_bytes } else { self.settings.sizes.read_bytes };

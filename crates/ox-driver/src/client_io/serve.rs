@@ -228,10 +228,7 @@ impl<S, R> ClientIo<S, R> {
             }
             let admission = host.limits().recheck_admission(self.admission, self.submission.load());
             let admission = if conn.is_overdue { admission.for_overdue() } else { admission };
-            if !conn.core.may_take(admission) || self.pause_bytes < conn.unsent() {
-                if admission == Admission::OnePerConnection && conn.core.in_flight() != 0 {
-                    host.note(ClientNote::OnePerConnection);
-                }
+            if is_held_back(conn, self.pause_bytes, admission, host) {
                 break Served::Done;
             }
             match take_command(conn, rest, host) {
@@ -289,6 +286,20 @@ struct ServeContext<'a> {
     small_replies_only: bool,
     waited_ms: i64,
     submission: &'a mut Submission,
+}
+
+/// Whether no further frame of a connection may be served now: its client does not read, or too much is in flight.
+fn is_held_back<H: ClientHost>(
+    conn: &Connection<H::Socket, H::Record>,
+    pause_bytes: usize,
+    admission: Admission,
+    host: &mut H,
+) -> bool {
+    let may_take = conn.core.may_take(admission);
+    if admission == Admission::OnePerConnection && !may_take {
+        host.note(ClientNote::OnePerConnection);
+    }
+    pause_bytes < conn.unsent() || !may_take
 }
 
 /// Takes a four-letter command. Only the first bytes of a connection can be one.

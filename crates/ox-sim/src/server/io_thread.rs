@@ -306,9 +306,9 @@ impl<'a> ClientHost for Host<'a> {
             CloseReason::Refused(_) => coverage.refused_frames += 1,
             CloseReason::Idle => coverage.idle_closed += 1,
             CloseReason::Stuck => coverage.aborted += 1,
-            CloseReason::SlowReader => coverage.slow_readers_closed += 1,
-            CloseReason::SlowRequest => coverage.slow_requests_closed += 1,
-            CloseReason::NoMemory => coverage.no_memory_closed += 1,
+            CloseReason::SlowReader | CloseReason::SlowRequest | CloseReason::NoMemory => {
+                coverage.closed_for_memory += 1;
+            }
         }
         self.env.note(format_args!("io: connection {:?} is closed: {reason:?}", core.id()));
     }
