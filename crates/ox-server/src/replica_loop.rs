@@ -23,6 +23,7 @@ use ensemble::PeerChannel;
 use ox_proto::Zxid;
 use ox_replica::outbox::Outboxes;
 use ox_replica::{ClientInput, Replica};
+use ox_zab::PeerState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -163,11 +164,18 @@ impl ReplicaLoop {
     pub(super) fn hand_over_log(&mut self) {
         if let Some(batch) = self.replica.take_log(self.shared.clock.now()) {
             let (metrics, records) = (&self.shared.metrics, batch.records as u64);
-            metrics.outstanding_changes_queued.add(records);
+            if self.orders_writes() {
+                metrics.outstanding_changes_queued.add(records);
+            }
             metrics.proposal_count.add(records);
             metrics.sync_processor_request_queued.add(records);
             self.log.push(batch);
         }
+    }
+
+    /// Whether this server prepares transactions. Changes are outstanding there only, and not on learners.
+    fn orders_writes(&self) -> bool {
+        self.replica.as_peer().is_none_or(|peer| peer.status().state == PeerState::Leading)
     }
 
     fn note_input(&self, input: &Input) {
@@ -199,7 +207,9 @@ impl ReplicaLoop {
             drop(state);
             metrics.write_batch_time_in_commit_processor.note(elapsed_ms(began), 1);
             metrics.commit_count.add(applied);
-            metrics.outstanding_changes_removed.add(applied);
+            if self.orders_writes() {
+                metrics.outstanding_changes_removed.add(applied);
+            }
             metrics.node_created_watch_count.merge(&fired.created);
             metrics.node_deleted_watch_count.merge(&fired.deleted);
             metrics.node_changed_watch_count.merge(&fired.changed);
