@@ -179,7 +179,7 @@ impl CommandQueue {
         shared.metrics.bytes_received_count.add(command.command.bytes.len() as u64);
         if let Some(suppressed) = self.lines.allow(shared.clock.mono_ms()) {
             let (name, address) = (command.command.name, java_text::address(stats.address));
-            tracing::info!(suppressed, "Processing {name} command from {address}");
+            tracing::debug!(suppressed, "Processing {name} command from {address}");
         }
         self.queue.put(Task::Execute(conn, command))
     }
