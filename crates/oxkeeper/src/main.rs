@@ -2,6 +2,8 @@
 
 mod commands;
 mod logging;
+mod port_owner;
+mod terminal;
 
 use clap::{Parser, Subcommand};
 use std::fmt;
