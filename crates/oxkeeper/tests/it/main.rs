@@ -25,6 +25,7 @@ mod session_moves;
 mod signals;
 mod stalled;
 mod start;
+mod status;
 mod stopped_followers;
 mod tools;
 mod tools_config;
