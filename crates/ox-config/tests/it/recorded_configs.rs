@@ -112,13 +112,14 @@ fn in_plain_words(essence: &str) -> String {
     if let Some(text) = essence.strip_prefix("For input string: ").filter(|text| !text.contains("group")) {
         return format!("{} is not ", text.trim_end_matches(" under radix 16"));
     }
+    if let Some(text) = essence.strip_prefix("serverid ").and_then(|text| text.strip_suffix(" is not a number")) {
+        return format!("contains \"{text}\", which is not a number");
+    }
     match (essence.strip_prefix("port out of range:"), essence.strip_suffix(" file is missing")) {
         (Some(port), _) => format!("port {port} is out of range"),
         (None, Some("myid")) => "myid is missing: write 1".to_owned(),
         (None, Some(file)) => format!("{file} does not exist"),
-        (None, None) => essence
-            .replace("serverid abc is not a number", "contains \"abc\", which is not a number")
-            .replace("My id 9 not in the peer list", "contains 9, but there is no line server.9"),
+        (None, None) => essence.replace("My id 9 not in the peer list", "contains 9, but there is no line server.9"),
     }
 }
 
@@ -212,6 +213,6 @@ fn probed_configs_match_apache() {
 #[test]
 fn error_names_file_line_key_and_expectation() {
     let error = Harness::with_config("# comment\ndataDir=/d\ntickTime=abc\n").start().error();
-    let expected = "3: tickTime: For input string: \"abc\"; expected a whole number of 32 bits";
+    let expected = "3: tickTime: \"abc\" is not a whole number of 32 bits";
     assert_eq!(error, format!("{FILE}:{expected}"));
 }
