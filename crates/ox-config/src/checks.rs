@@ -6,7 +6,7 @@ use ox_proto::text;
 
 use crate::address::{self, Address};
 use crate::diagnostic::Diagnostic;
-use crate::error::{Cause, ConfigError, Place};
+use crate::error::{Cause, ConfigError, ErrorCollector, Place};
 use crate::java_values;
 use crate::key::{Key, OnBadText, PREFIX, Source, Status, ValueReader};
 use crate::keys;
@@ -15,16 +15,16 @@ use crate::settings::{Entry, Settings, relative_path_warning};
 use crate::start_args::Environment;
 
 /// Validates each line by itself: numbers, flags, and lines that belong in the dynamic file.
-pub(crate) fn check_lines(settings: &Settings) -> Result<(), ConfigError> {
+pub(crate) fn check_lines(settings: &Settings, errors: &mut ErrorCollector) {
     let dynamic = settings.line("dynamicConfigFile").is_some();
     for (name, entry) in settings.lines() {
-        check_line(name, entry, dynamic).map_err(|cause| entry.place.error(cause))?;
+        errors.check(check_line(name, entry, dynamic).map_err(|cause| entry.place.error(cause)));
     }
-    check_properties(settings)
+    check_properties(settings, errors);
 }
 
 /// `dynamic` is true if `dynamicConfigFile` is set.
-pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
+fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(), Cause> {
     if dynamic && is_member_key(name) {
         return Err(Cause::BesideDynamicFile(name.to_owned()));
     }
@@ -39,7 +39,7 @@ pub(crate) fn check_line(name: &str, entry: &Entry, dynamic: bool) -> Result<(),
 }
 
 /// The few system properties that Apache validates as strictly as lines.
-fn check_properties(settings: &Settings) -> Result<(), ConfigError> {
+fn check_properties(settings: &Settings, errors: &mut ErrorCollector) {
     for key in keys::keys() {
         let property = match (key.source, key.reader) {
             (Source::FileOrProperty, ValueReader::Int) => settings.property(&format!("{PREFIX}{}", key.name)),
@@ -47,10 +47,9 @@ fn check_properties(settings: &Settings) -> Result<(), ConfigError> {
             _ => None,
         };
         if let Some(entry) = property {
-            check_text(key, entry).map_err(|cause| entry.place.error(cause))?;
+            errors.check(check_text(key, entry).map_err(|cause| entry.place.error(cause)));
         }
     }
-    Ok(())
 }
 
 fn check_text(key: &Key, entry: &Entry) -> Result<(), Cause> {
@@ -72,11 +71,12 @@ pub(crate) fn check_together(
     settings: &Settings,
     environment: &Environment<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Result<Option<Address>, ConfigError> {
-    check_quorum_sasl(settings)?;
-    check_directories(settings, diagnostics)?;
-    let client = listen_address(settings, "clientPort", environment, diagnostics)?;
-    let secure = listen_address(settings, "secureClientPort", environment, diagnostics)?;
+    errors: &mut ErrorCollector,
+) -> Option<Address> {
+    check_quorum_sasl(settings, errors);
+    check_directories(settings, diagnostics, errors);
+    let client = errors.check(listen_address(settings, "clientPort", environment, diagnostics)).flatten();
+    let secure = errors.check(listen_address(settings, "secureClientPort", environment, diagnostics)).flatten();
     diagnostics.push(match settings.int("observerMasterPort") {
         0 => Diagnostic::info(None, "observerMasterPort is not set"),
         port => {
@@ -84,14 +84,14 @@ pub(crate) fn check_together(
         }
     });
     if secure.is_some() {
-        check_ssl_auth_provider(settings)?;
+        errors.check(check_ssl_auth_provider(settings));
     }
-    check_times(settings)?;
+    check_times(settings, errors);
     let class = settings.text("metricsProvider.className").unwrap_or_default();
     if !METRICS_PROVIDERS.contains(&class.as_str()) {
-        return Err(settings.place_of("metricsProvider.className").error(Cause::MetricsProvider(class)));
+        errors.add(settings.place_of("metricsProvider.className").error(Cause::MetricsProvider(class)));
     }
-    Ok(client)
+    client
 }
 
 /// Metrics providers that ship with Apache.
@@ -101,24 +101,23 @@ const METRICS_PROVIDERS: [&str; 3] = [
     "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider",
 ];
 
-fn check_quorum_sasl(settings: &Settings) -> Result<(), ConfigError> {
+fn check_quorum_sasl(settings: &Settings, errors: &mut ErrorCollector) {
     let [enable, server, learner] =
         ["quorum.auth.enableSasl", "quorum.auth.serverRequireSasl", "quorum.auth.learnerRequireSasl"];
     for (on, off) in [(server, enable), (learner, enable), (server, learner)] {
         if settings.flag(on) && !settings.flag(off) {
-            return Err(settings.place_of(on).error(Cause::SaslOff { off, on }));
+            errors.add(settings.place_of(on).error(Cause::SaslOff { off, on }));
         }
     }
-    Ok(())
 }
 
-fn check_directories(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
+fn check_directories(settings: &Settings, diagnostics: &mut Vec<Diagnostic>, errors: &mut ErrorCollector) {
     if settings.line("dataDir").is_none() {
-        return Err(settings.place().error(Cause::NotSet("dataDir")));
+        errors.add(settings.place().error(Cause::NotSet("dataDir")));
     }
     for key in ["dataDir", "dataLogDir"] {
         if let Some(entry) = settings.line(key).filter(|entry| entry.text.is_empty()) {
-            return Err(entry.place.error(Cause::EmptyPath(key)));
+            errors.add(entry.place.error(Cause::EmptyPath(key)));
         }
     }
     for entry in ["dataDir", "dataLogDir"].into_iter().filter_map(|key| settings.line(key)) {
@@ -126,7 +125,6 @@ fn check_directories(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> 
             diagnostics.extend(relative_path_warning(&entry.text, &entry.place));
         }
     }
-    Ok(())
 }
 
 /// The address of one of the two client ports; `key` names the port.
@@ -140,8 +138,10 @@ fn listen_address(
     let Some(number) = settings.optional_int(key) else {
         diagnostics.push(Diagnostic::info(None, format!("{key} is not set")));
         return match host_entry {
-            Some(entry) => Err(entry.place.error(Cause::AddressWithoutPort { port: key })),
-            None => Ok(None),
+            Some(entry) if settings.line(key).is_none() => {
+                Err(entry.place.error(Cause::AddressWithoutPort { port: key }))
+            }
+            Some(_) | None => Ok(None), // a port that is no number is an error already
         };
     };
     let place = settings.place_of(key);
@@ -182,42 +182,42 @@ pub(crate) fn session_timeouts_ms(settings: &Settings) -> (i32, i32) {
     (or_ticks(settings.int("minSessionTimeout"), 2), or_ticks(settings.int("maxSessionTimeout"), 20))
 }
 
-fn check_times(settings: &Settings) -> Result<(), ConfigError> {
+fn check_times(settings: &Settings, errors: &mut ErrorCollector) {
     let tick_ms = settings.int("tickTime");
     if tick_ms == 0 {
-        return Err(settings.place_of("tickTime").error(Cause::Zero("tickTime")));
+        return errors.add(settings.place_of("tickTime").error(Cause::Zero("tickTime")));
     }
     let (min, max) = session_timeouts_ms(settings);
-    if max < min {
-        let both = ["minSessionTimeout", "maxSessionTimeout", "tickTime"];
-        let given = both.into_iter().find(|key| settings.line(key).is_some());
-        return Err(settings.place_of(given.unwrap_or("tickTime")).error(Cause::SessionTimeouts { min, max }));
+    let all = ["minSessionTimeout", "maxSessionTimeout", "tickTime"];
+    let is_known = all.into_iter().all(|key| !errors.has(settings.place_of(key)));
+    if max < min && is_known {
+        let given = all.into_iter().find(|key| settings.line(key).is_some());
+        return errors.add(settings.place_of(given.unwrap_or("tickTime")).error(Cause::SessionTimeouts { min, max }));
     }
     if tick_ms < 0 {
-        return Err(bad_value(settings, "tickTime", tick_ms, "a positive number"));
+        errors.add(bad_value(settings, "tickTime", tick_ms, "a positive number"));
     }
-    Ok(())
 }
 
 /// Validates what the components of a standalone server require.
-pub(crate) fn check_server(settings: &Settings) -> Result<(), ConfigError> {
+pub(crate) fn check_server(settings: &Settings, errors: &mut ErrorCollector) {
     for key in keys::keys() {
         for entry in settings.given(key) {
-            check_passed(key, entry).map_err(|cause| entry.place.error(cause))?;
+            errors.check(check_passed(key, entry).map_err(|cause| entry.place.error(cause)));
         }
     }
     let least =
         [("znode.container.checkIntervalMs", 1), ("intBufferStartingSizeBytes", 32), ("nio.numSelectorThreads", 1)];
     for (key, least) in least {
         if let Some(number) = settings.optional_int(key).filter(|number| *number < least) {
-            return Err(bad_value(settings, key, number, &format!("at least {least}")));
+            errors.add(bad_value(settings, key, number, &format!("at least {least}")));
         }
     }
-    check_enforced_schemes(settings)
+    errors.check(check_enforced_schemes(settings));
 }
 
 /// Validates a value that reaches its component as a system property, as strictly as that component does.
-pub(crate) fn check_passed(key: &'static Key, entry: &Entry) -> Result<(), Cause> {
+fn check_passed(key: &'static Key, entry: &Entry) -> Result<(), Cause> {
     let is_used = matches!(key.status, Status::Built | Status::Hint);
     if is_used && key.is_passed() && key.family().is_none() { check_text(key, entry) } else { Ok(()) }
 }

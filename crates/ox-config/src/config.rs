@@ -10,7 +10,7 @@ use crate::auth::{Auth, FourLetterWhitelist};
 use crate::checks;
 use crate::diagnostic::Diagnostic;
 use crate::ensemble;
-use crate::error::{Cause, ConfigError};
+use crate::error::{Cause, ConfigErrors, ErrorCollector};
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
 use crate::member_config::MemberConfig;
@@ -73,23 +73,26 @@ pub struct Autopurge {
 }
 
 impl Config {
-    /// Reads and validates everything. `diagnostics` is filled even if the configuration is refused.
+    /// Reads and validates everything, and finds all errors. `diagnostics` is filled even if the configuration is
+    /// refused.
     pub fn load(
         start: &StartArgs,
         system: &SystemProperties,
         environment: &Environment<'_>,
         diagnostics: &mut Vec<Diagnostic>,
-    ) -> Result<Config, ConfigError> {
+    ) -> Result<Config, ConfigErrors> {
         let settings = Settings::read(start, system, environment, diagnostics)?;
         lint::lint(&settings, diagnostics);
-        checks::check_lines(&settings)?;
-        let fixed = checks::check_together(&settings, environment, diagnostics)?;
-        let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics)?;
-        checks::check_server(&settings)?;
-        unsupported_protection::check(&settings)?;
+        let mut errors = ErrorCollector::default();
+        checks::check_lines(&settings, &mut errors);
+        let fixed = checks::check_together(&settings, environment, diagnostics, &mut errors);
+        let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
+        checks::check_server(&settings, &mut errors);
+        unsupported_protection::check(&settings, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
-            return Err(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
+            errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
+        errors.finish()?;
         Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), diagnostics) })
     }
 

@@ -12,7 +12,7 @@ use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_k
 
 use crate::address::Address;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Cause, ConfigError, Place};
+use crate::error::{Cause, ConfigError, ErrorCollector, Place};
 use crate::java_values;
 use crate::member_config::{MemberConfig, Members};
 use crate::server_lines::{self, Member, ParseContext};
@@ -26,43 +26,57 @@ pub(crate) fn read(
     fixed: Option<Address>,
     environment: &Environment<'_>,
     diagnostics: &mut Vec<Diagnostic>,
-) -> Result<(Option<Address>, Option<MemberConfig>), ConfigError> {
+    errors: &mut ErrorCollector,
+) -> (Option<Address>, Option<MemberConfig>) {
     let Place::File { .. } = settings.place() else {
-        return Ok((fixed, None));
+        return (fixed, None);
     };
     let addresses = addresses(settings);
-    let (members, builder) = read_members(settings, environment, addresses)?;
-    let count = Count::of(&members);
-    check_count(settings, &count, diagnostics)?;
-    let my_id = read_my_id(settings, environment)?;
+    let members = read_members(settings, environment, addresses, errors);
+    let count = members.as_ref().map(|(members, _)| Count::of(members));
+    if let Some(count) = &count {
+        errors.check(check_count(settings, count, diagnostics));
+    }
+    let my_id = errors.check(read_my_id(settings, environment));
+    let (Some((members, builder)), Some(count), Some(my_id)) = (members, count, my_id) else {
+        return (None, None);
+    };
     let mine = my_id.and_then(|id| members.get(&id));
-    let address = reconcile(settings, my_id, fixed, mine)?;
+    let address = errors.check(reconcile(settings, my_id, fixed, mine)).flatten();
     check_role(settings, mine, diagnostics);
     if settings.flag("standaloneEnabled") && count.participants <= 1 {
         diagnostics.push(Diagnostic::info(
             None,
             "Either no config or no quorum defined in config, running in standalone mode",
         ));
-        return Ok((address, None));
+        return (address, None);
     }
     for key in ["initLimit", "syncLimit"] {
         if settings.optional_int(key).unwrap_or(0) == 0 {
             let is_given = settings.line(key).is_some();
             let cause = if is_given { Cause::Zero(key) } else { Cause::NotSet(key) };
-            return Err(settings.place_of(key).error(cause));
+            errors.add(settings.place_of(key).error(cause));
         }
     }
     let place = members_place(settings);
+    let (path, ids) = (my_id_path(settings), members.keys().copied().collect());
     let id = match (my_id, mine) {
-        (None, _) => return Err(place.error(Cause::MyIdMissing(my_id_path(settings)))),
-        (Some(id), None) => return Err(place.error(Cause::NotAMember(id))),
-        (Some(id), Some(_)) => ServerId(id),
+        (None, _) => Err(settings.place().error(Cause::MyIdMissing { path, ids })),
+        (Some(id), None) => Err(settings.place().error(Cause::NotAMember { path, id, ids })),
+        (Some(id), Some(_)) => Ok(ServerId(id)),
     };
-    let ensemble = builder.finish().map_err(|error| place.error(error.into()))?;
+    if settings.text("dataDir").is_none_or(|dir| dir.is_empty()) {
+        return (address, None); // an error already, and `myid` cannot be found
+    }
+    let id = errors.check(id);
+    let ensemble = errors.check(builder.finish().map_err(|error| place.error(error.into())));
+    let (Some(id), Some(ensemble)) = (id, ensemble) else {
+        return (address, None);
+    };
     let proposed =
         if settings.flag("reconfigEnabled") { read_proposed(settings, environment, diagnostics) } else { None };
     let members = Members { ensemble, proposed, addresses };
-    Ok((address, Some(MemberConfig::new(settings, id, members))))
+    (address, Some(MemberConfig::new(settings, id, members)))
 }
 
 /// The proposed configuration in the `.next` file beside the configuration. An unreadable file counts as absent: the
@@ -107,32 +121,36 @@ pub(crate) fn members_place(settings: &Settings) -> &Place {
     entry.map_or(settings.place(), |entry| &entry.place)
 }
 
-/// Parses the members in `zoo.cfg`, or in the dynamic file that it names.
+/// Parses the members in `zoo.cfg`, or in the dynamic file that it names. `None` if there are errors.
 fn read_members(
     settings: &Settings,
     environment: &Environment<'_>,
     addresses: Addresses,
-) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
+    errors: &mut ErrorCollector,
+) -> Option<(BTreeMap<i64, Member>, EnsembleBuilder)> {
     let context = ParseContext { environment, addresses };
     let Some(dynamic) = settings.line("dynamicConfigFile") else {
-        return server_lines::read(settings.lines(), context);
+        return server_lines::read(settings.lines(), context, errors);
     };
     let name = &dynamic.text;
     let bytes = (environment.read)(Path::new(name)).map_err(|error| {
         let missing = error.kind() == io::ErrorKind::NotFound;
         let why = if missing { "No such file or directory".to_owned() } else { error.to_string() };
         dynamic.place.error(Cause::Unreadable { path: name.clone(), why })
-    })?;
-    let lines = settings::parse_file(name, &bytes)?;
-    if let Some(version) = lines.get("version") {
-        return Err(version.place.error(Cause::VersionInDynamicFile));
+    });
+    let bytes = errors.check(bytes)?;
+    let mut lines = errors.check(settings::parse_file(name, &bytes))?;
+    let is_complete = lines.keys().all(|key| is_member_key(key));
+    if let Some(version) = lines.remove("version") {
+        errors.add(version.place.error(Cause::VersionInDynamicFile));
     }
-    if let Some((key, entry)) = lines.iter().find(|(key, _)| !is_member_key(key)) {
-        return Err(entry.place.error(Cause::NotDynamic(key.clone())));
+    for (key, entry) in lines.extract_if(.., |key, _| !is_member_key(key)) {
+        errors.add(entry.place.error(Cause::NotDynamic(key)));
     }
-    let (members, mut builder) = server_lines::read(lines.iter().map(|(key, entry)| (key.as_str(), entry)), context)?;
+    let members = lines.iter().map(|(key, entry)| (key.as_str(), entry));
+    let (members, mut builder) = server_lines::read(members, context, errors)?;
     builder.set_version(version_of(name));
-    Ok((members, builder))
+    is_complete.then_some((members, builder))
 }
 
 struct Count {

@@ -1,6 +1,6 @@
 //! Configuration errors: the location, the cause, and what was expected.
 //!
-//! Texts that begin like Apache's are an interface: operators and scripts search for them.
+//! Each text says what is wrong and what is expected. Apache's words are kept where they are plain.
 
 use ox_proto::ensemble::EnsembleError;
 use std::fmt;
@@ -11,6 +11,14 @@ pub struct ConfigError {
     pub place: Place,
     pub cause: Cause,
 }
+
+/// Everything that is wrong with a configuration, in the order of Apache's checks. Contains at least one error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(Vec<ConfigError>);
+
+/// Collects the errors of a configuration, so that an operator can correct all of them before the next start.
+#[derive(Default)]
+pub(crate) struct ErrorCollector(Vec<ConfigError>);
 
 /// Where a setting was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +43,7 @@ pub enum Cause {
     /// Neither a file nor `port datadir [ticktime] [maxcnxns]`.
     #[error("Invalid number of arguments: {0}; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
     Arguments(usize),
-    #[error("{0} file is missing")]
+    #[error("{0} does not exist")]
     FileMissing(String),
     #[error("{path} ({why})")]
     Unreadable {
@@ -47,7 +55,7 @@ pub enum Cause {
     #[error("Malformed \\uxxxx encoding. Expected four hexadecimal digits after \\u")]
     MalformedEscape,
     /// The value does not parse.
-    #[error("For input string: \"{text}\"; expected {expected}")]
+    #[error("\"{text}\" is not {expected}")]
     NotANumber { text: String, expected: String },
     #[error("Invalid option {text} for {key}. Choose 'true' or 'false.'")]
     NotTrueOrFalse { key: &'static str, text: String },
@@ -65,7 +73,7 @@ pub enum Cause {
     /// A dynamic configuration file with lines other than members.
     #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
     NotDynamic(String),
-    #[error("{0} is not set")]
+    #[error("{key} is not set; add a line such as {key}={}", example(.0), key = .0)]
     NotSet(&'static str),
     /// An empty path would mean the working directory, which is hardly intended.
     #[error("{0} is not set: its path is empty")]
@@ -76,7 +84,7 @@ pub enum Cause {
     AddressWithoutPort { port: &'static str },
     #[error("{0}: Name or service not known")]
     UnknownHost(String),
-    #[error("port out of range:{0}; expected 0 to 65535")]
+    #[error("port {0} is out of range; expected 0 to 65535")]
     PortOutOfRange(i32),
     /// SASL between servers is required but not enabled.
     #[error("{off} is disabled, so cannot enable {on}")]
@@ -101,17 +109,25 @@ pub enum Cause {
     ObserversAlone,
     #[error("Observers w/o quorum is an invalid configuration; set standaloneEnabled=false to have them")]
     ObserversOfOne,
-    #[error("myid file is missing: {0}")]
-    MyIdMissing(String),
-    #[error("serverid {text} is not a number (in {path})")]
+    #[error("myid is missing: write {} into {path}", one_of(.ids))]
+    MyIdMissing {
+        path: String,
+        /// Ids of the configured servers.
+        ids: Vec<i64>,
+    },
+    #[error("{path} contains \"{text}\", which is not a number; write the N of this server's server.N line into it")]
     MyIdNotANumber {
         /// First line of the file.
         text: String,
         path: String,
     },
-    /// The id in `myid` is not in the member list.
-    #[error("My id {0} not in the peer list")]
-    NotAMember(i64),
+    #[error("{path} contains {id}, but there is no line server.{id}; write {} into it", one_of(.ids))]
+    NotAMember {
+        path: String,
+        id: i64,
+        /// Ids of the configured servers.
+        ids: Vec<i64>,
+    },
     /// `zoo.cfg` and `server.N` set different client addresses.
     #[error(
         "client address for this server (id = {id}) in static config file is {fixed} is different from client address \
@@ -140,6 +156,24 @@ pub enum Cause {
     ProtectionNotBuilt { feature: &'static str },
 }
 
+/// A usual value of a setting that is required.
+fn example(key: &str) -> &'static str {
+    match key {
+        "initLimit" => "10",
+        "syncLimit" => "5",
+        _ => "/var/lib/zookeeper",
+    }
+}
+
+/// `1, 2 or 3`.
+fn one_of(ids: &[i64]) -> String {
+    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+    match ids.as_slice() {
+        [some @ .., last] if !some.is_empty() => format!("{} or {last}", some.join(", ")),
+        ids => ids.concat(),
+    }
+}
+
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { place, cause } = self;
@@ -154,10 +188,82 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
+/// One error per line.
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, error) in self.0.iter().enumerate() {
+            write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}
+
+impl From<ConfigError> for ConfigErrors {
+    fn from(error: ConfigError) -> Self {
+        Self(vec![error])
+    }
+}
+
+impl ConfigErrors {
+    /// The error that Apache would report.
+    pub fn first(&self) -> &ConfigError {
+        &self.0[0]
+    }
+
+    pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
+        self.0.iter()
+    }
+
+    pub fn exit_code(&self) -> u8 {
+        self.first().exit_code()
+    }
+}
+
+impl ErrorCollector {
+    /// Keeps the error, unless a setting at the same place is wrong already: the second error follows from the first.
+    pub(crate) fn add(&mut self, error: ConfigError) {
+        if error.cause.concerns_whole_config() || !self.has(&error.place) {
+            self.0.push(error);
+        }
+    }
+
+    /// The value, or `None` after its error was kept.
+    pub(crate) fn check<T>(&mut self, result: Result<T, ConfigError>) -> Option<T> {
+        result.map_err(|error| self.add(error)).ok()
+    }
+
+    /// Whether a setting at this place is wrong.
+    pub(crate) fn has(&self, place: &Place) -> bool {
+        place.setting().is_some() && self.0.iter().any(|error| error.place == *place)
+    }
+
+    pub(crate) fn finish(self) -> Result<(), ConfigErrors> {
+        if self.0.is_empty() { Ok(()) } else { Err(ConfigErrors(self.0)) }
+    }
+}
+
+impl Cause {
+    /// Whether no single line is wrong, even if the error names one.
+    pub(crate) fn concerns_whole_config(&self) -> bool {
+        use Cause::{MyIdMissing, MyIdNotANumber, NoParticipants, NotAMember, ObserversAlone, ObserversOfOne};
+        matches!(
+            self,
+            MyIdMissing { .. }
+                | MyIdNotANumber { .. }
+                | NotAMember { .. }
+                | NoParticipants
+                | ObserversAlone
+                | ObserversOfOne
+        )
+    }
+}
+
 impl ConfigError {
     pub fn exit_code(&self) -> u8 {
         // Compat: Apache checks its own id after it has accepted the configuration (`recorded_configs_match_apache`).
-        if matches!(self.cause, Cause::NotAMember(_)) { 1 } else { 2 }
+        if matches!(self.cause, Cause::NotAMember { .. }) { 1 } else { 2 }
     }
 }
 

@@ -1,18 +1,16 @@
 //! Explains the effect of every given setting, for `oxkeeper check-config`.
 //!
-//! [`Config::load`] alone decides whether the server starts; this applies the same checks line by line, so that it
-//! reports all invalid lines and not only the first.
+//! [`Config::load`] alone decides whether the server starts, and finds all errors; this assigns them to lines.
 
 use std::path::Path;
 
 use ox_proto::properties;
 use ox_proto::text::trim;
 
-use crate::checks;
 use crate::config::Config;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Cause, ConfigError, Place};
-use crate::key::{Class, Key, PREFIX, Status, ValueReader};
+use crate::error::{Cause, ConfigErrors, Place};
+use crate::key::{Class, Key, PREFIX, Status, Value, ValueReader};
 use crate::keys;
 use crate::lint::OWN_PREFIX;
 use crate::settings::{Entry, Settings};
@@ -27,7 +25,7 @@ pub struct Explained {
     /// Diagnostics that do not belong to one setting.
     pub diagnostics: Vec<Diagnostic>,
     /// The resulting configuration, or why the server refuses to start.
-    pub outcome: Result<Config, ConfigError>,
+    pub outcome: Result<Config, ConfigErrors>,
 }
 
 /// One setting that was given.
@@ -66,22 +64,6 @@ pub enum SettingEffect {
     Wrong(Cause),
 }
 
-impl SettingEffect {
-    /// Short label for tables.
-    pub fn as_str(&self) -> &'static str {
-        match self {
-            SettingEffect::Honoured => "ok",
-            SettingEffect::NothingToSet | SettingEffect::JavaOnly | SettingEffect::ClientOnly => "ignored",
-            SettingEffect::EnsembleOnly => "unused",
-            SettingEffect::NotBuilt(_) => "not yet",
-            SettingEffect::Overridden(_) => "overridden",
-            SettingEffect::Ineffective => "no effect",
-            SettingEffect::Unknown => "unknown",
-            SettingEffect::Wrong(_) => "WRONG",
-        }
-    }
-}
-
 /// Explains the configuration that these arguments result in.
 pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Environment<'_>) -> Explained {
     let mut diagnostics = Vec::new();
@@ -106,7 +88,7 @@ pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Envir
 
 struct View<'a> {
     settings: &'a Settings,
-    outcome: &'a Result<Config, ConfigError>,
+    outcome: &'a Result<Config, ConfigErrors>,
 }
 
 impl View<'_> {
@@ -133,9 +115,6 @@ impl View<'_> {
 
     fn line_effect(&self, name: &str, entry: &Entry, key: Option<&'static Key>) -> SettingEffect {
         if let Some(cause) = self.refusal(&entry.place) {
-            return SettingEffect::Wrong(cause);
-        }
-        if let Err(cause) = checks::check_line(name, entry, self.settings.line("dynamicConfigFile").is_some()) {
             return SettingEffect::Wrong(cause);
         }
         match key {
@@ -185,10 +164,11 @@ impl View<'_> {
         item(&place, name, value, key, effect)
     }
 
-    /// The error of the configuration, if it is located at this place.
+    /// The error at this place.
     fn refusal(&self, place: &Place) -> Option<Cause> {
-        let error = self.outcome.as_ref().err()?;
-        (error.place == *place && !concerns_whole_config(&error.cause)).then(|| error.cause.clone())
+        let mut errors = self.outcome.as_ref().err()?.iter();
+        let error = errors.find(|error| error.place == *place && !error.cause.concerns_whole_config())?;
+        Some(error.cause.clone())
     }
 
     /// The effect of a known key.
@@ -197,15 +177,12 @@ impl View<'_> {
         if let Some(other) = effective.filter(|other| other.place != entry.place) {
             return SettingEffect::Overridden(other.place.clone());
         }
-        if let Err(cause) = checks::check_passed(key, entry) {
-            return SettingEffect::Wrong(cause);
-        }
         let is_set = || unsupported_protection::places_set(self.settings, key).contains(&&entry.place);
         match (key.status, key.class) {
             (_, Class::J) => SettingEffect::JavaOnly,
             (_, Class::C) => SettingEffect::ClientOnly,
             (Status::Refused(feature), _) if is_set() => SettingEffect::Wrong(Cause::ProtectionNotBuilt { feature }),
-            (Status::NotBuilt(feature), _) if is_set() => SettingEffect::NotBuilt(feature),
+            (Status::NotBuilt(feature), _) if !disables(key, &entry.text) => SettingEffect::NotBuilt(feature),
             (Status::Hint, _) => SettingEffect::NothingToSet,
             (Status::Ensemble, _) if self.outcome.as_ref().is_ok_and(|config| config.member.is_none()) => {
                 SettingEffect::EnsembleOnly
@@ -215,13 +192,15 @@ impl View<'_> {
     }
 }
 
-/// Whether the error concerns the whole configuration, so that no single line is wrong even if it names one.
-fn concerns_whole_config(cause: &Cause) -> bool {
-    use Cause::{MyIdMissing, MyIdNotANumber, NoParticipants, NotAMember, ObserversAlone, ObserversOfOne};
-    matches!(
-        cause,
-        MyIdMissing(_) | MyIdNotANumber { .. } | NotAMember(_) | NoParticipants | ObserversAlone | ObserversOfOne
-    )
+/// Whether a setting of a feature that is not implemented disables it, or chooses what there is without it.
+fn disables(key: &Key, text: &str) -> bool {
+    let is_flag = matches!(key.reader, ValueReader::Bool | ValueReader::TrueFalse | ValueReader::Word("true"));
+    let is_off = is_flag && key.reader.read(text) == Some(Value::Flag(false));
+    is_off || key.reader == ValueReader::Word("false") && text == "false" || has_default_provider(key, text)
+}
+
+fn has_default_provider(key: &Key, text: &str) -> bool {
+    key.name == "metricsProvider.className" && text == key.default
 }
 
 /// Name, text and place of each line.
@@ -241,9 +220,13 @@ fn java_flag(flag: &str) -> ExplainedSetting {
 }
 
 fn item(place: &Place, name: &str, text: &str, key: Option<&'static Key>, effect: SettingEffect) -> ExplainedSetting {
+    let sounds_secret = || {
+        let name = name.to_lowercase();
+        ["password", "secret", "token"].iter().any(|word| name.contains(word)) && !name.ends_with("path")
+    };
     let is_secret = match key {
-        Some(key) => key.reader == ValueReader::Secret,
-        None => ["password", "secret", "token"].iter().any(|word| name.to_lowercase().contains(word)),
+        Some(key) if key.family().is_none() => key.reader == ValueReader::Secret,
+        Some(_) | None => sounds_secret(),
     };
     let text = (!is_secret).then(|| text.to_owned());
     ExplainedSetting { place: place.clone(), name: name.to_owned(), text, key, effect, diagnostics: Vec::new() }

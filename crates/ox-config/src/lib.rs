@@ -12,7 +12,7 @@
 //!                     |
 //!     lint -> check lines -> check together -> ensemble -> check server -> unsupported protection
 //!       |                                                                    |
-//!   Vec<Diagnostic>                                      Config, or ConfigError (place, cause)
+//!   Vec<Diagnostic>                                      Config, or ConfigErrors (places, causes)
 //! ```
 //!
 //! Pure: files and host names are read through the closures of [`Environment`]. Read on in `settings.rs` for precedence
@@ -46,7 +46,7 @@ pub use auth::{Auth, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
 pub use diagnostic::{Diagnostic, Level};
 pub use docs::config_page;
-pub use error::{Cause, ConfigError, Place};
+pub use error::{Cause, ConfigError, ConfigErrors, Place};
 pub use explain::{Explained, ExplainedSetting, SettingEffect, explain};
 pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader};
 pub use keys::{SECTIONS, find, keys};

@@ -6,7 +6,7 @@ use ox_proto::ServerId;
 use ox_proto::ensemble::{Addresses, EnsembleBuilder, EnsembleError, Role};
 
 use crate::address::Address;
-use crate::error::{ConfigError, Place};
+use crate::error::{ErrorCollector, Place};
 use crate::settings::Entry;
 use crate::start_args::Environment;
 
@@ -25,26 +25,33 @@ pub(crate) struct ParseContext<'a> {
     pub(crate) addresses: Addresses,
 }
 
-/// All members by id, with their groups checked, and the ensemble that they form.
+/// All members by id, with their groups checked, and the ensemble that they form; `None` if a line is wrong.
 pub(crate) fn read<'e>(
     lines: impl IntoIterator<Item = (&'e str, &'e Entry)>,
     context: ParseContext<'_>,
-) -> Result<(BTreeMap<i64, Member>, EnsembleBuilder), ConfigError> {
+    errors: &mut ErrorCollector,
+) -> Option<(BTreeMap<i64, Member>, EnsembleBuilder)> {
+    let mut is_complete = true;
     let mut builder = EnsembleBuilder::new(context.addresses);
     let mut places: BTreeMap<ServerId, &Place> = BTreeMap::new();
     for (key, entry) in lines {
         // Compat: a version in zoo.cfg is parsed although nothing uses it (probed case "version in static file").
-        builder.add(key, &entry.raw).map_err(|error| entry.place.error(error.into()))?;
+        let added = builder.add(key, &entry.raw).map_err(|error| entry.place.error(error.into()));
+        is_complete &= errors.check(added).is_some();
         if let Some(id) = key.strip_prefix("server.").and_then(|id| id.parse().ok()) {
             places.insert(ServerId(id), &entry.place);
         }
     }
+    if !is_complete {
+        return None;
+    }
     if let Some(id) = builder.participant_without_group() {
-        return Err(places[&id].error(EnsembleError::InNoGroup(id).into()));
+        errors.add(places[&id].error(EnsembleError::InNoGroup(id).into()));
+        return None;
     }
     let members = builder.members().iter().map(|(id, member)| {
         let client = member.client.as_ref().map(|client| Address::new(&client.host, client.port, context.environment));
         (id.0, Member { role: member.role, client })
     });
-    Ok((members.collect(), builder))
+    Some((members.collect(), builder))
 }

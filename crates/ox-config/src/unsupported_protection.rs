@@ -1,31 +1,39 @@
 //! Refuses settings that enable a security feature that is not implemented yet.
 
-use crate::error::{Cause, ConfigError, Place};
+use std::collections::BTreeSet;
+
+use crate::error::{Cause, ConfigError, ErrorCollector, Place};
 use crate::key::{Key, Status};
 use crate::keys;
 use crate::providers;
 use crate::settings::Settings;
 
-/// Refuses the first setting that requires unsupported protection.
-pub(crate) fn check(settings: &Settings) -> Result<(), ConfigError> {
-    let refuse = |place: &Place, feature| Err(place.error(Cause::ProtectionNotBuilt { feature }));
+/// Refuses settings that require unsupported protection, with one error per feature.
+pub(crate) fn check(settings: &Settings, errors: &mut ErrorCollector) {
+    let mut refused = BTreeSet::new();
+    let mut refuse = |place: &Place, feature, errors: &mut ErrorCollector| {
+        if refused.insert(feature) {
+            errors.add(place.error(Cause::ProtectionNotBuilt { feature }));
+        }
+    };
     for key in keys::keys() {
         let Status::Refused(feature) = key.status else {
             continue;
         };
         if let Some(place) = places_set(settings, key).first() {
-            return refuse(place, feature);
+            refuse(place, feature, errors);
         }
     }
     for (entry, provider) in providers::configured(settings) {
         let Some(provider) = provider else {
-            return Err(entry.place.error(Cause::ForeignAuthProvider(entry.text.clone())));
+            errors.add(entry.place.error(Cause::ForeignAuthProvider(entry.text.clone())));
+            continue;
         };
         if let Some(feature) = provider.missing {
-            return refuse(&entry.place, feature);
+            refuse(&entry.place, feature, errors);
         }
     }
-    check_digest_hash(settings)
+    errors.check(check_digest_hash(settings));
 }
 
 /// With a hash other than the one the ACLs were created with, no client could authenticate.

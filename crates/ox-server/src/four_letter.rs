@@ -36,7 +36,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub use docs::commands_page;
-pub(crate) use environment::environment;
+pub(crate) use environment::{UNKNOWN, environment};
+pub(crate) use status::srvr;
 
 /// The reply of a server that has no leader yet, or is about to stop.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
@@ -179,7 +180,7 @@ impl CommandQueue {
         shared.metrics.bytes_received_count.add(command.command.bytes.len() as u64);
         if let Some(suppressed) = self.lines.allow(shared.clock.mono_ms()) {
             let (name, address) = (command.command.name, java_text::address(stats.address));
-            tracing::info!(suppressed, "Processing {name} command from {address}");
+            tracing::debug!(suppressed, "Processing {name} command from {address}");
         }
         self.queue.put(Task::Execute(conn, command))
     }

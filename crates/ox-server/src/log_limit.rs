@@ -1,5 +1,7 @@
 //! Rate limit for log lines that remote peers can trigger.
 
+use std::num::NonZeroU64;
+
 /// Interval of the lines after a burst.
 const INTERVAL_MS: i64 = 1000;
 
@@ -23,15 +25,16 @@ impl LogLimit {
         self.suppressed += count;
     }
 
-    /// The number of lines suppressed before this one, if it may be logged; `None` if it is suppressed, too.
-    pub(crate) fn allow(&mut self, now_ms: i64) -> Option<u64> {
+    /// `None` if the line is suppressed, else the number of lines suppressed before it, which a log line with the
+    /// field `suppressed` shows unless it is 0.
+    pub(crate) fn allow(&mut self, now_ms: i64) -> Option<Option<NonZeroU64>> {
         let next_free_ms = self.next_free_ms.max(now_ms) + INTERVAL_MS;
         if now_ms + self.burst * INTERVAL_MS < next_free_ms {
             self.suppressed += 1;
             return None;
         }
         self.next_free_ms = next_free_ms;
-        Some(std::mem::take(&mut self.suppressed))
+        Some(NonZeroU64::new(std::mem::take(&mut self.suppressed)))
     }
 }
 
@@ -41,7 +44,8 @@ mod tests {
 
     fn check(burst: i64, expected: &[u64]) {
         let mut limit = LogLimit::new(burst);
-        let allowed: Vec<_> = (0..2500).filter_map(|now_ms| limit.allow(now_ms)).collect();
+        let allowed = (0..2500).filter_map(|now_ms| limit.allow(now_ms));
+        let allowed: Vec<_> = allowed.map(|suppressed| suppressed.map_or(0, NonZeroU64::get)).collect();
         assert_eq!(allowed, expected, "a line per millisecond, bursts of {burst}");
     }
 

@@ -4,6 +4,7 @@ use crate::shared::{Fatal, Shared};
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_store::StoreError;
 use std::io;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 /// Measures free space and reports refused watches, until the server stops. Between two measurements the replica
@@ -66,7 +67,7 @@ fn check_space(shared: &Shared, was_low: bool) -> bool {
 fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
     let (refused, address) = shared.state.read().watches().lock().refused();
     if let Some(address) = address.filter(|_| reported < refused) {
-        let (max, suppressed) = (shared.config.limits.watches_per_address, refused - reported - 1);
+        let (max, suppressed) = (shared.config.limits.watches_per_address, NonZeroU64::new(refused - reported - 1));
         tracing::warn!(suppressed, "Too many watches from /{address} - max is {max}");
     }
     refused

@@ -255,7 +255,7 @@ impl Peers {
             match (target, stream) {
                 (Target::Leader(server), stream) => {
                     let Some(leader) = wanted(server) else { continue };
-                    let Some(stream) = stream else {
+                    let Ok(stream) = stream else {
                         self.events.push(PeerEvent::Dialed(leader, None));
                         continue;
                     };

@@ -23,6 +23,7 @@ use ensemble::PeerChannel;
 use ox_proto::Zxid;
 use ox_replica::{ClientInput, LogBatch, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput};
 use ox_store::FreeSpace;
+use ox_zab::PeerState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -182,10 +183,17 @@ impl ReplicaLoop {
 
     fn push_log(&self, batch: Arc<LogBatch>) {
         let (metrics, records) = (&self.shared.metrics, batch.records as u64);
-        metrics.outstanding_changes_queued.add(records);
+        if self.orders_writes() {
+            metrics.outstanding_changes_queued.add(records);
+        }
         metrics.proposal_count.add(records);
         metrics.sync_processor_request_queued.add(records);
         self.log.push(batch);
+    }
+
+    /// Whether this server prepares transactions. Changes are outstanding there only, and not on learners.
+    fn orders_writes(&self) -> bool {
+        self.replica.status().peer_state().is_none_or(|state| state == PeerState::Leading)
     }
 
     fn note_input(&self, input: &Input) {
@@ -217,7 +225,9 @@ impl ReplicaLoop {
             drop(state);
             metrics.write_batch_time_in_commit_processor.note(elapsed_ms(began), 1);
             metrics.commit_count.add(applied);
-            metrics.outstanding_changes_removed.add(applied);
+            if self.orders_writes() {
+                metrics.outstanding_changes_removed.add(applied);
+            }
             metrics.node_created_watch_count.merge(&fired.created);
             metrics.node_deleted_watch_count.merge(&fired.deleted);
             metrics.node_changed_watch_count.merge(&fired.changed);

@@ -12,18 +12,23 @@ use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{PeerCommands, Peers};
 use crate::reconfig::ConfigChange;
 use crate::replica_loop::ReplicaLoop;
+use crate::server_mode::ServerMode;
 use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
 use crate::startup_banner;
+use crate::state_dump;
 use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
+use ox_proto::Zxid;
+use ox_proto::ensemble::Address;
 use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
+use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -36,9 +41,11 @@ pub enum StartError {
     #[error("{0}")]
     Store(#[from] ox_store::StoreError),
     /// The client port or the election port cannot be bound.
-    #[error("cannot listen on {address}: {source}")]
+    #[error("cannot listen on {address}, the {purpose} port: {source}")]
     Bind {
-        /// The configured address, or the name of the port.
+        /// `client` or `election`.
+        purpose: &'static str,
+        /// The configured address.
         address: String,
         /// The error of the system call.
         source: io::Error,
@@ -98,14 +105,40 @@ struct Core {
     peers: Option<Peers>,
 }
 
-/// Stops a server from any thread, such as that of a signal handler.
+/// Stops and observes a server from any thread, such as that of a signal handler.
 #[derive(Clone)]
-pub struct Stopper(Arc<Shared>);
+pub struct ServerHandle(Arc<Shared>);
 
-impl Stopper {
+/// The contents of a server, and whether it serves clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerSummary {
+    /// The mode that `srvr` shows; `None` while the server serves no clients.
+    pub mode: Option<&'static str>,
+    pub nodes: usize,
+    pub last_zxid: Zxid,
+}
+
+impl ServerHandle {
     /// Requests the stop. [`Server::wait`] returns when the server has stopped.
     pub fn stop(&self) {
         self.0.stop();
+    }
+
+    /// Whether the server was requested to stop, or stops because of an error.
+    pub fn is_stopping(&self) -> bool {
+        self.0.is_stopping()
+    }
+
+    /// May wait for the replica thread.
+    pub fn summary(&self) -> ServerSummary {
+        let mode = ServerMode::query(&self.0).map(ServerMode::name);
+        let state = self.0.state.read();
+        ServerSummary { mode, nodes: state.node_count(), last_zxid: state.last_zxid() }
+    }
+
+    /// Logs threads and statistics of the server. May wait for the replica thread.
+    pub fn log_state(&self) {
+        state_dump::log(&self.0);
     }
 }
 
@@ -118,6 +151,8 @@ impl Server {
     /// The same, with files on any [`Disk`].
     pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
         startup_banner::starting(&config);
+        // Reported before the data is read, which may take long; another process may take the port meanwhile.
+        check_client_port(&config)?;
         if let Some(member) = config.member.clone() {
             return Self::start_member(disk, config, member);
         }
@@ -173,7 +208,11 @@ impl Server {
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
-        let peers = peers.map_err(|source| StartError::Bind { address: "the election port".to_owned(), source })?;
+        let peers = peers.map_err(|source| StartError::Bind {
+            purpose: "election",
+            address: election_addresses(&member),
+            source,
+        })?;
         startup_banner::listening(&member, &peers.election_binds());
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = Log::Member(Box::new(opened.log));
@@ -274,9 +313,8 @@ impl Server {
         &self.shared
     }
 
-    /// A handle that stops the server.
-    pub fn stopper(&self) -> Stopper {
-        Stopper(Arc::clone(&self.shared))
+    pub fn handle(&self) -> ServerHandle {
+        ServerHandle(Arc::clone(&self.shared))
     }
 
     /// Waits until the server has stopped and everything acknowledged is on disk.
@@ -341,10 +379,30 @@ fn polls(count: usize) -> io::Result<(Vec<Poll>, Vec<Mailbox>)> {
 fn bind_client_port(config: &Config) -> Result<Option<TcpListener>, StartError> {
     let Some(port) = config.client_port else { return Ok(None) };
     let bound = bind(config.client_address, port, config.listen_backlog);
-    bound.map(Some).map_err(|source| {
-        let host = config.client_address.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
-        StartError::Bind { address: format!("{host}:{port}"), source }
-    })
+    bound.map(Some).map_err(|source| client_port_error(config, port, source))
+}
+
+/// Binds the client port for a moment, without listening: clients are refused until the server serves.
+fn check_client_port(config: &Config) -> Result<(), StartError> {
+    let Some(port) = config.client_port.filter(|port| *port != 0) else { return Ok(()) };
+    let ip = config.client_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
+    let address = SocketAddr::new(ip, port);
+    let bound = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
+        socket.set_reuse_address(true)?;
+        socket.bind(&address.into())
+    });
+    bound.map_err(|source| client_port_error(config, port, source))
+}
+
+fn client_port_error(config: &Config, port: u16, source: io::Error) -> StartError {
+    let host = config.client_address.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
+    StartError::Bind { purpose: "client", address: format!("{host}:{port}"), source }
+}
+
+fn election_addresses(member: &MemberConfig) -> String {
+    let own = member.ensemble.members().get(&member.server);
+    let addresses = own.map(|own| own.election.iter().map(Address::to_string).collect::<Vec<_>>());
+    addresses.unwrap_or_default().join(" and ")
 }
 
 fn note_recovery(metrics: &Metrics, report: &RecoveryReport, total_ms: i64) {
@@ -381,7 +439,7 @@ mod tests {
     #[test]
     fn requested_stop_is_no_error() {
         let (server, _dir) = start();
-        server.stopper().stop();
+        server.handle().stop();
         assert!(server.wait().is_ok());
     }
 

@@ -1,6 +1,8 @@
 //! The log lines at start that operators and their tools search for.
+//!
+//! Lines about the environment and the settings have a target of their own, so that only those see them who want them.
 
-use crate::four_letter::environment;
+use crate::four_letter::{UNKNOWN, environment};
 use crate::java_text;
 use crate::limits::IDENTIFY_MS;
 use crate::shared::Shared;
@@ -12,33 +14,48 @@ use ox_store::RecoveryReport;
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
+/// The target of lines about environment and settings, which Apache logs at every start.
+pub const SETTINGS_LOG_TARGET: &str = "ox_server::settings";
+
+/// Logs a line about environment or settings.
+macro_rules! setting {
+    ($($arguments:tt)*) => { info!(target: SETTINGS_LOG_TARGET, $($arguments)*) };
+}
+
 /// Logs the settings, before the data is read.
 pub(crate) fn starting(config: &Config) {
     let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
-    info!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
-    info!("autopurge.purgeInterval set to {}", interval(autopurge.interval_ms));
+    setting!("tickTime set to {}", config.tick_ms);
+    setting!("minSessionTimeout set to {}", config.min_session_timeout_ms);
+    setting!("maxSessionTimeout set to {}", config.max_session_timeout_ms);
+    if let Some(member) = &config.member {
+        setting!("initLimit set to {}", member.init_ticks);
+        setting!("syncLimit set to {}", member.sync_ticks);
+    }
+    setting!("autopurge.snapRetainCount set to {}", autopurge.snap_retain_count);
+    setting!("autopurge.purgeInterval set to {}", interval(autopurge.interval_ms));
     if autopurge.interval_ms.is_none() {
-        info!("Purge task is not scheduled.");
+        setting!("Purge task is not scheduled.");
     }
-    for (name, value) in environment() {
-        info!("Server environment:{name}={value}");
+    for (name, value) in environment().into_iter().filter(|(_, value)| value != UNKNOWN) {
+        setting!("Server environment:{name}={value}");
     }
-    info!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
-    info!("zookeeper.digest.enabled = {}", storage.digest_enabled);
-    info!("zookeeper.closeSessionTxn.enabled = {}", storage.close_session_txn);
-    info!("zookeeper.serializeLastProcessedZxid.enabled = {}", storage.serialize_last_zxid);
-    info!("zookeeper.flushDelay = {} ms", storage.flush_delay_ms);
-    info!("zookeeper.maxWriteQueuePollTime = {} ms", storage.max_write_queue_poll_ms);
-    info!("zookeeper.maxBatchSize={}", storage.max_batch_size);
-    info!(
+    setting!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
+    setting!("zookeeper.digest.enabled = {}", storage.digest_enabled);
+    setting!("zookeeper.closeSessionTxn.enabled = {}", storage.close_session_txn);
+    setting!("zookeeper.serializeLastProcessedZxid.enabled = {}", storage.serialize_last_zxid);
+    setting!("zookeeper.flushDelay = {} ms", storage.flush_delay_ms);
+    setting!("zookeeper.maxWriteQueuePollTime = {} ms", storage.max_write_queue_poll_ms);
+    setting!("zookeeper.maxBatchSize={}", storage.max_batch_size);
+    setting!(
         max_client_cnxns = limits.max_client_cnxns,
         max_cnxns = limits.max_cnxns,
         jute_max_buffer = limits.jute_max_buffer_bytes,
         "client limits"
     );
     match &config.four_letter_whitelist {
-        FourLetterWhitelist::All => info!("four-letter commands enabled: all"),
-        FourLetterWhitelist::Only(commands) => info!("four-letter commands enabled: {commands:?}"),
+        FourLetterWhitelist::All => setting!("four-letter commands enabled: all"),
+        FourLetterWhitelist::Only(commands) => setting!("four-letter commands enabled: {commands:?}"),
     }
 }
 
@@ -110,7 +127,7 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<Socket
     let sid = config.member.as_ref().map_or(0, |member| member.server.0);
     info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
     let containers = &config.containers;
-    info!(
+    setting!(
         "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",
         containers.check_interval_ms,
         containers.max_per_minute,

@@ -135,7 +135,7 @@ impl TestServer {
     /// Stops the server and returns how it ended. The port refuses connections until [`TestServer::restart`].
     pub fn stop(&mut self) -> Result<(), Fatal> {
         let Some(server) = self.server.take() else { return Ok(()) };
-        server.stopper().stop();
+        server.handle().stop();
         server.wait()
     }
 

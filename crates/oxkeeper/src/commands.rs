@@ -3,8 +3,10 @@
 pub(crate) mod check_config;
 pub(crate) mod cli;
 pub(crate) mod ensemble;
+pub(crate) mod four_letter_command;
 pub(crate) mod log;
 mod output;
 mod progress;
 pub(crate) mod server;
 pub(crate) mod snapshot;
+pub(crate) mod status;

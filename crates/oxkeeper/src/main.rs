@@ -1,7 +1,10 @@
 //! `oxkeeper`: one binary for the server and its tools.
 
 mod commands;
+mod four_letter;
 mod logging;
+mod port_owner;
+mod terminal;
 
 use clap::{Parser, Subcommand};
 use std::fmt;
@@ -14,9 +17,21 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
+/// Version, commit, date of the commit, and target.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("OXKEEPER_COMMIT"),
+    ", ",
+    env!("OXKEEPER_COMMIT_DATE"),
+    ", ",
+    env!("OXKEEPER_TARGET"),
+    ", compatible with ZooKeeper 3.9.3)"
+);
+
 /// Apache ZooKeeper, reimplemented in Rust.
 #[derive(Debug, Parser)]
-#[command(name = "oxkeeper", version, about, propagate_version = true)]
+#[command(name = "oxkeeper", version = VERSION, about, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,6 +45,11 @@ enum Command {
     Ensemble(commands::ensemble::Args),
     /// Open a shell or run one command: every command of zkCli, and more
     Cli(commands::cli::Args),
+    /// Show all members of an ensemble: roles, zxids, latencies
+    Status(commands::status::Args),
+    /// Send a four-letter command, such as srvr or mntr
+    #[command(name = "4lw")]
+    FourLetter(commands::four_letter_command::Args),
     /// Put load on a ZooKeeper server and measure it
     Bench(Box<ox_bench::BenchArgs>),
     /// Print, check and recover transaction logs
@@ -50,6 +70,8 @@ fn main() -> ExitCode {
         Command::Server(args) => commands::server::run(&args),
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),
         Command::Cli(args) => commands::cli::run(args),
+        Command::Status(args) => commands::status::run(&args),
+        Command::FourLetter(args) => commands::four_letter_command::run(&args),
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),

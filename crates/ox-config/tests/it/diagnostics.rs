@@ -112,7 +112,10 @@ fn empty_path_is_refused() {
     assert_eq!(error("dataDir=\n"), "/data/tc.cfg:1: dataDir: dataDir is not set: its path is empty");
     let text = "/data/tc.cfg:2: dataLogDir: dataLogDir is not set: its path is empty";
     assert_eq!(error("dataDir=/d\ndataLogDir= \n"), text);
-    assert_eq!(error("clientPort=1\n"), "/data/tc.cfg: dataDir is not set");
+    assert_eq!(
+        error("clientPort=1\n"),
+        "/data/tc.cfg: dataDir is not set; add a line such as dataDir=/var/lib/zookeeper"
+    );
 }
 
 #[test]
@@ -124,7 +127,42 @@ fn zero_is_refused_with_explanation() {
     assert!(
         error(&format!("initLimit=0\n{servers}")).starts_with("/data/tc.cfg:2: initLimit: initLimit is not set: 0")
     );
-    assert_eq!(error(servers), "/data/tc.cfg: initLimit is not set");
+    assert_eq!(error(servers), "/data/tc.cfg: initLimit is not set; add a line such as initLimit=10");
+}
+
+#[test]
+fn all_errors_are_reported_and_none_follows_from_another() {
+    let check = |lines: &str, expected: &[&str]| {
+        let errors = Harness::with_config(lines).start().errors;
+        let errors: Vec<_> = errors.iter().map(|error| error.trim_start_matches("/data/tc.cfg")).collect();
+        assert_eq!(errors, expected, "{lines}");
+    };
+    check(
+        "clientPort=99999\ntickTime=x\nmaxSessionTimeout=8\nauthProvider.1=com.X\nsnapCount=1\nserver.1=a\n",
+        &[
+            ":2: tickTime: \"x\" is not a whole number of 32 bits",
+            ": dataDir is not set; add a line such as dataDir=/var/lib/zookeeper",
+            ":1: clientPort: port 99999 is out of range; expected 0 to 65535",
+            ":6: server.1: a does not have the form server_config or server_config;client_config where server_config is \
+             the pipe separated list of host:port:port or host:port:port:type and client_config is port or host:port",
+            ":4: authProvider.1: com.X cannot be loaded: Java classes do not run here, and the server does not start \
+             with less protection than configured; remove the line, or use one of Apache's classes",
+        ],
+    );
+    check(
+        "dataDir=/d\nclientPort=none\nclientPortAddress=localhost\ninitLimit=x\nserver.1=a:1:2\nserver.2=a:1:2\n",
+        &[
+            ":2: clientPort: \"none\" is not a whole number of 32 bits",
+            ":4: initLimit: \"x\" is not a whole number of 32 bits",
+            ": syncLimit is not set; add a line such as syncLimit=5",
+            ": myid is missing: write 1 or 2 into /d/myid",
+        ],
+    );
+    let tls = "TLS is not implemented yet, and the server does not start with less protection than configured";
+    check(
+        "dataDir=/d\nsslQuorum=true\nssl.keyStore.location=/k\nssl.keyStore.password=p\n",
+        &[&format!(":3: ssl.keyStore.location: {tls}")],
+    );
 }
 
 #[test]
@@ -150,7 +188,7 @@ fn diagnostics_accompany_errors() {
     let outcome = Harness::with_config("datadir=/d\n").start();
     let text = "/data/tc.cfg:1: datadir is not a known key and has no effect; did you mean dataDir?";
     assert_eq!(outcome.warnings(), [text]);
-    assert!(outcome.error().ends_with("dataDir is not set"));
+    assert!(outcome.error().contains("dataDir is not set; "));
 }
 
 #[test]

@@ -16,7 +16,9 @@ pub(crate) struct Harness {
 
 /// Result of loading a configuration.
 pub(crate) struct Outcome {
+    /// The configuration, or the first error.
     pub(crate) result: Result<Config, ConfigError>,
+    pub(crate) errors: Vec<String>,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
 
@@ -52,7 +54,9 @@ impl Harness {
         let mut diagnostics = Vec::new();
         let environment = Environment { read: &read, resolve: &resolve };
         let result = Config::load(start, &self.system, &environment, &mut diagnostics);
-        Outcome { result, diagnostics }
+        let errors =
+            result.as_ref().err().map_or(Vec::new(), |errors| errors.iter().map(ToString::to_string).collect());
+        Outcome { result: result.map_err(|errors| errors.first().clone()), errors, diagnostics }
     }
 }
 

@@ -4,7 +4,8 @@ use crate::os_info;
 use crate::shared::Shared;
 use crate::version::version;
 
-const UNKNOWN: &str = "<NA>";
+/// The value of properties that this server does not have.
+pub(crate) const UNKNOWN: &str = "<NA>";
 
 pub(super) fn envi(_: &Shared) -> String {
     let lines: String = environment().iter().map(|(name, value)| format!("{name}={value}\n")).collect();

@@ -15,7 +15,7 @@ pub(super) fn isro(_: &Shared, mode: ServerMode) -> String {
     if mode == ServerMode::ReadOnly { "ro" } else { "rw" }.to_owned()
 }
 
-pub(super) fn srvr(shared: &Shared, mode: ServerMode) -> String {
+pub(crate) fn srvr(shared: &Shared, mode: ServerMode) -> String {
     format!("{}{}", head(mode), stats_lines(shared, mode))
 }
 

@@ -13,6 +13,7 @@ use ox_config::MemberConfig;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Address;
 use std::collections::BTreeMap;
+use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -28,8 +29,8 @@ pub(super) enum Target {
 /// The result of a dial.
 pub(super) struct Dialed {
     pub(super) target: Target,
-    /// `None` if no address could be reached in time.
-    pub(super) stream: Option<TcpStream>,
+    /// The cause if no address could be reached in time.
+    pub(super) stream: Result<TcpStream, String>,
 }
 
 struct Dial {
@@ -42,6 +43,8 @@ struct Dial {
     is_pending: bool,
     /// Addresses of an unknown server that were tried.
     tried: Vec<SocketAddr>,
+    /// Why the last connect failed.
+    failed: Option<String>,
 }
 
 impl Dial {
@@ -97,8 +100,8 @@ impl Dialer {
             Target::Leader(_) => self.leader_timeout,
         };
         let (starts_at, ends_at) = (now + pause, now + pause + timeout);
-        let (is_pending, tried) = (false, Vec::new());
-        let dial = Dial { addresses, starts_at, next_at: starts_at, ends_at, is_pending, tried };
+        let (is_pending, tried, failed) = (false, Vec::new(), None);
+        let dial = Dial { addresses, starts_at, next_at: starts_at, ends_at, is_pending, tried, failed };
         self.dials.insert(target, dial);
     }
 
@@ -118,7 +121,7 @@ impl Dialer {
                 continue;
             };
             if dial.ends_at <= now {
-                self.end(target, None);
+                self.end(target, Err("no reply in time".to_owned()));
                 continue;
             }
             let found: Vec<_> =
@@ -130,6 +133,9 @@ impl Dialer {
                 found.unwrap_or_default().into_iter().map(move |address| at_port(address, port))
             });
             let mut found: Vec<SocketAddr> = found.collect();
+            if found.is_empty() {
+                dial.failed = Some("unknown host".to_owned());
+            }
             if matches!(target, Target::Unknown(_)) {
                 found.retain(|at| dial.may_try(*at));
             }
@@ -146,7 +152,10 @@ impl Dialer {
         if let Some(oldest) = older.first().filter(|_| CONNECTS_MAX <= older.len()) {
             self.connects.remove(oldest);
         }
-        let Ok(mut stream) = TcpStream::connect(address) else { return };
+        let mut stream = match TcpStream::connect(address) {
+            Ok(stream) => stream,
+            Err(error) => return self.note_failure(target, address, &error),
+        };
         if registry.register(&mut stream, token, Interest::WRITABLE).is_ok() {
             self.connects.insert(token, Connect { target, address, stream });
         }
@@ -160,31 +169,42 @@ impl Dialer {
     pub(super) fn on_ready(&mut self, token: Token, registry: &Registry) -> bool {
         let Some(mut connect) = self.connects.remove(&token) else { return false };
         let target = connect.target;
-        if let Ok(None) = connect.stream.take_error() {
-            if connect.stream.peer_addr().is_err() {
-                self.connects.insert(token, connect); // not connected yet
-                return true;
+        match connect.stream.take_error() {
+            Ok(None) => {
+                if connect.stream.peer_addr().is_err() {
+                    self.connects.insert(token, connect); // not connected yet
+                    return true;
+                }
+                if registry.deregister(&mut connect.stream).is_ok() {
+                    self.end(target, Ok(connect.stream));
+                    return true;
+                }
             }
-            if registry.deregister(&mut connect.stream).is_ok() {
-                self.end(target, Some(connect.stream));
-                return true;
-            }
+            Ok(Some(error)) | Err(error) => self.note_failure(target, connect.address, &error),
         }
         self.end_if_failed(target);
         true
+    }
+
+    fn note_failure(&mut self, target: Target, address: SocketAddr, error: &io::Error) {
+        if let Some(dial) = self.dials.get_mut(&target) {
+            dial.failed = Some(format!("{address}: {error}"));
+        }
     }
 
     /// Ends a dial of which every connect was refused.
     fn end_if_failed(&mut self, target: Target) {
         let is_pending = self.dials.get(&target).is_some_and(|dial| dial.is_pending);
         if !is_pending && self.connects_of(target).next().is_none() {
-            self.end(target, None);
+            self.end(target, Err("not reachable".to_owned()));
         }
     }
 
-    fn end(&mut self, target: Target, stream: Option<TcpStream>) {
-        if self.dials.remove(&target).is_some() {
+    /// Ends a dial. The cause of its last failed connect is better than the given one.
+    fn end(&mut self, target: Target, stream: Result<TcpStream, String>) {
+        if let Some(dial) = self.dials.remove(&target) {
             self.connects.retain(|_, connect| connect.target != target);
+            let stream = stream.map_err(|cause| dial.failed.unwrap_or(cause));
             self.done.push(Dialed { target, stream });
         }
     }

@@ -226,27 +226,34 @@ impl Elections {
     pub(super) fn on_dialed(
         &mut self,
         server: ServerId,
-        stream: Option<TcpStream>,
+        stream: Result<TcpStream, String>,
         token: Token,
         registry: &Registry,
         events: &mut Vec<PeerEvent>,
     ) {
         let configured = self.configured.get(&server);
         let remote = self.servers.entry(server).or_default();
-        let Some(mut stream) = stream else {
-            if !std::mem::replace(&mut remote.is_unreachable, true)
-                && let Some(addresses) = configured
-            {
-                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-                tracing::warn!("Cannot open channel to {server} at election address {}; retrying", addresses.join("|"));
-            }
-            remote.redial_later();
-            if remote.token.is_none() {
-                self.report(server, ElectionConnection::Down, events);
-            }
-            return;
-        };
         remote.redial_later();
+        let mut stream = match stream {
+            Ok(stream) => stream,
+            Err(cause) => {
+                if !std::mem::replace(&mut remote.is_unreachable, true)
+                    && let Some(addresses) = configured
+                {
+                    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                    let (addresses, retry_in_ms) = (addresses.join("|"), remote.redial_after.as_millis());
+                    tracing::warn!(
+                        cause,
+                        retry_in_ms,
+                        "Cannot open channel to {server} at election address {addresses}"
+                    );
+                }
+                if remote.token.is_none() {
+                    self.report(server, ElectionConnection::Down, events);
+                }
+                return;
+            }
+        };
         let local = stream.local_addr().ok().map(|address| address.ip());
         if registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;

@@ -2,6 +2,7 @@
 
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 /// A [`LogLimit`] on the monotonic clock.
@@ -15,8 +16,8 @@ impl TimedLogLimit {
         Self { began: Instant::now(), lines: LogLimit::new(LOG_LINES_BURST) }
     }
 
-    /// The number of lines suppressed before this one, if it may be logged; `None` if it is suppressed, too.
-    pub(super) fn allow(&mut self) -> Option<u64> {
+    /// See [`LogLimit::allow`].
+    pub(super) fn allow(&mut self) -> Option<Option<NonZeroU64>> {
         self.lines.allow(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
     }
 }

@@ -89,7 +89,7 @@ impl ServerFixture {
     /// Stops the server as a signal would, and returns how it ended.
     pub(crate) fn stop(&mut self) -> Result<(), Fatal> {
         let server = self.server.take().expect("it runs");
-        server.stopper().stop();
+        server.handle().stop();
         server.wait()
     }
 

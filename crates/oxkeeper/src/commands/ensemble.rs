@@ -1,6 +1,10 @@
 //! `oxkeeper ensemble`: a local ensemble for development, one process per server.
 
+mod ready_report;
+
+use crate::port_owner;
 use anyhow::{Context, Result, bail, ensure};
+use ready_report::ReadyReport;
 use std::fs;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, TcpListener};
@@ -32,10 +36,15 @@ pub(crate) struct Args {
     /// Directory of all configurations, data and logs
     #[arg(long, value_name = "DIR", default_value = "oxkeeper-ensemble")]
     dir: PathBuf,
+    /// Client port of the first server, e.g. 2181; the others have the next ports. Quorum ports are 100 above,
+    /// election ports 200. Default: free ports
+    #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
+    base_port: Option<u16>,
 }
 
 /// Runs the servers until a signal arrives or one of them fails.
 pub(crate) fn run(args: &Args) -> Result<()> {
+    let started = Instant::now();
     let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
     let mut signals = signals.context("cannot listen for signals")?;
     let homes = prepare(args)?;
@@ -43,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for home in &homes {
         servers.0.push(start(home)?);
     }
-    tell(&homes)?;
+    let report = ReadyReport::start(&homes, started)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
@@ -60,6 +69,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
         }
+        report.print()?;
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
@@ -93,32 +103,76 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
     if known == 0 {
         write(args, &homes).with_context(|| format!("cannot write to {}", args.dir.display()))?;
     }
+    for (at, home) in homes.iter().enumerate() {
+        let port = client_port(home)?;
+        let wanted = args.base_port.map(|base| Ports::fixed(base, at).client);
+        ensure!(
+            wanted.is_none_or(|wanted| wanted == port),
+            "{} contains an ensemble with other ports\nhint: use another --dir, or no --base-port",
+            args.dir.display()
+        );
+        if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
+            let hint = "stop that process, or use another --dir and --base-port";
+            bail!("port {port} of server {} is in use by {owner} ({error})\nhint: {hint}", at + 1);
+        }
+    }
     Ok(homes)
 }
 
-fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
-    // All ports stay bound until all are chosen, so that none is chosen twice.
-    let listeners: Vec<TcpListener> = (0..homes.len() * 3)
-        .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
-        .collect::<Result<_, _>>()
-        .context("cannot find free ports")?;
-    let ports: Vec<u16> = listeners.iter().map(|at| at.local_addr().map(|at| at.port())).collect::<Result<_, _>>()?;
-    let mut members = String::new();
-    for (id, ports) in (1..).zip(ports.chunks(3)) {
-        let role = if id <= args.servers { "participant" } else { "observer" };
-        members += &format!("server.{id}=127.0.0.1:{}:{}:{role}\n", ports[1], ports[2]);
+/// The ports of a server.
+struct Ports {
+    client: u16,
+    quorum: u16,
+    election: u16,
+}
+
+impl Ports {
+    /// The ports of the server with this index.
+    fn fixed(base: u16, at: usize) -> Self {
+        let client = base + u16::try_from(at).unwrap_or(0); // there are 18 servers at most
+        Self { client, quorum: client + 100, election: client + 200 }
     }
-    for ((home, ports), id) in homes.iter().zip(ports.chunks(3)).zip(1..) {
+
+    /// Free ports. All stay bound until all are chosen, so that none is chosen twice.
+    fn free(count: usize) -> Result<Vec<Self>> {
+        let listeners: Vec<TcpListener> = (0..count * 3)
+            .map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)))
+            .collect::<Result<_, _>>()
+            .context("cannot find free ports")?;
+        let ports: Vec<u16> =
+            listeners.iter().map(|at| at.local_addr().map(|at| at.port())).collect::<Result<_, _>>()?;
+        Ok(ports.chunks(3).map(|ports| Self { client: ports[0], quorum: ports[1], election: ports[2] }).collect())
+    }
+}
+
+fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
+    let ports = match args.base_port {
+        Some(base) => (0..homes.len()).map(|at| Ports::fixed(base, at)).collect(),
+        None => Ports::free(homes.len())?,
+    };
+    let mut members = String::new();
+    for (id, Ports { client, quorum, election }) in (1..).zip(&ports) {
+        let role = if id <= args.servers { "participant" } else { "observer" };
+        members += &format!("server.{id}=127.0.0.1:{quorum}:{election}:{role};127.0.0.1:{client}\n");
+    }
+    for ((home, ports), id) in homes.iter().zip(&ports).zip(1..) {
         fs::create_dir_all(home.join("data"))?;
         fs::write(home.join("data/myid"), format!("{id}\n"))?;
         let text = format!(
             "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=data\nclientPort={}\nclientPortAddress=127.0.0.1\n\
              4lw.commands.whitelist=*\nmaxClientCnxns=0\n{members}",
-            ports[0]
+            ports.client
         );
         fs::write(home.join("zoo.cfg"), text)?;
     }
     Ok(())
+}
+
+fn client_port(home: &Path) -> Result<u16> {
+    let text = fs::read_to_string(home.join("zoo.cfg"))?;
+    let port = text.lines().find_map(|line| line.strip_prefix("clientPort="));
+    port.and_then(|port| port.trim().parse().ok()).with_context(|| format!("{} has no clientPort", home.display()))
 }
 
 fn start(home: &Path) -> Result<Child> {
@@ -126,21 +180,6 @@ fn start(home: &Path) -> Result<Child> {
     let mut command = Command::new(std::env::current_exe().context("cannot find the oxkeeper executable")?);
     command.args(["server", "zoo.cfg"]).current_dir(home).env(super::server::ENDS_WITH_PARENT, "1");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("cannot start a server")
-}
-
-/// Prints the connection string for clients.
-fn tell(homes: &[PathBuf]) -> Result<()> {
-    let mut addresses = Vec::new();
-    let mut out = std::io::stdout().lock();
-    for (home, id) in homes.iter().zip(1..) {
-        let text = fs::read_to_string(home.join("zoo.cfg"))?;
-        let port =
-            text.lines().find_map(|line| line.strip_prefix("clientPort=")).context("zoo.cfg has no clientPort")?;
-        addresses.push(format!("127.0.0.1:{port}"));
-        writeln!(out, "server {id}: 127.0.0.1:{port}, files in {}", home.display())?;
-    }
-    writeln!(out, "connect to {}", addresses.join(","))?;
-    Ok(())
 }
 
 /// Child processes that end with this one.

@@ -1,15 +1,28 @@
 //! `oxkeeper server`: reads the configuration, runs the server, and restarts a member whose disk was full.
 
+mod first_screen;
 mod restart_on_full_disk;
+mod signals;
+mod start_errors;
 
-use crate::logging::{self, Format};
+use crate::logging::{self, Format, Lines, Release};
+use crate::terminal::Paint;
 use clap::builder::ArgAction;
-use ox_config::{Config, Diagnostic, Environment, Level, StartArgs, SystemProperties};
-use ox_server::Server;
+use first_screen::Started;
+use ox_config::{Config, ConfigErrors, Diagnostic, Environment, Level, StartArgs, SystemProperties};
+use ox_server::{SETTINGS_LOG_TARGET, Server};
 use restart_on_full_disk::{Ended, Stop, Wait};
+use start_errors::StartFailure;
+use std::io::{self, IsTerminal};
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// The log level without `--log`.
+const DEFAULT_LOG: &str = "info";
+/// How long lines are held back until it is known whether the server starts. Longer starts are logged meanwhile.
+const HOLD_MAX: Duration = Duration::from_millis(500);
 
 /// Set by a parent process whose servers must not outlive it.
 pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
@@ -26,7 +39,7 @@ pub(crate) struct Args {
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
     /// Log level, or directives such as info,ox_server=debug
-    #[arg(long, value_name = "filter", default_value = "info", env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
+    #[arg(long, value_name = "filter", default_value = DEFAULT_LOG, env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
     log: String,
     /// Format of the log
     #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]
@@ -35,79 +48,102 @@ pub(crate) struct Args {
 
 /// Runs the server until a signal or a fatal error ends it.
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let _logging = match logging::init(&args.log, args.log_format) {
+    let started = Instant::now();
+    let logging = match logging::init(&args.log, args.log_format) {
         Ok(logging) => logging,
         Err(message) => {
             crate::say(format_args!("{message}"));
             return ExitCode::from(2);
         }
     };
-    match serve(args) {
+    let screen = (args.log_format == Format::Text && io::stderr().is_terminal()).then(|| Paint::of(&io::stderr()));
+    let output = Output { lines: logging.0.clone(), screen, has_details: args.log != DEFAULT_LOG };
+    match serve(args, started, &output) {
         Ok(()) => {
             tracing::info!("Exiting normally");
             ExitCode::SUCCESS
         }
-        Err((code, message)) => {
-            tracing::error!("{message}");
-            tracing::error!("Exiting with code {code}");
-            ExitCode::from(code)
+        Err(failure) => {
+            failure.report(&output);
+            ExitCode::from(failure.exit_code)
         }
     }
 }
 
-fn serve(args: &Args) -> Result<(), (u8, String)> {
+/// Where the start of the server is reported.
+struct Output {
+    lines: Lines,
+    /// Set if the log goes to a terminal.
+    screen: Option<Paint>,
+    /// Whether the terminal shows the log lines of the start, too.
+    has_details: bool,
+}
+
+impl Output {
+    /// Reports a server that has started.
+    fn report(&self, started: &Started<'_>) {
+        match self.screen {
+            Some(paint) => {
+                self.lines.release(if self.has_details { Release::All } else { Release::StartWarnings });
+                self.lines.print(&started.screen(paint));
+            }
+            None => {
+                self.lines.release(Release::All);
+                started.log();
+            }
+        }
+    }
+}
+
+fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFailure> {
+    output.lines.hold(HOLD_MAX).map_err(|error| StartFailure::new(1, format!("cannot start a thread: {error}")))?;
     tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
     raise_open_files_limit();
     end_with_parent();
-    let signals = signal_hook::iterator::Signals::new([signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT]);
-    let mut signals = signals.map_err(|error| (1, format!("cannot listen for signals: {error}")))?;
-    let (handle, stop) = (signals.handle(), Arc::new(Stop::default()));
-    let by_signal = Arc::clone(&stop);
-    std::thread::spawn(move || {
-        if let Some(signal) = signals.forever().next() {
-            tracing::info!(signal, "stopping");
-            by_signal.stop();
-        }
-    });
+    let stop = Arc::new(Stop::default());
+    let signals = signals::handle(Arc::clone(&stop));
+    let signals = signals.map_err(|error| StartFailure::new(1, format!("cannot listen for signals: {error}")))?;
     let mut wait = Wait::new();
     let ended = loop {
         // Other members may have reconfigured the ensemble meanwhile.
         let config = load(args)?;
-        let Err(ended) = serve_once(&config, &stop, wait.is_restart) else { break Ok(()) };
+        let first = (!wait.is_restart).then_some((started, output));
+        let Err(ended) = serve_once(&config, &stop, first) else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
             Ok(true) => (),
             Ok(false) => break Ok(()),
-            Err(fatal) => break Err(fatal),
+            Err(failure) => break Err(failure),
         }
     };
-    handle.close();
+    signals.close();
     ended
 }
 
-/// Runs one server until it ends.
-fn serve_once(config: &Config, stop: &Stop, is_restart: bool) -> Result<(), Ended> {
-    log_settings(config);
+/// Runs one server until it ends. `first` is set unless a server ran before, and has the time of the process's start.
+fn serve_once(config: &Config, stop: &Stop, first: Option<(Instant, &Output)>) -> Result<(), Ended> {
+    log_directories(config);
     let is_member = config.member.is_some();
     let server = Server::start(config.clone()).map_err(|error| {
-        let what = match error.exit_code() {
-            3 => "Unable to access datadir, exiting abnormally: ",
-            _ => "Unexpected exception, exiting abnormally: ",
-        };
-        let hint = error.remedy().map(|remedy| format!("\nhint: {remedy}")).unwrap_or_default();
         if is_member && error.is_full() {
             Ended::Full(error.to_string())
-        } else if is_restart && error.is_locked() {
+        } else if first.is_none() && error.is_locked() {
             Ended::Locked(error.to_string())
         } else {
-            Ended::Fatal(error.exit_code(), format!("{what}{error}{hint}"))
+            Ended::Fatal(StartFailure::start(&error))
         }
     })?;
-    stop.set_running(Some(server.stopper()));
+    stop.set_running(Some(server.handle()));
+    if let Some((started, output)) = first {
+        output.report(&Started { config, server: &server, took: started.elapsed() });
+        if is_member && let Err(error) = first_screen::report_first_role(server.handle(), started) {
+            tracing::warn!(%error, "cannot start a thread that reports the first role");
+        }
+    }
     let ended = server.wait();
     stop.set_running(None);
     ended.map_err(|fatal| match fatal {
         full if is_member && full.is_full() => Ended::Full(full.to_string()),
-        fatal => Ended::Fatal(1, format!("Severe unrecoverable error, exiting: {fatal}")),
+        fatal => Ended::Fatal(StartFailure::new(1, format!("Severe unrecoverable error, exiting: {fatal}"))),
     })
 }
 
@@ -150,36 +186,32 @@ pub(super) const OUTSIDE: Environment<'static> = Environment {
     resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
 };
 
-fn load(args: &Args) -> Result<Config, (u8, String)> {
+fn load(args: &Args) -> Result<Config, StartFailure> {
     let system = system_properties(&args.define);
-    let invalid =
-        |error: ox_config::ConfigError| (error.exit_code(), format!("Invalid config, exiting abnormally: {error}"));
-    let start = StartArgs::from_args(&args.config).map_err(invalid)?;
+    let start =
+        StartArgs::from_args(&args.config).map_err(|error| StartFailure::config(&ConfigErrors::from(error), &[]))?;
+    let mut diagnostics = Vec::new();
+    let config = Config::load(&start, &system, &OUTSIDE, &mut diagnostics)
+        .map_err(|errors| StartFailure::config(&errors, &diagnostics))?;
+    if let Some(member) = &config.member {
+        logging::set_my_id(member.server.0);
+    }
     if let StartArgs::File(path) = &start {
         tracing::info!("Reading configuration from: {}", path.display());
     }
-    let mut diagnostics = Vec::new();
-    let config = Config::load(&start, &system, &OUTSIDE, &mut diagnostics);
     diagnostics.iter().for_each(log_diagnostic);
-    config.map_err(invalid)
+    Ok(config)
 }
 
 fn log_diagnostic(diagnostic: &Diagnostic) {
     match diagnostic.level {
-        Level::Info => tracing::info!("{diagnostic}"),
+        Level::Info => tracing::info!(target: SETTINGS_LOG_TARGET, "{diagnostic}"),
         Level::Warn => tracing::warn!("{diagnostic}"),
         Level::Error => tracing::error!("{diagnostic}"),
     }
 }
 
-fn log_settings(config: &Config) {
-    tracing::info!("tickTime set to {}", config.tick_ms);
-    tracing::info!("minSessionTimeout set to {}", config.min_session_timeout_ms);
-    tracing::info!("maxSessionTimeout set to {}", config.max_session_timeout_ms);
-    if let Some(member) = &config.member {
-        tracing::info!("initLimit set to {}", member.init_ticks);
-        tracing::info!("syncLimit set to {}", member.sync_ticks);
-    }
+fn log_directories(config: &Config) {
     tracing::info!(
         "Starting server: dataDir {}, dataLogDir {}, forceSync {}, snapCount {}",
         config.data_dir.display(),

@@ -1,4 +1,4 @@
-//! Log lines that operators and their tools search for. The sentences are Apache's.
+//! Log lines that operators and their tools search for. Sentences and layout are Apache's.
 //!
 //! In the tables, `~` stands for any text, and `$OLD`, `$NEW` and `$FOLLOWER` for the ids of voters.
 
@@ -121,8 +121,8 @@ fn fits(message: &str, pattern: &str) -> bool {
 /// Checks that a member has logged these sentences. `ids` are those of the old leader, the new one and the follower.
 fn check(ensemble: &mut TestEnsemble, at: usize, sentences: &[&[&str]], ids: [usize; 3]) {
     let log = ensemble.process_mut(at).log_so_far();
-    // Without time, level and module.
-    let messages: Vec<&str> = log.iter().filter_map(|line| Some(line.split_once(": ")?.1)).collect();
+    // Without time, id, level and origin.
+    let messages: Vec<&str> = log.iter().filter_map(|line| line.splitn(3, "] - ").nth(2)).collect();
     for sentence in sentences.concat() {
         let names = ["$OLD", "$NEW", "$FOLLOWER"].into_iter().zip(ids);
         let pattern = names.fold(sentence.to_owned(), |text, (name, id)| text.replace(name, &id.to_string()));
@@ -133,7 +133,7 @@ fn check(ensemble: &mut TestEnsemble, at: usize, sentences: &[&[&str]], ids: [us
 
 #[test]
 fn members_log_the_sentences_of_apache() {
-    let mut ensemble = members::start(3, 1, "");
+    let mut ensemble = members::start_with(3, 1, &["--log-format", "zookeeper"]);
     let (old, observer) = (ensemble.leader(), 3);
     ensemble.client().create("/first", 0);
     ensemble.wait_for_metric(old, "synced_followers", "2");

@@ -20,6 +20,15 @@ pub(crate) fn start(voters: usize, observers: usize, settings: &str) -> TestEnse
     prepare(voters, observers, settings, &[]).start()
 }
 
+/// Starts voters and observers with further arguments of the program.
+pub(crate) fn start_with(voters: usize, observers: usize, arguments: &[&str]) -> TestEnsemble {
+    let mut members = members(voters, observers);
+    for (program, _) in &mut members {
+        program.argv.extend(arguments.iter().map(|argument| (*argument).to_owned()));
+    }
+    TestEnsemble::temporary(members, "preAllocSize=1024\n", &[]).start()
+}
+
 /// Prepares voters and observers, with system properties.
 pub(crate) fn prepare(voters: usize, observers: usize, settings: &str, properties: &[&str]) -> TestEnsemble {
     TestEnsemble::temporary(members(voters, observers), &format!("preAllocSize=1024\n{settings}"), properties)

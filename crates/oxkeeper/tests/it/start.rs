@@ -31,7 +31,7 @@ fn bad_configurations_are_refused_with_a_reason() {
         std::fs::write(path.join("zoo.cfg"), text).unwrap();
         check(&refused(&["server", "zoo.cfg"], path), 2, reason);
     }
-    check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid");
+    check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid number of arguments");
 }
 
 #[test]
@@ -67,19 +67,6 @@ fn misspelt_log_level_is_refused() {
 }
 
 #[test]
-fn port_in_use_is_reported() {
-    let directory = tempfile::tempdir().unwrap();
-    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    std::fs::write(
-        directory.path().join("zoo.cfg"),
-        format!("dataDir=d\nclientPortAddress=127.0.0.1\nclientPort={port}\n"),
-    )
-    .unwrap();
-    check(&refused(&["server", "zoo.cfg"], directory.path()), 1, &format!("cannot listen on 127.0.0.1:{port}"));
-}
-
-#[test]
 fn two_servers_do_not_share_a_directory() {
     let directory = tempfile::tempdir().unwrap();
     let site = Site::new(directory.path(), "");
@@ -98,7 +85,7 @@ fn unusable_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
     let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
-    check(&refused(&arguments, directory.path()), 3, "Unable to access datadir");
+    check(&refused(&arguments, directory.path()), 3, "zookeeper.datadir.autocreate is false: create it by hand");
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn k086_all_addresses_are_tried_at_the_same_time() {
     assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
     accepted.shutdown(Shutdown::Both).unwrap();
     caller.dialer.dial(target, addresses[1..3].to_vec(), Duration::ZERO, caller.now);
-    assert!(caller.next().stream.is_none(), "refused and unresolved addresses end a dial early");
+    assert!(caller.next().stream.is_err(), "refused and unresolved addresses end a dial early");
 }
 
 /// The first SYN is lost: the kernel repeats it after a second, and the dialer does not wait for that.
@@ -111,7 +111,7 @@ fn unanswered_connect_is_followed_by_further_ones() {
     while listener.accept().is_ok() {}
     caller.now += CONNECT_RETRY;
     let dialed = caller.next();
-    assert!(dialed.target == target && dialed.stream.is_some() && caller.dialer.connects.is_empty());
+    assert!(dialed.target == target && dialed.stream.is_ok() && caller.dialer.connects.is_empty());
 }
 
 #[test]
@@ -122,7 +122,7 @@ fn unanswered_dial_ends_after_its_timeout() {
     caller.run_iteration();
     assert!(caller.dialer.is_dialing(target) && caller.dialer.take().is_empty());
     caller.now += TIMEOUT;
-    assert!(caller.next().stream.is_none() && caller.dialer.connects.is_empty());
+    assert!(caller.next().stream.is_err() && caller.dialer.connects.is_empty());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn slow_lookup_delays_no_other_dial() {
     assert!(caller.dialer.is_dialing(slow) && !caller.dialer.is_dialing(fast));
     release.send(()).unwrap();
     let dialed = caller.next();
-    assert!(dialed.target == slow && dialed.stream.is_some() && !caller.dialer.is_dialing(slow));
+    assert!(dialed.target == slow && dialed.stream.is_ok() && !caller.dialer.is_dialing(slow));
 }
 
 #[test]

@@ -191,7 +191,7 @@ fn unacknowledged_data_closes_a_connection() {
     let ((_far, accepted), (_other_far, dialled)) = (pair(), pair());
     let sockets = [&dialled, &accepted].map(|stream| SockRef::from(stream).try_clone().unwrap());
     elections.insert(accepted, Token(1), ServerId(9), None, Vec::new());
-    elections.on_dialed(ServerId(1), Some(dialled), Token(2), poll.registry(), &mut Vec::new());
+    elections.on_dialed(ServerId(1), Ok(dialled), Token(2), poll.registry(), &mut Vec::new());
     for socket in &sockets {
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(timeout));
         assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());

@@ -5,8 +5,9 @@
 //! process stays, so that no operator has to restart it. A standalone server has no other members that continue
 //! meanwhile, and ends for good.
 
+use super::start_errors::StartFailure;
 use ox_config::Config;
-use ox_server::{Stopper, has_disk_space};
+use ox_server::{ServerHandle, has_disk_space};
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -25,8 +26,8 @@ pub(super) enum Ended {
     Full(String),
     /// It did not start, because the previous server still holds a lock.
     Locked(String),
-    /// It cannot be restarted; with the exit code.
-    Fatal(u8, String),
+    /// It cannot be restarted.
+    Fatal(StartFailure),
 }
 
 /// A request to stop, for the server that runs at the time.
@@ -39,24 +40,29 @@ pub(super) struct Stop {
 #[derive(Default)]
 struct Inner {
     is_requested: bool,
-    runs: Option<Stopper>,
+    runs: Option<ServerHandle>,
 }
 
 impl Stop {
     pub(super) fn stop(&self) {
         let mut inner = self.inner.lock();
         inner.is_requested = true;
-        inner.runs.iter().for_each(Stopper::stop);
+        inner.runs.iter().for_each(ServerHandle::stop);
         self.stopped.notify_all();
     }
 
     /// Sets the server that runs now. It is stopped immediately if a stop was requested.
-    pub(super) fn set_running(&self, runs: Option<Stopper>) {
+    pub(super) fn set_running(&self, runs: Option<ServerHandle>) {
         let mut inner = self.inner.lock();
         if inner.is_requested {
-            runs.iter().for_each(Stopper::stop);
+            runs.iter().for_each(ServerHandle::stop);
         }
         inner.runs = runs;
+    }
+
+    /// The server that runs now.
+    pub(super) fn running(&self) -> Option<ServerHandle> {
+        self.inner.lock().runs.clone()
     }
 
     /// Sleeps for the given time or until a stop is requested. Returns whether one was.
@@ -85,10 +91,10 @@ impl Wait {
     }
 
     /// Waits until another server may start. `Ok(false)` if a stop was requested, an error if a restart does not help.
-    pub(super) fn after(&mut self, ended: Ended, config: &Config, stop: &Stop) -> Result<bool, (u8, String)> {
+    pub(super) fn after(&mut self, ended: Ended, config: &Config, stop: &Stop) -> Result<bool, StartFailure> {
         match ended {
-            Ended::Fatal(code, why) => return Err((code, why)),
-            Ended::Locked(why) if self.locked == LOCKED_MAX => return Err((1, why)),
+            Ended::Fatal(failure) => return Err(failure),
+            Ended::Locked(why) if self.locked == LOCKED_MAX => return Err(StartFailure::new(1, why)),
             Ended::Locked(_) => self.locked += 1,
             Ended::Full(why) => {
                 self.locked = 0;

@@ -1,0 +1,102 @@
+//! What a configuration results in: role, addresses, directories.
+
+use ox_config::{Config, FourLetterWhitelist};
+use ox_proto::ensemble::Role;
+use ox_store::names::{Dirs, VERSION_DIR};
+use rustix::fs::{Access, access};
+use std::path::Path;
+
+/// Properties of the configuration as a whole.
+pub(super) fn facts(config: &Config) -> Vec<(&'static str, String)> {
+    let mut facts = Vec::new();
+    match &config.member {
+        None => facts.push(("role", "a standalone server".to_owned())),
+        Some(member) => {
+            let members = member.ensemble.members();
+            let voters = members.values().filter(|member| member.role == Role::Participant).count();
+            let role = if member.role() == Role::Participant { "votes" } else { "observes" };
+            let spare = voters.saturating_sub(1) / 2;
+            let text = format!(
+                "server {} of an ensemble of {} ({voters} vote); it {role}; {spare} voters may fail",
+                member.server.0,
+                members.len()
+            );
+            facts.push(("role", text));
+            if let Some(own) = members.get(&member.server) {
+                facts.push(("member", own.to_string()));
+            }
+            let files = if member.files.has_dynamic_file { "in a dynamic configuration file" } else { "in this file" };
+            facts.push(("members", format!("{files}, version {:x}", member.ensemble.version())));
+        }
+    }
+    facts.push((
+        "clients",
+        match config.client_port {
+            None => "no client port".to_owned(),
+            Some(port) => match config.client_address {
+                Some(address) => std::net::SocketAddr::new(address, port).to_string(),
+                None => format!("port {port} on every interface"),
+            },
+        },
+    ));
+    let (min, max) = (config.min_session_timeout_ms, config.max_session_timeout_ms);
+    facts.push(("sessions", format!("time out after {min} to {max} ms")));
+    facts.push((
+        "commands",
+        match &config.four_letter_whitelist {
+            FourLetterWhitelist::All => "all four-letter commands are enabled".to_owned(),
+            FourLetterWhitelist::Only(words) => {
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                format!("four-letter commands enabled: {}", words.join(", "))
+            }
+        },
+    ));
+    let purge = match config.autopurge.interval_ms {
+        None => "never: old snapshots and logs are kept".to_owned(),
+        Some(ms) => format!("every {} h, {} snapshots are kept", ms / 3_600_000, config.autopurge.snap_retain_count),
+    };
+    facts.push(("purge", purge));
+    facts
+}
+
+/// Remarks on the directories; an error if the server would not start with one.
+pub(super) fn directories(config: &Config) -> Vec<(&'static str, Result<String, String>)> {
+    let create = config.storage.datadir_autocreate;
+    let mut found = vec![("dataDir", directory(&config.data_dir, create))];
+    if config.data_log_dir != config.data_dir {
+        found.push(("dataLogDir", directory(&config.data_log_dir, create)));
+    }
+    found
+}
+
+fn directory(dir: &Path, create: bool) -> Result<String, String> {
+    let path = dir.join(VERSION_DIR);
+    let shown = dir.display();
+    let Some(nearest) = path.ancestors().map(or_here).find(|ancestor| ancestor.exists()) else {
+        return Err(format!("{shown} does not exist"));
+    };
+    if !nearest.is_dir() {
+        return Err(format!("{shown} cannot be used: {} is not a directory", nearest.display()));
+    }
+    if nearest != path && !create {
+        return Err(format!("{} does not exist, and zookeeper.datadir.autocreate is false", path.display()));
+    }
+    if let Err(error) = access(nearest, Access::WRITE_OK | Access::EXEC_OK) {
+        return Err(format!("{shown} cannot be used: cannot write to {}: {error}", nearest.display()));
+    }
+    if nearest != path {
+        let state = if dir.exists() { "contains no data yet" } else { "new: it will be created" };
+        return Ok(format!("{shown} ({state})"));
+    }
+    let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
+    Ok(match ox_store::names::list(&ox_store::disk::RealDisk, &dirs) {
+        Ok(listing) => {
+            format!("{shown} (contains {} snapshots and {} logs)", listing.snapshots.len(), listing.logs.len())
+        }
+        Err(error) => return Err(error.to_string()),
+    })
+}
+
+fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}

@@ -1,0 +1,117 @@
+//! Errors of a failed start. The first and the last line say what failed, why, and what to do; warnings that may
+//! explain it are between them.
+
+use super::Output;
+use crate::port_owner;
+use crate::terminal::Tone;
+use ox_config::{ConfigErrors, Diagnostic, Level};
+use ox_server::StartError;
+use std::io::ErrorKind;
+
+/// Why the server did not start.
+#[derive(Debug)]
+pub(crate) struct StartFailure {
+    pub(super) exit_code: u8,
+    /// At least one.
+    pub(super) errors: Vec<String>,
+    /// About the configuration.
+    pub(super) warnings: Vec<String>,
+}
+
+impl StartFailure {
+    pub(super) fn new(exit_code: u8, error: String) -> Self {
+        Self { exit_code, errors: vec![error], warnings: Vec::new() }
+    }
+
+    pub(super) fn config(errors: &ConfigErrors, diagnostics: &[Diagnostic]) -> Self {
+        let warnings = diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level);
+        Self {
+            exit_code: errors.exit_code(),
+            errors: errors.iter().map(ToString::to_string).collect(),
+            warnings: warnings.map(ToString::to_string).collect(),
+        }
+    }
+
+    pub(super) fn start(error: &StartError) -> Self {
+        let text = match (error, error.remedy()) {
+            (StartError::Bind { purpose, address, source }, _) => bind_error(purpose, address, source),
+            (_, Some(remedy)) => format!("{error}; {remedy}"),
+            (_, None) => error.to_string(),
+        };
+        Self::new(error.exit_code(), text)
+    }
+
+    /// Prints the failure on a terminal, or logs it.
+    pub(super) fn report(&self, output: &Output) {
+        let held = output.lines.take_held_warnings();
+        let [first, others @ ..] = self.errors.as_slice() else { return };
+        let is_short = others.is_empty() && self.warnings.is_empty() && held.is_empty();
+        let (last, others) = others.split_last().unwrap_or((first, &[]));
+        if !is_short {
+            self.error(output, first, false);
+            self.warnings.iter().for_each(|warning| warn(output, warning));
+            held.into_iter().for_each(|line| output.lines.send(line));
+            others.iter().for_each(|error| self.error(output, error, false));
+        }
+        self.error(output, last, true);
+    }
+
+    fn error(&self, output: &Output, text: &str, is_last: bool) {
+        match output.screen {
+            Some(paint) => output.lines.print(&format!("{} {text}", paint.text(Tone::Bad, "error:"))),
+            None => {
+                let exit_code = is_last.then_some(self.exit_code);
+                tracing::error!(target: "oxkeeper", exit_code, "{text}");
+            }
+        }
+    }
+}
+
+fn warn(output: &Output, text: &str) {
+    match output.screen {
+        Some(paint) => output.lines.print(&format!("{} {text}", paint.text(Tone::Warning, "warning:"))),
+        None => tracing::warn!(target: "oxkeeper", "{text}"),
+    }
+}
+
+/// Why a port cannot be bound, and what to do.
+fn bind_error(purpose: &str, address: &str, source: &std::io::Error) -> String {
+    let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+    let setting = if purpose == "client" { "clientPort" } else { "the server.N line of this server" };
+    match (source.kind(), port) {
+        (ErrorKind::AddrInUse, Some(port)) => {
+            let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
+            format!("port {port} is in use by {owner}: stop that process, or change {setting}")
+        }
+        (ErrorKind::PermissionDenied, Some(port)) => {
+            format!(
+                "port {port} must not be bound by this user: change {setting} to a port above 1023, or grant \
+                 CAP_NET_BIND_SERVICE"
+            )
+        }
+        (ErrorKind::AddrNotAvailable, _) => {
+            let setting = if purpose == "client" { "clientPortAddress" } else { setting };
+            format!("{address} is no address of this machine: change {setting}")
+        }
+        _ => format!("cannot listen on {address} ({purpose} port): {source}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bind_errors_name_cause_and_remedy() {
+        let text = |kind: ErrorKind, purpose| bind_error(purpose, "10.0.0.1:1", &kind.into());
+        assert_eq!(
+            text(ErrorKind::AddrInUse, "client"),
+            "port 1 is in use by another process: stop that process, or change clientPort"
+        );
+        assert_eq!(
+            text(ErrorKind::AddrNotAvailable, "election"),
+            "10.0.0.1:1 is no address of this machine: change the server.N line of this server"
+        );
+        assert!(text(ErrorKind::PermissionDenied, "client").starts_with("port 1 must not be bound by this user: "));
+    }
+}

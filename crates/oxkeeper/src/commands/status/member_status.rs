@@ -1,0 +1,163 @@
+//! The state of one member, from its replies to four-letter commands.
+
+use super::members::FoundMember;
+use crate::four_letter::{self, Reply};
+use ox_proto::Zxid;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct MemberStatus {
+    pub(super) member: FoundMember,
+    /// What the member reports, or why it does not.
+    pub(super) report: Result<MemberReport, String>,
+    /// Transactions that the member is behind the most advanced one of its epoch.
+    pub(super) lag: Option<i64>,
+}
+
+/// Values that the member does not report are `None`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct MemberReport {
+    /// `leader`, `follower`, `observer`, `standalone` or `read-only`.
+    pub(super) role: String,
+    pub(super) zxid: Option<Zxid>,
+    /// Minimum, average and maximum in milliseconds, as the server prints them.
+    pub(super) latency: Option<String>,
+    pub(super) connections: Option<u64>,
+    pub(super) outstanding: Option<u64>,
+    pub(super) nodes: Option<u64>,
+    pub(super) version: Option<String>,
+    /// Size of snapshots and logs.
+    pub(super) disk_bytes: Option<u64>,
+    pub(super) uptime_ms: Option<u64>,
+}
+
+/// Asks all members at the same time.
+pub(super) fn ask_all(members: Vec<FoundMember>, limit: Duration) -> Vec<MemberStatus> {
+    let mut members: Vec<MemberStatus> = std::thread::scope(|scope| {
+        let asked: Vec<_> = members
+            .into_iter()
+            .map(|member| {
+                let address = member.address.clone().unwrap_or_default();
+                (member, scope.spawn(move || ask(&address, limit)))
+            })
+            .collect();
+        let joined = asked.into_iter().map(|(member, thread)| {
+            let report = thread.join().unwrap_or_else(|_| Err("failed".to_owned()));
+            MemberStatus { member, report, lag: None }
+        });
+        joined.collect()
+    });
+    let zxid = |member: &MemberStatus| member.report.as_ref().ok().and_then(|report| report.zxid);
+    let newest = members.iter().filter_map(zxid).max();
+    for member in &mut members {
+        // Zxids of different epochs do not tell how many transactions are between them.
+        member.lag = newest
+            .zip(zxid(member))
+            .filter(|(newest, own)| newest.epoch() == own.epoch())
+            .map(|(newest, own)| i64::from(newest.counter()) - i64::from(own.counter()));
+    }
+    members
+}
+
+fn ask(address: &str, limit: Duration) -> Result<MemberReport, String> {
+    let text = match four_letter::ask(address, "srvr", limit) {
+        Ok(Reply::Text(text) | Reply::NotAllowed(text)) => text,
+        Err(error) => return Err(four_letter::cause(&error)),
+    };
+    let mut report = from_srvr(&text)?;
+    let more = |command| match four_letter::ask(address, command, limit) {
+        Ok(Reply::Text(text)) => values(&text, if command == "mntr" { '\t' } else { ':' }),
+        Ok(Reply::NotAllowed(_)) | Err(_) => BTreeMap::new(),
+    };
+    report.uptime_ms = number(&more("mntr"), "zk_uptime");
+    let sizes = more("dirs");
+    report.disk_bytes = number(&sizes, "datadir_size").zip(number(&sizes, "logdir_size")).map(|(data, log)| data + log);
+    Ok(report)
+}
+
+fn from_srvr(text: &str) -> Result<MemberReport, String> {
+    let values = values(text, ':');
+    let Some(role) = values.get("Mode") else {
+        return Err(if text.contains("not currently serving") {
+            "no quorum".to_owned()
+        } else {
+            "no reply".to_owned()
+        });
+    };
+    let version = values.get("Zookeeper version");
+    Ok(MemberReport {
+        role: role.clone(),
+        zxid: values.get("Zxid").and_then(|zxid| i64::from_str_radix(zxid.strip_prefix("0x")?, 16).ok()).map(Zxid),
+        latency: values.get("Latency min/avg/max").cloned(),
+        connections: number(&values, "Connections"),
+        outstanding: number(&values, "Outstanding"),
+        nodes: number(&values, "Node count"),
+        version: version.map(|version| version.split(',').next().unwrap_or_default().to_owned()),
+        disk_bytes: None,
+        uptime_ms: None,
+    })
+}
+
+fn values(text: &str, separator: char) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once(separator));
+    pairs.map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned())).collect()
+}
+
+fn number(values: &BTreeMap<String, String>, name: &str) -> Option<u64> {
+    values.get(name)?.parse().ok()
+}
+
+impl MemberStatus {
+    pub(super) fn is_serving(&self) -> bool {
+        self.report.is_ok()
+    }
+
+    /// Whether it shows that the ensemble commits writes: a leader, a standalone server, or a learner of a leader.
+    pub(super) fn can_commit(&self) -> bool {
+        self.report.as_ref().is_ok_and(|report| report.role != "read-only")
+    }
+
+    pub(super) fn in_json(&self) -> Value {
+        let report = self.report.as_ref().ok();
+        let zxid = report.and_then(|report| report.zxid);
+        json!({
+            "id": self.member.id,
+            "address": self.member.address,
+            "voter": !self.member.is_observer,
+            "role": report.map(|report| &report.role),
+            "error": self.report.as_ref().err(),
+            "epoch": zxid.map(|zxid| zxid.epoch()),
+            "zxid": zxid.map(|zxid| zxid.to_string()),
+            "lag": self.lag,
+            "latency_min_avg_max_ms": report.and_then(|report| report.latency.clone()),
+            "connections": report.and_then(|report| report.connections),
+            "outstanding": report.and_then(|report| report.outstanding),
+            "nodes": report.and_then(|report| report.nodes),
+            "disk_bytes": report.and_then(|report| report.disk_bytes),
+            "uptime_ms": report.and_then(|report| report.uptime_ms),
+            "version": report.and_then(|report| report.version.clone()),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn srvr_alone_gives_role_zxid_and_latency() {
+        let text = "Zookeeper version: 3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee, built on 2024-10-17 23:21 UTC\n\
+                    Latency min/avg/max: 0/0.5/12\nReceived: 3\nSent: 2\nConnections: 4\nOutstanding: 0\n\
+                    Zxid: 0x200000007\nMode: follower\nNode count: 9\n";
+        let report = from_srvr(text).unwrap();
+        assert_eq!((report.role.as_str(), report.zxid), ("follower", Some(Zxid(0x2_0000_0007))));
+        assert_eq!((report.latency.as_deref(), report.connections, report.nodes), (Some("0/0.5/12"), Some(4), Some(9)));
+        assert_eq!(report.version.as_deref(), Some("3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee"));
+        assert_eq!(
+            from_srvr("This ZooKeeper instance is not currently serving requests\n"),
+            Err("no quorum".to_owned())
+        );
+    }
+}

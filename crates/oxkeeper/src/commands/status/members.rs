@@ -1,0 +1,116 @@
+//! Finds the members of an ensemble: in `/zookeeper/config`, or as given.
+
+use crate::four_letter::with_port;
+use ox_client::{Client, Error};
+use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// The members to ask.
+pub(super) struct Members {
+    pub(super) members: Vec<FoundMember>,
+    /// Why the list may be incomplete.
+    pub(super) remark: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct FoundMember {
+    /// Set if the member is in `/zookeeper/config`.
+    pub(super) id: Option<i64>,
+    pub(super) is_observer: bool,
+    /// `host:port` for clients; `None` if the configuration does not contain it.
+    pub(super) address: Option<String>,
+}
+
+/// The servers of a connection string, with ports and without a chroot.
+pub(super) fn split(servers: &str) -> Vec<String> {
+    let servers = servers.split_once('/').map_or(servers, |(servers, _)| servers);
+    servers.split(',').map(str::trim).filter(|server| !server.is_empty()).map(with_port).collect()
+}
+
+/// Reads the members from `/zookeeper/config`. Without a session, only the given servers are known.
+pub(super) fn find(servers: &[String], limit: Duration) -> Members {
+    match read_config(servers, limit) {
+        Ok(Some(ensemble)) => from_config(&ensemble, servers),
+        Ok(None) => Members { members: given(servers), remark: None },
+        Err(error) => Members {
+            members: given(servers),
+            remark: Some(format!("/zookeeper/config cannot be read ({error}); only the given servers are shown")),
+        },
+    }
+}
+
+/// The ensemble in `/zookeeper/config`; `None` if the server is standalone.
+fn read_config(servers: &[String], limit: Duration) -> Result<Option<Ensemble>, Error> {
+    let client = Client::builder().servers(&servers.join(","))?.connect_timeout(limit).read_only(true);
+    let client = client.connect_blocking()?;
+    let node = client.config()?;
+    let _ = client.close(); // the server ends the session by itself otherwise
+    let text = String::from_utf8_lossy(&node.data);
+    Ok(Ensemble::parse(&text, Addresses::Several).ok().filter(|ensemble| !ensemble.members().is_empty()))
+}
+
+fn given(servers: &[String]) -> Vec<FoundMember> {
+    let found =
+        servers.iter().map(|server| FoundMember { id: None, is_observer: false, address: Some(server.clone()) });
+    found.collect()
+}
+
+fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
+    let hosts: BTreeSet<&str> =
+        ensemble.members().values().filter_map(|member| Some(member.quorum.first()?.host.as_str())).collect();
+    // Without client ports in the configuration, all members usually have the same one, on different hosts.
+    let port = servers.first().and_then(|server| server.rsplit_once(':')).map(|(_, port)| port);
+    let port = port.filter(|_| hosts.len() == ensemble.members().len());
+    let found = ensemble.members().iter().map(|(id, member)| FoundMember {
+        id: Some(id.0),
+        is_observer: member.role == Role::Observer,
+        address: client_address(member, port),
+    });
+    let members: Vec<FoundMember> = found.collect();
+    let unknown = members.iter().filter(|member| member.address.is_none()).count();
+    if unknown == 0 {
+        return Members { members, remark: None };
+    }
+    let remark = format!(
+        "{unknown} of {} members have no client address in /zookeeper/config (server.N=...;host:port); give their \
+         addresses as arguments",
+        members.len()
+    );
+    let mut known: Vec<FoundMember> = members.into_iter().filter(|member| member.address.is_some()).collect();
+    known.extend(given(servers));
+    Members { members: known, remark: Some(remark) }
+}
+
+/// Where clients connect. A member that listens on all interfaces is reached at the host of its quorum port.
+fn client_address(member: &Member, port: Option<&str>) -> Option<String> {
+    let host = &member.quorum.first()?.host;
+    let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    match &member.client {
+        Some(client) if ["0.0.0.0", "::", "0:0:0:0:0:0:0:0"].contains(&client.host.as_str()) => {
+            Some(format!("{}:{}", bracketed(host), client.port))
+        }
+        Some(client) => Some(format!("{}:{}", bracketed(&client.host), client.port)),
+        None => port.map(|port| format!("{}:{port}", bracketed(host))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addresses(config: &str, servers: &str) -> (Vec<String>, bool) {
+        let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
+        let Members { members, remark } = from_config(&ensemble, &split(servers));
+        (members.into_iter().filter_map(|member| member.address).collect(), remark.is_some())
+    }
+
+    #[test]
+    fn members_are_found_by_client_address_or_by_host_and_common_port() {
+        let config = "server.1=a:1:2:participant;0.0.0.0:2181\nserver.2=b:1:2:observer;10.0.0.2:2182\n";
+        assert_eq!(addresses(config, "x"), (vec!["a:2181".to_owned(), "10.0.0.2:2182".to_owned()], false));
+        assert_eq!(addresses("server.1=a:1:2\nserver.2=b:1:2\n", "b:7").0, ["a:7", "b:7"]);
+        let same_host = "server.1=a:1:2\nserver.2=a:3:4\n";
+        assert_eq!(addresses(same_host, "a:7,a:8/app"), (vec!["a:7".to_owned(), "a:8".to_owned()], true));
+    }
+}

@@ -1,0 +1,87 @@
+//! Four-letter commands, as a client.
+
+use std::io::{self, Read as _, Write as _};
+use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+/// Replies are read up to this size.
+const REPLY_BYTES_MAX: u64 = 64 << 20;
+/// The end of the reply to a command that `4lw.commands.whitelist` does not contain.
+const NOT_ALLOWED: &str = "is not executed because it is not in the whitelist.\n";
+const PORT_DEFAULT: u16 = 2181;
+
+/// A reply, or what the server sent instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Text(String),
+    /// The command is not in the server's `4lw.commands.whitelist`.
+    NotAllowed(String),
+}
+
+/// Sends a command to `host:port` and reads the whole reply, within `limit`.
+pub(crate) fn ask(server: &str, command: &str, limit: Duration) -> io::Result<Reply> {
+    let until = Instant::now() + limit;
+    let mut stream = connect(server, limit)?;
+    let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+    stream.set_read_timeout(Some(left))?;
+    stream.set_write_timeout(Some(left))?;
+    stream.write_all(command.as_bytes())?;
+    let mut bytes = Vec::new();
+    (&stream).take(REPLY_BYTES_MAX).read_to_end(&mut bytes)?;
+    let _ = stream.shutdown(Shutdown::Both); // the server has closed it already
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    if text.is_empty() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed without a reply"));
+    }
+    Ok(if text.ends_with(NOT_ALLOWED) { Reply::NotAllowed(text) } else { Reply::Text(text) })
+}
+
+/// Connects to the first address of the host that accepts.
+fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "unknown host");
+    for address in with_port(server).to_socket_addrs().map_err(|_| io::Error::other("unknown host"))? {
+        match TcpStream::connect_timeout(&address, limit) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// The address with the default port, if it has none.
+pub(crate) fn with_port(server: &str) -> String {
+    let has_port = server
+        .rsplit_once(':')
+        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
+    match has_port {
+        true => server.to_owned(),
+        false if server.contains(':') && !server.starts_with('[') => format!("[{server}]:{PORT_DEFAULT}"),
+        false => format!("{server}:{PORT_DEFAULT}"),
+    }
+}
+
+/// The cause of a failed connection in one or two words.
+pub(crate) fn cause(error: &io::Error) -> String {
+    let names = [
+        (io::ErrorKind::ConnectionRefused, "connection refused"),
+        (io::ErrorKind::ConnectionReset, "connection reset"),
+        (io::ErrorKind::TimedOut, "timeout"),
+        (io::ErrorKind::WouldBlock, "timeout"),
+    ];
+    let name = names.into_iter().find(|(kind, _)| *kind == error.kind());
+    name.map_or_else(|| error.to_string(), |(_, name)| name.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn default_port_is_added() {
+        let cases =
+            [("a", "a:2181"), ("a:1", "a:1"), ("::1", "[::1]:2181"), ("[::1]", "[::1]:2181"), ("[::1]:7", "[::1]:7")];
+        for (given, expected) in cases {
+            assert_eq!(with_port(given), expected);
+        }
+    }
+}

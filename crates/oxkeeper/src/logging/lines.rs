@@ -1,0 +1,176 @@
+//! The queue of log lines, and the thread that writes them to stderr.
+
+use parking_lot::Mutex;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::ThreadId;
+use std::time::Duration;
+use tracing::{Level, Metadata};
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Queued lines beyond which further ones are dropped.
+const LINES_WAITING_MAX: usize = 10_000;
+
+/// How long the last lines may take when the process ends.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+enum Message {
+    Line(Vec<u8>),
+    /// Confirm that all earlier lines are written.
+    Flush(SyncSender<()>),
+}
+
+/// The queue. All clones share it.
+#[derive(Clone)]
+pub(crate) struct Lines {
+    sender: SyncSender<Message>,
+    lost: Arc<AtomicU64>,
+    held: Arc<Mutex<Option<Held>>>,
+}
+
+/// Lines that wait until the start of the server has succeeded or failed.
+struct Held {
+    /// The thread that starts the server.
+    starter: ThreadId,
+    lines: Vec<HeldLine>,
+}
+
+struct HeldLine {
+    text: Vec<u8>,
+    level: Level,
+    is_starters: bool,
+}
+
+/// Which of the held lines are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Release {
+    All,
+    /// Of the thread that starts the server, only warnings and errors.
+    StartWarnings,
+}
+
+impl Lines {
+    /// Starts the thread that writes.
+    pub(super) fn start() -> io::Result<Self> {
+        let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
+        let lines = Self { sender, lost: Arc::default(), held: Arc::default() };
+        let lost = Arc::clone(&lines.lost);
+        std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost))?;
+        Ok(lines)
+    }
+
+    /// Holds further lines back, for `limit` at most.
+    pub(crate) fn hold(&self, limit: Duration) -> io::Result<()> {
+        *self.held.lock() = Some(Held { starter: std::thread::current().id(), lines: Vec::new() });
+        let lines = self.clone();
+        std::thread::Builder::new().name("logging hold".to_owned()).spawn(move || {
+            std::thread::sleep(limit);
+            lines.release(Release::All);
+        })?;
+        Ok(())
+    }
+
+    /// Writes held lines, and holds no more.
+    pub(crate) fn release(&self, which: Release) {
+        let mut held = self.held.lock(); // other threads wait, so that the order is kept
+        for line in held.take().into_iter().flat_map(|held| held.lines) {
+            if which == Release::All || !line.is_starters || line.level <= Level::WARN {
+                self.send(line.text);
+            }
+        }
+    }
+
+    /// Returns the warnings and errors among the held lines, drops the others, and holds no more.
+    pub(crate) fn take_held_warnings(&self) -> Vec<Vec<u8>> {
+        let lines = self.held.lock().take().into_iter().flat_map(|held| held.lines);
+        lines.filter(|line| line.level <= Level::WARN).map(|line| line.text).collect()
+    }
+
+    /// Queues text as a line of the log.
+    pub(crate) fn print(&self, text: &str) {
+        self.send(format!("{text}\n").into_bytes());
+    }
+
+    /// Waits until all lines are written, or for a second: a reader that is too slow misses the rest.
+    pub(super) fn flush(&self) {
+        let (done, is_done) = sync_channel(1);
+        if self.sender.try_send(Message::Flush(done)).is_ok() {
+            let _ = is_done.recv_timeout(LAST_LINES);
+        }
+    }
+
+    fn put(&self, text: Vec<u8>, level: Level) {
+        let mut held = self.held.lock();
+        match &mut *held {
+            Some(held) => {
+                let is_starters = std::thread::current().id() == held.starter;
+                held.lines.push(HeldLine { text, level, is_starters });
+            }
+            None => {
+                drop(held);
+                self.send(text);
+            }
+        }
+    }
+
+    /// Queues a line that ends with a line feed.
+    pub(crate) fn send(&self, text: Vec<u8>) {
+        if self.sender.try_send(Message::Line(text)).is_err() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<'a> MakeWriter<'a> for Lines {
+    type Writer = Line<'a>;
+
+    fn make_writer(&'a self) -> Line<'a> {
+        Line { lines: self, text: Vec::new(), level: Level::ERROR }
+    }
+
+    fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
+        Line { lines: self, text: Vec::new(), level: *metadata.level() }
+    }
+}
+
+/// A line that is queued when it is complete.
+pub(crate) struct Line<'a> {
+    lines: &'a Lines,
+    text: Vec<u8>,
+    level: Level,
+}
+
+impl Write for Line<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Drop for Line<'_> {
+    fn drop(&mut self) {
+        self.lines.put(std::mem::take(&mut self.text), self.level);
+    }
+}
+
+fn write_lines(waiting: &Receiver<Message>, lost: &AtomicU64) {
+    let mut stderr = io::stderr();
+    for message in waiting {
+        match message {
+            Message::Line(text) => {
+                let _ = stderr.write_all(&text); // there is no other place to report the failure
+                let lost = lost.swap(0, Ordering::Relaxed);
+                if lost != 0 {
+                    let _ = writeln!(stderr, "{lost} log lines dropped: the reader of stderr was too slow");
+                }
+            }
+            Message::Flush(done) => _ = done.try_send(()),
+        }
+    }
+}

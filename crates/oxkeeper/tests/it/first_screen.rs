@@ -1,0 +1,198 @@
+//! What a user sees first: on a terminal, in a log, and when a start fails.
+
+use crate::ensemble::children_of;
+use crate::process::{self, Running, Site};
+use ox_testkit::{PATIENCE, free_port};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Instant;
+
+/// A command on a pseudo-terminal, by script(1).
+struct Terminal(Child);
+
+impl Terminal {
+    fn start(directory: &Path, command: &str) -> Self {
+        let command = format!("{} {command}", env!("CARGO_BIN_EXE_oxkeeper"));
+        let mut script = Command::new("script");
+        script.args(["-qfec", &command, "/dev/null"]).current_dir(directory).env_remove("OXKEEPER_LOG");
+        script.env_remove("NO_COLOR").env_remove("OXKEEPER_LOG_FORMAT");
+        Self(script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// Reads lines up to one that contains `last`, or to the end.
+    fn lines_until(&mut self, last: &str) -> Vec<String> {
+        let (mut lines, until) = (Vec::new(), Instant::now() + PATIENCE);
+        for line in BufReader::new(self.0.stdout.as_mut().unwrap()).lines() {
+            let line = line.unwrap().trim_end().to_owned();
+            assert!(Instant::now() < until, "{lines:#?}");
+            let is_last = line.contains(last);
+            lines.push(line);
+            if is_last {
+                break;
+            }
+        }
+        lines
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        for server in children_of(self.0.id()) {
+            let _ = Command::new("kill").arg(server.to_string()).status(); // it may have ended already
+        }
+        let _ = self.0.wait();
+    }
+}
+
+fn without_colours(line: &str) -> String {
+    let mut parts = line.split('\x1b');
+    let first = parts.next().unwrap_or_default().to_owned();
+    first + &parts.map(|part| part.split_once('m').map_or("", |(_, text)| text)).collect::<String>()
+}
+
+#[test]
+fn terminal_shows_at_most_ten_lines_and_colours() {
+    let directory = tempfile::tempdir().unwrap();
+    let port = free_port();
+    let mut terminal = Terminal::start(directory.path(), &format!("server {port} data"));
+    let lines = terminal.lines_until("ready in ");
+    assert!(lines[0].contains("\x1b[1m"), "{lines:#?}");
+    let lines: Vec<String> = lines.iter().map(|line| without_colours(line)).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    let expected = [
+        format!("Oxkeeper {version} standalone server"),
+        format!("  clients  0.0.0.0:{port}"),
+        "  data     data: 5 nodes, zxid 0x0".to_owned(),
+        format!("  try      oxkeeper cli -server 127.0.0.1:{port}"),
+        format!("           oxkeeper status 127.0.0.1:{port}"),
+        "  stop     Ctrl-C".to_owned(),
+    ];
+    let shown: Vec<String> = lines[..lines.len() - 1].iter().map(|line| line.replace("[::]", "0.0.0.0")).collect();
+    assert_eq!(shown, expected, "{lines:#?}");
+    let ready = lines.last().unwrap();
+    assert!(ready.starts_with("  ready in ") && ready.ends_with(" ms"), "{ready}");
+}
+
+#[test]
+fn log_of_a_start_has_no_environment_but_says_ready() {
+    let directory = tempfile::tempdir().unwrap();
+    let site = Site::new(directory.path(), "");
+    let mut running = site.start();
+    let ready = running.process.wait_for("ready");
+    for field in ["mode=\"standalone\"", "nodes=5", "zxid=0x0", "took_ms=", &format!("address={}", running.address)] {
+        assert!(ready.contains(field), "{field}: {ready}");
+    }
+    let said = running.stop();
+    for text in ["Server environment", "tickTime set to", "java."] {
+        assert!(!said.contains(text), "{said}");
+    }
+    for text in ["Reading configuration from: zoo.cfg", "Snapshot loaded in", "Created server with tickTime 2000 ms"] {
+        assert!(said.contains(text), "{said}");
+    }
+    assert!(said.lines().count() < 16, "{said}");
+}
+
+#[test]
+fn debug_log_and_the_layout_of_zookeeper_contain_environment_and_settings() {
+    let directory = tempfile::tempdir().unwrap();
+    for flags in [["--log", "debug"], ["--log-format", "zookeeper"]] {
+        let mut site = Site::new(directory.path(), "");
+        site.flags = flags.map(str::to_owned).into();
+        let said = site.start().stop();
+        for text in ["Server environment:os.name=", "tickTime set to 2000", "minSessionTimeout set to 4000"] {
+            assert!(said.contains(text), "{flags:?} {text}: {said}");
+        }
+        assert!(!said.contains("=<NA>"), "{said}");
+    }
+}
+
+/// `2026-11-15 06:29:59,413 [myid:] - INFO  [main:startup_banner@152] - message`
+#[test]
+fn zookeeper_layout_has_date_id_level_and_origin() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut site = Site::new(directory.path(), "");
+    site.flags = vec!["--log-format".to_owned(), "zookeeper".to_owned()];
+    let said = site.start().stop();
+    for line in said.lines() {
+        let shape: String = line.chars().take(23).map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+        assert_eq!(shape, "0000-00-00 00:00:00,000", "{line}");
+        let rest = line[23..].strip_prefix(" [myid:] - ").unwrap_or_else(|| panic!("{line}"));
+        assert!(["INFO  [", "WARN  ["].iter().any(|level| rest.starts_with(level)), "{line}");
+        let origin = &rest[7..rest.find("] - ").unwrap()];
+        let (thread, place) = origin.rsplit_once(':').unwrap();
+        let (component, number) = place.split_once('@').unwrap();
+        assert!(!thread.is_empty() && !component.is_empty() && number.parse::<u32>().is_ok(), "{line}");
+    }
+}
+
+/// First and last line of a failed start, without time, level and origin.
+fn first_and_last(arguments: &[&str], directory: &Path, code: i32) -> [String; 2] {
+    let ended = process::start(arguments, directory).end();
+    assert_eq!(ended.status.code(), Some(code), "{}", ended.said);
+    let message =
+        |line: &str| line.split_once("ERROR oxkeeper: ").unwrap_or_else(|| panic!("{}", ended.said)).1.to_owned();
+    let lines: Vec<&str> = ended.said.lines().collect();
+    [message(lines[0]), message(lines[lines.len() - 1])]
+}
+
+#[test]
+fn failed_starts_say_what_why_and_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let check = |config: &str, code: i32, expected: [&str; 2]| {
+        std::fs::write(path.join("zoo.cfg"), config).unwrap();
+        assert_eq!(first_and_last(&["server", "zoo.cfg"], path, code), expected);
+    };
+    let members = "initLimit=5\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
+    let missing = "zoo.cfg: myid is missing: write 1, 2 or 3 into ./data/myid";
+    check(&format!("dataDir=./data\n{members}"), 2, [&format!("{missing} exit_code=2"); 2]);
+    let port = "zoo.cfg:2: clientPort: port 99999 is out of range; expected 0 to 65535";
+    check(&format!("dataDir=./data\nclientPort=99999\n{members}"), 2, [port, &format!("{missing} exit_code=2")]);
+    let unset = "zoo.cfg: dataDir is not set; add a line such as dataDir=/var/lib/zookeeper";
+    check("datadir=./data\nclientPort=0\n", 2, [unset, &format!("{unset} exit_code=2")]);
+    std::fs::write(path.join("file"), "").unwrap();
+    let ended = first_and_last(&["server", "0", "file"], path, 3);
+    assert!(ended[0].starts_with("cannot write to file/version-2: Not a directory"), "{ended:?}");
+    let ended = first_and_last(&["server", "missing.cfg"], path, 2);
+    assert_eq!(ended, ["missing.cfg does not exist exit_code=2"; 2]);
+}
+
+#[test]
+fn port_in_use_names_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    let config = format!("dataDir=d\nclientPortAddress=127.0.0.1\nclientPort={port}\n");
+    std::fs::write(directory.path().join("zoo.cfg"), config).unwrap();
+    let [first, last] = first_and_last(&["server", "zoo.cfg"], directory.path(), 1);
+    let process = format!("port {port} is in use by pid {} (", std::process::id());
+    assert!(first.starts_with(&process), "{first}");
+    assert!(last.starts_with(&process) && last.contains("): stop that process, or change clientPort"), "{last}");
+    let mut terminal = Terminal::start(directory.path(), "server zoo.cfg");
+    let lines: Vec<String> = terminal.lines_until("no such line").iter().map(|line| without_colours(line)).collect();
+    assert!(lines.first().unwrap().starts_with(&format!("error: {process}")), "{lines:#?}");
+    assert!(lines.last().unwrap().starts_with(&format!("error: {process}")), "{lines:#?}");
+}
+
+#[test]
+fn version_contains_commit_date_and_target() {
+    let output = Command::new(env!("CARGO_BIN_EXE_oxkeeper")).arg("--version").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let start = format!("oxkeeper {} (commit ", env!("CARGO_PKG_VERSION"));
+    let rest = text.strip_prefix(&start).unwrap_or_else(|| panic!("{text}"));
+    let fields: Vec<&str> = rest.split(", ").collect();
+    let is_date = fields[1] == "unknown" || fields[1].len() == "2026-11-15".len();
+    assert!(!fields[0].is_empty() && is_date && fields[2].contains(std::env::consts::ARCH), "{text}");
+    assert_eq!(fields[3], "compatible with ZooKeeper 3.9.3)\n");
+}
+
+/// A server that has just started is not reported as ready before it accepts connections.
+#[test]
+fn ready_server_accepts_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut running: Running = Site::new(directory.path(), "").start();
+    running.process.wait_for("ready");
+    running.client().create("/a", b"");
+    running.stop();
+}

@@ -1,0 +1,35 @@
+//! Signals: only SIGTERM and SIGINT end a server, and some make it report.
+
+use crate::process::{Running, Site};
+
+#[test]
+fn signals_other_than_term_and_int_do_not_end_the_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut running = Site::new(directory.path(), "").start();
+    running.client().create("/a", b"");
+    let mut check = |signal: &str, lines: &[&str]| {
+        running.process.signal(signal);
+        lines.iter().for_each(|line| drop(running.process.wait_for(line)));
+    };
+    check("HUP", &["signal ignored: the configuration is read at the start only"]);
+    check("USR2", &[]);
+    for signal in ["USR1", "QUIT"] {
+        check(
+            signal,
+            &["logging the state of the server", "state: thread log: ", "state: Zxid: 0x", "state: Mode: standalone"],
+        );
+    }
+    assert_eq!(running.client().exists("/a").err, 0, "it serves on");
+    let said = running.stop();
+    assert!(said.contains("SIGTERM"), "{said}");
+}
+
+#[test]
+fn sigint_stops_the_server_cleanly() {
+    let directory = tempfile::tempdir().unwrap();
+    let running: Running = Site::new(directory.path(), "").start();
+    running.process.signal("INT");
+    let ended = running.process.end();
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.said);
+    assert!(ended.said.ends_with("Exiting normally"), "{}", ended.said);
+}

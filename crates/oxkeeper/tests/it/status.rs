@@ -1,0 +1,119 @@
+//! `oxkeeper status`, `oxkeeper 4lw` and the report of `oxkeeper ensemble`.
+
+use crate::ensemble::children_of;
+use crate::members;
+use crate::process::Site;
+use crate::tools::{CommandOutput, run_command};
+use ox_testkit::free_port;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+fn run(arguments: &[&str]) -> CommandOutput {
+    run_command(&std::env::temp_dir(), arguments)
+}
+
+#[test]
+fn status_finds_all_members_and_tells_health_by_exit_code() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let port = free_port();
+    let base = port.min(60_000).to_string();
+    command.args(["ensemble", "--observers", "1", "--base-port", &base, "--dir"]).arg(home.path());
+    let mut ensemble = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(ensemble.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut report: Vec<String> = Vec::new();
+    for line in lines {
+        let is_last = line.starts_with("connect to ");
+        report.push(line);
+        if is_last {
+            break;
+        }
+    }
+    let address = |at: u16| format!("127.0.0.1:{}", base.parse::<u16>().unwrap() + at);
+    let count = |role: &str| report.iter().filter(|line| line.contains(&format!("  {role} "))).count();
+    assert_eq!((count("leader"), count("follower"), count("observer")), (1, 2, 1), "{report:#?}");
+    assert!(report[0].starts_with(&format!("server 1: {}  ", address(0))), "{report:#?}");
+    assert!(report[3].contains("  observer "), "{report:#?}");
+    assert!(report[4].starts_with("ready in ") && report[4].ends_with(" ms"), "{report:#?}");
+    let all: Vec<String> = (0..4).map(address).collect();
+    assert_eq!(report[6], format!("connect to {}", all.join(",")));
+
+    let status = run(&["status", &address(2)]);
+    assert_eq!((status.code, status.err.as_str()), (Some(0), ""), "{}", status.out);
+    let table: Vec<Vec<&str>> = status.out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(table[0][..4], ["ID", "SERVER", "ROLE", "EPOCH"]);
+    for (at, row) in table[1..5].iter().enumerate() {
+        assert_eq!((row[0], row[1], row[3]), (&*(at + 1).to_string(), &*all[at], "1"), "{}", status.out);
+        assert!(row.contains(&"MB") || row.contains(&"KB"), "the size on disk: {}", status.out);
+    }
+    assert!(status.out.contains("\nhealthy: 4 of 4 serve clients, server "), "{}", status.out);
+
+    let json = run(&["status", "--json", &address(0)]);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&value["health"], value["members"].as_array().unwrap().len()), (&"healthy".into(), 4));
+    assert_eq!(value["members"][3]["role"], "observer");
+    assert!(value["members"][0]["uptime_ms"].is_u64() && value["members"][0]["lag"].is_i64(), "{value}");
+
+    let observer = children_of(ensemble.id()).into_iter().max().unwrap();
+    assert!(Command::new("kill").args(["-KILL", &observer.to_string()]).status().unwrap().success());
+    while std::net::TcpStream::connect(address(3)).is_ok() {}
+    let status = run(&["status", &address(0)]);
+    assert_eq!(status.code, Some(1), "{}", status.out);
+    assert!(status.out.contains("connection refused\ndegraded: 3 of 4 serve clients"), "{}", status.out);
+
+    assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
+    assert_eq!(ensemble.wait().unwrap().code(), Some(0));
+    let status = run(&["status", &address(0)]);
+    assert_eq!(status.code, Some(2), "{}", status.out);
+    assert!(
+        status.out.contains("/zookeeper/config cannot be read") && status.out.ends_with("down: 0 of 1 serve clients\n")
+    );
+}
+
+#[test]
+fn status_shows_what_srvr_alone_gives() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let status = run(&["status", &running.address.to_string()]);
+    assert_eq!(status.code, Some(0), "{}", status.out);
+    let row: Vec<&str> = status.out.lines().nth(1).unwrap().split_whitespace().collect();
+    assert_eq!((row[0], row[2], row[9]), ("-", "standalone", "-"), "{}", status.out);
+    assert!(status.out.ends_with("healthy: 1 of 1 serve clients\n"), "{}", status.out);
+    running.stop();
+}
+
+#[test]
+fn four_letter_command_prints_the_reply() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let address = running.address.to_string();
+    let reply = run(&["4lw", "srvr", &address]);
+    assert_eq!(reply.code, Some(0));
+    assert!(reply.out.starts_with("Zookeeper version: 3.9.3-oxkeeper-") && reply.out.contains("\nMode: standalone\n"));
+    let refused = run(&["4lw", "mntr", &address]);
+    assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
+    let expected =
+        format!("error: {address} does not execute mntr: add it to 4lw.commands.whitelist and restart the server\n");
+    assert_eq!(refused.err, expected);
+    running.stop();
+    let nothing = run(&["4lw", "srvr", &address]);
+    assert_eq!((nothing.code, nothing.err), (Some(2), format!("error: no reply from {address}: connection refused\n")));
+}
+
+/// Changes are outstanding on the leader only, as in Apache.
+#[test]
+fn outstanding_changes_are_counted_on_the_leader_only() {
+    let ensemble = members::start(3, 0, "");
+    let leader = ensemble.leader();
+    for number in 0..5 {
+        ensemble.client().create(&format!("/n{number}"), 0);
+    }
+    for at in 0..3 {
+        let text = ensemble.four_letter(at, "mntr");
+        for name in ["outstanding_changes_queued", "outstanding_changes_removed"] {
+            let line = text.lines().find(|line| line.starts_with(&format!("zk_{name}\t"))).unwrap();
+            let count: u64 = line.split('\t').nth(1).unwrap().parse().unwrap();
+            assert_eq!(0 < count, at == leader, "server {}: {line}", at + 1);
+        }
+    }
+}
