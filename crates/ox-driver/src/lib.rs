@@ -2,3 +2,10 @@
 //!
 //! `ox-server` runs them on real sockets and threads, `ox-sim` on virtual ones: the simulator executes the code that
 //! ships.
+
+pub mod config_change;
+mod limits;
+pub mod log_writer;
+pub mod server_log;
+pub mod snapshot_schedule;
+pub mod space_check;

@@ -54,9 +54,6 @@ pub(crate) const LARGE_WRITE_WAIT_MS: i64 = 1000;
 /// How often the sessions of stalled connections are touched.
 pub(crate) const STALLED_TOUCH_MS: i64 = 100;
 
-/// Bytes of the log after which an fsync runs although more batches wait. The health of a disk is judged by completed
-/// fsyncs, so they must happen now and then, and an fsync of this many bytes costs little compared to writing them.
-pub(crate) const FSYNC_BATCH_BYTES: usize = 16 << 20;
 /// Requests in flight while `globalOutstandingLimit` has Apache's default: there a request keeps objects in five
 /// queues, here it takes some hundred bytes.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;

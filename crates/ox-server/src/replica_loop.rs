@@ -14,13 +14,13 @@ use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRY_LINES_BURST, LOG_LINES_BURST, SUBMISSION_BYTES_MAX};
 use crate::log_limit::LogLimit;
-use crate::log_writer::LogQueue;
+use crate::log_writer::SharedLogQueue;
 use crate::peers::PeerCommands;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ensemble::PeerChannel;
-use ox_proto::Zxid;
+use ox_driver::log_writer::{LogWork, QueuedBatch};
 use ox_replica::outbox::Outboxes;
 use ox_replica::{ClientInput, Replica};
 use std::sync::Arc;
@@ -30,10 +30,9 @@ use std::time::{Duration, Instant};
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
     replica: Replica,
-    log: Arc<LogQueue>,
+    log: Arc<SharedLogQueue>,
     snapshotter: Snapshotter,
     outboxes: Outboxes,
-    snapshot_due: Option<Zxid>,
     /// Digest mismatches that the metrics include.
     mismatches_reported: u64,
     /// Communication with other servers; `None` on a standalone server.
@@ -60,7 +59,7 @@ impl ReplicaLoop {
     pub(crate) fn new(
         shared: Arc<Shared>,
         replica: Replica,
-        log: Arc<LogQueue>,
+        log: Arc<SharedLogQueue>,
         snapshotter: Snapshotter,
         commands: Option<Arc<PeerCommands>>,
     ) -> Self {
@@ -70,7 +69,6 @@ impl ReplicaLoop {
             expiry_log: LogLimit::new(EXPIRY_LINES_BURST),
             refusal_log: LogLimit::new(LOG_LINES_BURST),
             outboxes: Outboxes::new(shared.mailboxes.len()),
-            snapshot_due: None,
             mismatches_reported: 0,
             shared,
             replica,
@@ -94,7 +92,7 @@ impl ReplicaLoop {
             self.step(input);
             self.apply();
             self.update_metrics();
-            self.take_snapshot();
+            self.snapshotter.start_due(self.replica.is_serving());
         }
         // The synced position is recorded with all existing files, so a snapshot must not be written after that.
         self.snapshotter.wait();
@@ -127,7 +125,7 @@ impl ReplicaLoop {
             self.replica.on_space(now, space.usable_bytes(), space.low_water_bytes);
         }
         self.process_peer_input(now, &mut input);
-        self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
+        input.snapshot_due.into_iter().for_each(|zxid| self.snapshotter.on_due(zxid));
         let shared = Arc::clone(&self.shared);
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
             self.replica.on_time(now, &shared.state.read());
@@ -166,7 +164,7 @@ impl ReplicaLoop {
             metrics.outstanding_changes_queued.add(records);
             metrics.proposal_count.add(records);
             metrics.sync_processor_request_queued.add(records);
-            self.log.push(batch);
+            self.log.push(LogWork::Batch(QueuedBatch { batch, since: self.shared.clock.elapsed() }));
         }
     }
 
@@ -260,19 +258,6 @@ impl ReplicaLoop {
             if !outbox.is_empty() {
                 self.shared.post(thread, outbox.take());
             }
-        }
-    }
-
-    /// Starts a snapshot when one is due and all its transactions are applied, or when the last one failed some time
-    /// ago. A server that does not serve may hold uncommitted transactions, and have to truncate them (K24).
-    fn take_snapshot(&mut self) {
-        if !self.replica.is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
-            return;
-        }
-        let state = self.shared.state.read();
-        if self.snapshot_due.is_none_or(|due| due <= state.last_zxid()) {
-            self.snapshot_due = None;
-            self.snapshotter.start(state.freeze());
         }
     }
 }

@@ -3,14 +3,14 @@
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
 use crate::io::{IoThread, WAKER, bind};
-use crate::log_writer::{self, Log, LogQueue};
+use crate::log_writer::{self, SharedLogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::member_setup;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{PeerCommands, Peers};
-use crate::reconfig::ConfigChange;
+use crate::reconfig::save_config;
 use crate::replica_loop::ReplicaLoop;
 use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
@@ -19,6 +19,8 @@ use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
+use ox_driver::config_change::ConfigChange;
+use ox_driver::server_log::ServerLog;
 use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{RecoveryReport, StartSnapshot, Store};
@@ -92,7 +94,7 @@ pub struct Server {
 /// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
-    log: Log,
+    log: ServerLog,
     commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
 }
@@ -139,7 +141,7 @@ impl Server {
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
+        let core = Core { replica, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -161,7 +163,7 @@ impl Server {
         // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
-            ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
+            save_config(&shared, &ConfigChange::Proposed(Arc::clone(pending)));
         }
         let shared = Arc::new(shared);
         member_setup::show_config(&shared, &mut shared.state.write());
@@ -180,7 +182,7 @@ impl Server {
         // Set before the first election: a member with low disk space does not stand for it.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
         let core =
-            Core { replica, log: Log::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
+            Core { replica, log: ServerLog::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
@@ -211,7 +213,7 @@ impl Server {
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());
         }
-        let queue = Arc::new(LogQueue::default());
+        let queue = Arc::new(SharedLogQueue::default());
         let replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;

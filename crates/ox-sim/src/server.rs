@@ -4,7 +4,6 @@ pub(crate) mod config;
 pub(crate) mod connection;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-pub(crate) mod log;
 pub(crate) mod member;
 pub(crate) mod process;
 pub(crate) mod reference_log;
@@ -13,7 +12,6 @@ mod server_load;
 mod unidentified;
 pub(crate) mod wire_end;
 
-pub(crate) use log::Report;
 pub(crate) use reference_log::{ExpectedDisk, ReferenceLog};
 
 use crate::event::Job;

@@ -9,11 +9,13 @@ use super::log_diff_reads::LogDiffReads;
 use super::role_log::RoleLog;
 use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
-use crate::log_writer::{Job, Report};
 use crate::member_setup::show_config;
 use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
-use crate::reconfig::{ConfigChange, activate};
+use crate::reconfig::activate;
 use crate::shared::Shared;
+use ox_driver::config_change::ConfigChange;
+use ox_driver::log_writer::LogWork;
+use ox_driver::server_log::JobReport;
 use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::Now;
@@ -52,7 +54,7 @@ impl ReplicaLoop {
         let me = self.me();
         let Some(peers) = &mut self.peers else { return };
         input.durable.into_iter().for_each(|zxid| peers.role_log.durable(me, zxid, now.wall_ms));
-        for Report { done, state } in std::mem::take(&mut input.reports) {
+        for JobReport { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
                 *shown = *state;
@@ -247,7 +249,8 @@ impl ReplicaLoop {
     fn config_proposed(&self, ensemble: Arc<Ensemble>) -> Option<PeerCommand> {
         let committed = self.shared.ensemble.read().clone()?;
         let is_newer = committed.version() < ensemble.version();
-        self.log.push_config(if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept });
+        let change = if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept };
+        self.log.push(LogWork::Config(change));
         Some(PeerCommand::Config(committed, is_newer.then_some(ensemble)))
     }
 
@@ -257,7 +260,7 @@ impl ReplicaLoop {
         let pending =
             self.replica.as_peer()?.configs().proposed().filter(|pending| ensemble.version() < pending.version());
         let pending = pending.cloned();
-        self.log.push_config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone()));
+        self.log.push(LogWork::Config(ConfigChange::Committed(Arc::clone(ensemble), pending.clone())));
         Some(PeerCommand::Config(Arc::clone(ensemble), pending))
     }
 
@@ -281,20 +284,15 @@ impl ReplicaLoop {
     }
 
     fn push_disk_job(&mut self, job: DiskJob) {
-        let job = match job {
-            DiskJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
-            DiskJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
-            DiskJob::Truncate(zxid) => Job::Truncate(zxid),
-            DiskJob::InitializeLog => Job::Found,
-            DiskJob::Install(_) => {
-                let Some(staged) = self.replica.take_snapshot() else { return };
-                let mut state = self.shared.state.write();
-                *state = staged;
-                show_config(&self.shared, &mut state);
-                Job::Install(state.freeze())
-            }
-        };
-        self.log.push_job(job);
+        let mut snapshot = None;
+        if let DiskJob::Install(_) = job {
+            let Some(staged) = self.replica.take_snapshot() else { return };
+            let mut state = self.shared.state.write();
+            *state = staged;
+            show_config(&self.shared, &mut state);
+            snapshot = Some(state.freeze());
+        }
+        self.log.push(LogWork::Job(job, snapshot));
     }
 }
 

@@ -8,7 +8,6 @@
 
 use super::config;
 use super::io_thread::IoThread;
-use super::log::{Log, Work};
 use super::member::{Member, server_id};
 use super::replica_thread::Phase;
 use crate::env::Env;
@@ -17,6 +16,8 @@ use crate::plan::Plan;
 use crate::server::WALL_START_MS;
 use crate::server::server_load::ServerLoad;
 use bytes::Bytes;
+use ox_driver::log_writer::{GroupLimits, LogQueue, LogWriter};
+use ox_driver::server_log::ServerLog;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -31,6 +32,7 @@ use ox_zab::{
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Interval of the check for idle connections.
 const IDLE_CHECK_US: i64 = 1_000_000;
@@ -59,8 +61,8 @@ pub(crate) struct Process {
     pub(crate) outboxes: Outboxes,
     pub(crate) store: Store,
     /// `None` while a job writes to it.
-    pub(crate) log: Option<Log>,
-    pub(crate) log_queue: VecDeque<Work>,
+    pub(crate) log: Option<LogWriter>,
+    pub(crate) log_queue: LogQueue,
     pub(crate) member: Member,
     pub(crate) log_is_scheduled: bool,
     pub(crate) inbox: Inbox,
@@ -97,7 +99,7 @@ impl Process {
         let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let replica = Replica::standalone(settings, &opened.state, now);
-        let log = Log::Alone(Box::new(opened.log));
+        let log = ServerLog::Standalone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         if opened.report.start_snapshot == StartSnapshot::Due {
             process.snapshot(env, pid);
@@ -151,7 +153,7 @@ impl Process {
         if env.plan.epoch_txns != 0 {
             replica.limit_epochs(env.plan.epoch_txns);
         }
-        let log = Log::Member(Box::new(opened.log));
+        let log = ServerLog::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;
         process.show_config(env);
@@ -161,15 +163,17 @@ impl Process {
         process
     }
 
-    fn new(env: &Env, (store, log): (Store, Log), state: State, replica: Replica, wall_ahead_ms: i64) -> Self {
+    fn new(env: &Env, (store, log): (Store, ServerLog), state: State, replica: Replica, wall_ahead_ms: i64) -> Self {
         let threads = env.plan.io_threads;
         let now = now(env, env.now, wall_ahead_ms);
+        let records_max = Some(env.plan.batch_records);
+        let limits = GroupLimits { records_max, flush_delay: Duration::ZERO, poll_max: Duration::ZERO };
         Self {
             replica,
             outboxes: Outboxes::new(threads),
             store,
-            log: Some(log),
-            log_queue: VecDeque::new(),
+            log: Some(LogWriter::new(log, limits)),
+            log_queue: LogQueue::default(),
             member: Member::default(),
             log_is_scheduled: false,
             inbox: Inbox::default(),

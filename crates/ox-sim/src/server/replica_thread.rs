@@ -1,12 +1,13 @@
 //! The replica thread of production, split into steps. Other threads may run between two steps.
 
-use super::log::Work;
 use super::member::{Member, PeerInput};
 use super::process::Process;
-use super::{ExpectedDisk, Report};
+use super::ExpectedDisk;
 use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
+use ox_driver::log_writer::{LogWork, QueuedBatch};
+use ox_driver::server_log::JobReport;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{Now, Submission};
@@ -19,7 +20,7 @@ const PATIENCE_MS: i64 = 1_000;
 pub(crate) enum Phase {
     Idle,
     /// Processes completed disk jobs and input from peers, one per step.
-    Reporting(VecDeque<Report>, VecDeque<PeerInput>),
+    Reporting(VecDeque<JobReport>, VecDeque<PeerInput>),
     /// Processes submissions, one per step.
     Stepping(VecDeque<Submission>),
     /// Applies committed transactions, one write lock per step. Durable positions are reported in several parts.
@@ -185,7 +186,7 @@ impl Process {
             if let Err(finding) = env.reference_log.record_batch(expected, &batch, &mut self.proposed) {
                 return finding.report(env);
             }
-            self.log_queue.push_back(Work::Batch(batch));
+            self.log_queue.push(LogWork::Batch(QueuedBatch { batch, since: env.elapsed() }));
             self.wake_log(env, pid);
         }
     }
