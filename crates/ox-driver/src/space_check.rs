@@ -4,7 +4,7 @@ use ox_store::{FreeSpace, Store, StoreError};
 use std::io;
 
 /// Measures free space, and logs when it becomes low or sufficient.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct SpaceCheck {
     is_member: bool,
     was_low: bool,

@@ -181,8 +181,12 @@ impl Server {
         replica.limit_epochs(member.epoch_txns);
         // Set before the first election: a member with low disk space does not stand for it.
         replica.on_space(shared.clock.now(), space.usable_bytes(), space.low_water_bytes);
-        let core =
-            Core { replica, log: ServerLog::Member(Box::new(opened.log)), commands: Some(commands), peers: Some(peers) };
+        let core = Core {
+            replica,
+            log: ServerLog::Member(Box::new(opened.log)),
+            commands: Some(commands),
+            peers: Some(peers),
+        };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)

@@ -17,13 +17,14 @@ use crate::world::{Alive, World};
 use ox_driver::config_change::ConfigChange;
 use ox_driver::log_writer::{Durable, Group, LogWork, LogWriter, QueuedBatch};
 use ox_driver::server_log::JobReport;
+use ox_driver::space_check::SpaceError;
 use ox_proto::ensemble::Ensemble;
 use ox_store::{
-    FreeSpace, LogOptions, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store,
-    StoreError, StoreOptions,
+    FreeSpace, LogOptions, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store, StoreError,
+    StoreOptions,
 };
-use ox_tree::auth::digest_id;
 use ox_tree::TreeOptions;
+use ox_tree::auth::digest_id;
 use ox_zab::{DiskDone, DiskJob, EncodedTxn, LinkId, LogDiffRange, Message};
 use std::sync::Arc;
 
@@ -229,21 +230,24 @@ impl World {
 /// Executes the next work of the log queue, as one iteration of the log thread.
 pub(crate) fn write_log(world: &SharedWorld, pid: ProcessId) {
     let Some(mut log) = take_log(world, pid) else { return };
-    let done = match next_work(world, pid) {
-        None => return return_log(world, pid, log),
-        Some(LogWork::Batch(first)) => write_group(world, pid, &mut log, first),
-        Some(LogWork::Job(job, snapshot)) => log.execute(job, snapshot.as_ref()).map(|report| {
-            report_job(&mut world.lock(), pid, report);
-        }),
-        Some(LogWork::Config(change)) => {
-            save_config(world, pid, &change);
-            Ok(())
-        }
-    };
-    if let Err(error) = done {
+    if let Some(work) = next_work(world, pid)
+        && let Err(error) = do_work(world, pid, &mut log, work)
+    {
         return on_log_error(world, pid, &mut log, &error);
     }
     return_log(world, pid, log);
+}
+
+fn do_work(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter, work: LogWork) -> Result<(), StoreError> {
+    match work {
+        LogWork::Batch(first) => write_group(world, pid, log, first)?,
+        LogWork::Job(job, snapshot) => {
+            let report = log.execute(job, snapshot.as_ref())?;
+            report_job(&mut world.lock(), pid, report);
+        }
+        LogWork::Config(change) => save_config(world, pid, &change),
+    }
+    Ok(())
 }
 
 /// Writes configuration files. The server continues after an error.
@@ -310,12 +314,7 @@ fn report_job(world: &mut World, pid: ProcessId, report: JobReport) {
 }
 
 /// Appends the queued batches, up to the limit, and fsyncs once.
-fn write_group(
-    world: &SharedWorld,
-    pid: ProcessId,
-    log: &mut LogWriter,
-    first: QueuedBatch,
-) -> Result<(), StoreError> {
+fn write_group(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter, first: QueuedBatch) -> Result<(), StoreError> {
     let now = || world.lock().env.elapsed();
     log.append(now(), first)?;
     while log.wait_for_batch(now()).is_some()
@@ -426,13 +425,11 @@ pub(crate) fn send_log_diff(world: &SharedWorld, pid: ProcessId, link: LinkId) {
 
 /// Writes a snapshot of the frozen state.
 pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
-    let Some((store, frozen)) = ({
+    let Some((store, frozen, began)) = ({
         let mut world = world.lock();
-        world.alive(pid).and_then(|alive| {
-            let frozen = alive.process.frozen.take()?;
-            alive.process.is_snapshotting = true;
-            Some((alive.process.store.clone(), frozen))
-        })
+        world
+            .alive(pid)
+            .and_then(|Alive { process, env, .. }| Some((process.store.clone(), process.frozen.take()?, env.elapsed())))
     }) else {
         return;
     };
@@ -442,7 +439,8 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
         return;
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
-    process.is_snapshotting = false;
+    let failure = written.as_ref().err().map(|error| error as &(dyn std::error::Error + 'static));
+    process.snapshots.on_finished(env.elapsed(), env.elapsed() - began, failure);
     match written {
         Ok(SnapshotTaken::Written(_) | SnapshotTaken::Existed(_)) => {
             env.coverage.snapshots += 1;
@@ -458,17 +456,16 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
 
 /// Checks free space and purges old files.
 pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
-    let Some((store, retain, purges)) = ({
+    let Some((store, mut check, retain, purges)) = ({
         let mut world = world.lock();
-        world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|alive| {
-            let env = alive.env;
+        world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|Alive { process, env, .. }| {
             let purges = 0 < env.plan.purge_ms && env.rng.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
-            (alive.process.store.clone(), env.plan.retain, purges)
+            (process.store.clone(), process.space_check.clone(), env.plan.retain, purges)
         })
     }) else {
         return;
     };
-    let space = store.space();
+    let space = check.measure(&store);
     if let Ok(space) = &space {
         _ = store.renew_reserve(space);
     }
@@ -478,12 +475,13 @@ pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
         return;
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
+    process.space_check = check;
     match space {
         Ok(space) => {
             process.inbox.space = Some(space);
             process.wake_replica(env, pid);
         }
-        Err(error) => env.note(format_args!("space: {error}")),
+        Err(SpaceError::Failed(error) | SpaceError::Gone(error)) => env.note(format_args!("space: {error}")),
     }
     match purged {
         Some(Ok(purged)) => {
@@ -505,7 +503,7 @@ pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     {
         let mut locked = world.lock();
         let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
-        if process.log.is_none() || process.is_snapshotting || process.frozen.is_some() || process.is_stopping {
+        if process.log.is_none() || process.snapshots.is_writing() || process.is_stopping {
             return env.schedule_in(1_000, Event::Job(Job::Stop(pid))); // production waits for them
         }
         process.is_stopping = true;
@@ -520,13 +518,10 @@ pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     }
 }
 
+/// Executes all queued work. The replica thread has ended, so that nothing is acknowledged.
 fn finish_log(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter) -> Result<(), StoreError> {
-    while let Some(batch) = next_batch(world, pid) {
-        log.append(batch.since, batch)?;
-        let last = log.sync()?.synced.last;
-        if let Some(Alive { expected, .. }) = world.lock().alive(pid) {
-            expected.synced = expected.synced.max(last);
-        }
+    while let Some(work) = next_work(world, pid) {
+        do_work(world, pid, log, work)?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! A member's part of the replica thread: processes input from peers and executes effects.
 
+use super::ExpectedDisk;
 use super::process::Process;
 use super::unidentified::Connections;
 use super::wire_end::{SlowRead, WireEnd};
-use super::ExpectedDisk;
 use crate::checkers::quorums::Decision;
 use crate::checkers::{Finding, configs, elections, leaders, sent_is_durable};
 use crate::env::Env;
@@ -19,8 +19,8 @@ use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
-use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_store::LogDiff;
+use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
 use ox_zab::{
     DiskDone, DiskJob, Effect, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin,
     PeerState, QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
@@ -99,7 +99,13 @@ impl Process {
     }
 
     /// Processes a completed disk job.
-    pub(super) fn take_report(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, report: JobReport) {
+    pub(super) fn take_report(
+        &mut self,
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        report: JobReport,
+    ) {
         let now = self.now(env);
         let JobReport { done, state } = report;
         env.note(format_args!("replica: disk job completed: {done:?}"));

@@ -18,6 +18,8 @@ use crate::server::server_load::ServerLoad;
 use bytes::Bytes;
 use ox_driver::log_writer::{GroupLimits, LogQueue, LogWriter};
 use ox_driver::server_log::ServerLog;
+use ox_driver::snapshot_schedule::SnapshotSchedule;
+use ox_driver::space_check::SpaceCheck;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -65,6 +67,7 @@ pub(crate) struct Process {
     pub(crate) log_queue: LogQueue,
     pub(crate) member: Member,
     pub(crate) log_is_scheduled: bool,
+    pub(crate) space_check: SpaceCheck,
     pub(crate) inbox: Inbox,
     /// Proposal times, each with the last zxid proposed by then.
     pub(crate) proposed: VecDeque<(Zxid, Time)>,
@@ -72,10 +75,9 @@ pub(crate) struct Process {
     pub(crate) replica_is_planned: bool,
     /// When the replica thread wakes even without input.
     pub(crate) timer: Option<Time>,
-    pub(crate) snapshot_due: Option<Zxid>,
+    pub(crate) snapshots: SnapshotSchedule,
     /// The state for the next snapshot job.
     pub(crate) frozen: Option<FrozenView>,
-    pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,
     pub(crate) server_load: ServerLoad,
@@ -176,14 +178,14 @@ impl Process {
             log_queue: LogQueue::default(),
             member: Member::default(),
             log_is_scheduled: false,
+            space_check: SpaceCheck::new(env.plan.is_ensemble()),
             inbox: Inbox::default(),
             proposed: VecDeque::new(),
             phase: Phase::Idle,
             replica_is_planned: false,
             timer: None,
-            snapshot_due: None,
+            snapshots: SnapshotSchedule::default(),
             frozen: None,
-            is_snapshotting: false,
             io: (0..threads).map(|_| IoThread::default()).collect(),
             next_thread: 0,
             server_load: ServerLoad::new(env.plan.outstanding_max, env.plan.throttle_max, env.plan.memory_budget_bytes),
@@ -241,11 +243,9 @@ impl Process {
         self.wall_ahead_ms = wall_ahead_ms;
     }
 
-    /// Freezes the state for a snapshot, unless a snapshot is being written.
+    /// Freezes the state for a snapshot.
     pub(crate) fn snapshot(&mut self, env: &mut Env, pid: ProcessId) {
-        if self.frozen.is_some() || self.is_snapshotting {
-            return;
-        }
+        self.snapshots.on_started();
         self.frozen = Some(self.state.freeze());
         let delay = self.thread_delay(env);
         env.schedule_in(delay, Event::Job(Job::Snapshot(pid)));

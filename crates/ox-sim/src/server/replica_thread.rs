@@ -1,8 +1,8 @@
 //! The replica thread of production, split into steps. Other threads may run between two steps.
 
+use super::ExpectedDisk;
 use super::member::{Member, PeerInput};
 use super::process::Process;
-use super::ExpectedDisk;
 use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
@@ -96,7 +96,7 @@ impl Process {
         if let Some(version) = self.inbox.config_stored.take() {
             self.replica.on_config_stored(version);
         }
-        self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
+        self.inbox.snapshot_due.take().into_iter().for_each(|due| self.snapshots.on_due(due));
         let Member { reports, peers, .. } = &mut self.member;
         self.phase = Phase::Reporting(std::mem::take(reports), std::mem::take(peers));
         true
@@ -213,9 +213,8 @@ impl Process {
         self.post(env, pid);
         self.server_load.hold(self.replica.load());
         env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
-        if let Some(due) = self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.is_serving()) {
-            env.note(format_args!("replica: snapshot due at {due}"));
-            self.snapshot_due = None;
+        if self.snapshots.take_due(env.elapsed(), self.replica.is_serving(), self.state.last_zxid()) {
+            env.note(format_args!("replica: snapshot at {}", self.state.last_zxid()));
             self.snapshot(env, pid);
         }
         self.phase = Phase::Idle;
