@@ -189,3 +189,6 @@ impl LogWriter {
         self.log.close()
     }
 }
+
+#[cfg(test)]
+mod tests;
