@@ -4,3 +4,9 @@
 //! ships.
 
 pub mod client_io;
+pub mod config_change;
+mod limits;
+pub mod log_writer;
+pub mod server_log;
+pub mod snapshot_schedule;
+pub mod space_check;

@@ -2,7 +2,7 @@
 
 use ox_replica::Now;
 use rustix::time::{ClockId, clock_gettime};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Reads both clocks; the monotonic one starts at 0.
 #[derive(Clone, Copy, Debug)]
@@ -19,9 +19,14 @@ impl Clock {
         Now { mono_ms: self.mono_ms(), wall_ms: wall_ms() }
     }
 
+    /// The time since the server started.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
     /// Milliseconds since the server started.
     pub(crate) fn mono_ms(&self) -> i64 {
-        i64::try_from(self.started.elapsed().as_millis()).unwrap_or(i64::MAX)
+        i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
 }
 

@@ -3,8 +3,8 @@
 //!
 //! Its producers bound it (`ox-driver/src/client_io/global_limits.rs`): connections are not read while too much is in flight.
 
-use crate::log_writer::Report;
 use crate::peers::{LatestVote, PeerEvent};
+use ox_driver::server_log::JobReport;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{Replica, Submission};
 use ox_store::FreeSpace;
@@ -27,7 +27,7 @@ pub(crate) struct Input {
     pub(crate) space: Option<FreeSpace>,
     pub(crate) queries: Vec<ReplicaQuery>,
     /// Finished disk jobs of a member's log thread.
-    pub(crate) reports: Vec<Report>,
+    pub(crate) reports: Vec<JobReport>,
     /// Version of the newest configuration whose files are written.
     pub(crate) config_stored: Option<i64>,
     /// Events of the connections to other servers.

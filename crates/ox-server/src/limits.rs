@@ -11,9 +11,6 @@ pub(crate) const MEMORY_BUDGET_MAX: u64 = 1 << 30;
 /// Bytes of replies that are posted before all submissions are processed: about what one submission holds.
 pub(crate) const SUBMISSION_BYTES_MAX: usize = 1 << 20;
 
-/// Bytes of the log after which an fsync runs although more batches wait. The health of a disk is judged by completed
-/// fsyncs, so they must happen now and then, and an fsync of this many bytes costs little compared to writing them.
-pub(crate) const FSYNC_BATCH_BYTES: usize = 16 << 20;
 /// Requests in flight while `globalOutstandingLimit` has Apache's default: there a request keeps objects in five
 /// queues, here it takes some hundred bytes.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 100_000;

@@ -2,37 +2,16 @@
 
 use crate::member_setup::show_config;
 use crate::shared::Shared;
+use ox_driver::config_change::ConfigChange;
 use ox_proto::ensemble::{Address, Ensemble};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::sync::Arc;
 
-/// A change of the configuration files.
-pub(crate) enum ConfigChange {
-    /// A configuration that is logged but not committed.
-    Proposed(Arc<Ensemble>),
-    /// The committed configuration stays, and the proposed one is discarded.
-    Kept,
-    /// A committed configuration, and a proposed one that may follow it.
-    Committed(Arc<Ensemble>, Option<Arc<Ensemble>>),
-}
-
-impl ConfigChange {
-    /// Writes the files. The log contains the configuration too, so the server continues if they cannot be written.
-    pub(crate) fn save(&self, shared: &Shared) {
-        let Some(files) = &shared.config_files else { return };
-        let saved = match self {
-            Self::Proposed(ensemble) => files.save_proposed(ensemble),
-            Self::Kept => files.remove_proposed(),
-            Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
-        };
-        if let Err(error) = saved {
-            tracing::error!(%error, "Error writing next dynamic config file to disk");
-        }
-    }
-
-    /// The version of a committed configuration.
-    pub(crate) fn active_version(&self) -> Option<i64> {
-        if let Self::Committed(ensemble, _) = self { Some(ensemble.version()) } else { None }
+/// Writes the configuration files. The server continues if they cannot be written.
+pub(crate) fn save_config(shared: &Shared, change: &ConfigChange) {
+    let Some(files) = &shared.config_files else { return };
+    if let Err(error) = change.save(files) {
+        tracing::error!(%error, "Error writing next dynamic config file to disk");
     }
 }
 

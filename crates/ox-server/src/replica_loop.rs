@@ -14,13 +14,13 @@ use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
 use crate::limits::{EXPIRY_LINES_BURST, LOG_LINES_BURST, SUBMISSION_BYTES_MAX};
 use crate::log_limit::LogLimit;
-use crate::log_writer::LogQueue;
+use crate::log_writer::SharedLogQueue;
 use crate::peers::PeerCommands;
 use crate::shared::Shared;
 use crate::snapshotter::Snapshotter;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ensemble::PeerChannel;
-use ox_proto::Zxid;
+use ox_driver::log_writer::{LogWork, QueuedBatch};
 use ox_replica::{ClientInput, LogBatch, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput};
 use ox_store::FreeSpace;
 use ox_zab::PeerState;
@@ -31,11 +31,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct ReplicaLoop {
     shared: Arc<Shared>,
     replica: Replica,
-    log: Arc<LogQueue>,
+    log: Arc<SharedLogQueue>,
     snapshotter: Snapshotter,
     effects: ReplicaEffects,
     pause_detector: PauseDetector,
-    snapshot_due: Option<Zxid>,
     /// Digest mismatches that the metrics include.
     mismatches_reported: u64,
     /// Communication with other servers; `None` on a standalone server.
@@ -62,7 +61,7 @@ impl ReplicaLoop {
     pub(crate) fn new(
         shared: Arc<Shared>,
         replica: Replica,
-        log: Arc<LogQueue>,
+        log: Arc<SharedLogQueue>,
         snapshotter: Snapshotter,
         commands: Option<Arc<PeerCommands>>,
     ) -> Self {
@@ -76,7 +75,6 @@ impl ReplicaLoop {
                 i32::try_from(shared.config.tick_ms).unwrap_or(i32::MAX),
                 shared.clock.mono_ms(),
             ),
-            snapshot_due: None,
             mismatches_reported: 0,
             shared,
             replica,
@@ -100,7 +98,7 @@ impl ReplicaLoop {
             self.step(input);
             self.apply();
             self.update_metrics();
-            self.take_snapshot();
+            self.snapshotter.start_due(self.replica.status().is_serving());
         }
         // The synced position is recorded with all existing files, so a snapshot must not be written after that.
         self.snapshotter.wait();
@@ -146,7 +144,7 @@ impl ReplicaLoop {
             self.report_space(space);
         }
         self.process_peer_input(now, &mut input);
-        self.snapshot_due = input.snapshot_due.or(self.snapshot_due);
+        input.snapshot_due.into_iter().for_each(|zxid| self.snapshotter.on_due(zxid));
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
             self.pass(now, ReplicaInput::Time);
         }
@@ -188,7 +186,7 @@ impl ReplicaLoop {
         }
         metrics.proposal_count.add(records);
         metrics.sync_processor_request_queued.add(records);
-        self.log.push(batch);
+        self.log.push(LogWork::Batch(QueuedBatch { batch, since: self.shared.clock.elapsed() }));
     }
 
     /// Whether this server prepares transactions. Changes are outstanding there only, and not on learners.
@@ -289,19 +287,6 @@ impl ReplicaLoop {
             if !outbox.is_empty() {
                 self.shared.post(thread, outbox.take());
             }
-        }
-    }
-
-    /// Starts a snapshot when one is due and all its transactions are applied, or when the last one failed some time
-    /// ago. A server that does not serve may hold uncommitted transactions, and have to truncate them (K24).
-    fn take_snapshot(&mut self) {
-        if !self.replica.status().is_serving() || !self.snapshotter.wants(self.snapshot_due.is_some()) {
-            return;
-        }
-        let state = self.shared.state.read();
-        if self.snapshot_due.is_none_or(|due| due <= state.last_zxid()) {
-            self.snapshot_due = None;
-            self.snapshotter.start(state.freeze());
         }
     }
 }

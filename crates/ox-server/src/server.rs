@@ -3,14 +3,14 @@
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
 use crate::io::{IoThread, WAKER, bind};
-use crate::log_writer::{self, Log, LogQueue};
+use crate::log_writer::{self, SharedLogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
 use crate::member_setup;
 use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{PeerCommands, Peers};
-use crate::reconfig::ConfigChange;
+use crate::reconfig::save_config;
 use crate::replica_loop::ReplicaLoop;
 use crate::server_mode::ServerMode;
 use crate::shared::{EssentialThread, Fatal, Shared};
@@ -21,6 +21,8 @@ use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
+use ox_driver::config_change::ConfigChange;
+use ox_driver::server_log::ServerLog;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
 use ox_replica::Replica;
@@ -100,7 +102,7 @@ pub struct Server {
 struct Core {
     replica: Replica,
     space: FreeSpace,
-    log: Log,
+    log: ServerLog,
     commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
 }
@@ -174,7 +176,8 @@ impl Server {
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
-        let core = Core { replica, space, log: Log::Standalone(Box::new(opened.log)), commands: None, peers: None };
+        let core =
+            Core { replica, space, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -196,7 +199,7 @@ impl Server {
         // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
-            ConfigChange::Proposed(Arc::clone(pending)).save(&shared);
+            save_config(&shared, &ConfigChange::Proposed(Arc::clone(pending)));
         }
         let shared = Arc::new(shared);
         member_setup::show_config(&shared, &mut shared.state.write());
@@ -215,7 +218,7 @@ impl Server {
         })?;
         startup_banner::listening(&member, &peers.election_binds());
         let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
-        let log = Log::Member(Box::new(opened.log));
+        let log = ServerLog::Member(Box::new(opened.log));
         let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
         server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
@@ -246,7 +249,7 @@ impl Server {
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());
         }
-        let queue = Arc::new(LogQueue::default());
+        let queue = Arc::new(SharedLogQueue::default());
         let mut replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
         replica_loop.report_space(space); // before the first request, and before the first election
         let for_log = Arc::clone(shared);

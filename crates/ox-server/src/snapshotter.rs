@@ -1,19 +1,14 @@
-//! Background snapshots, one at a time, with pauses.
-//!
-//! A snapshot is due after a number of transactions, but its cost grows with the tree. Under many writes to a large
-//! tree the server would do nothing else; so after each snapshot the thread pauses for a multiple of the time that it
-//! took. A failed snapshot is retried at growing intervals until one succeeds.
+//! Background snapshots, each on a thread of its own; `ox-driver/src/snapshot_schedule.rs` decides when.
 
 use crate::shared::{EssentialThread, Shared};
+use ox_driver::snapshot_schedule::SnapshotSchedule;
+use ox_proto::Zxid;
 use ox_store::SnapshotTaken;
 use ox_tree::FrozenView;
 use std::error::Error;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-
-/// Pause after a snapshot, as a multiple of its duration.
-const REST: u32 = 4;
 
 /// Priority of the snapshot thread: about a tenth of the others' share of a busy core.
 #[cfg(target_os = "linux")]
@@ -23,44 +18,44 @@ const NICE: i32 = 10;
 /// threads for longer than a moment.
 const NAP: Duration = Duration::from_millis(2);
 
-/// The first pause after a failure. It doubles up to [`RETRY_MAX`].
-const RETRY: Duration = Duration::from_secs(2);
-const RETRY_MAX: Duration = Duration::from_secs(600);
-
 /// Starts one thread per snapshot.
 pub(crate) struct Snapshotter {
     shared: Arc<Shared>,
     running: Option<JoinHandle<(Outcome, Duration)>>,
-    rests_until: Instant,
-    failure: Option<Failure>,
+    schedule: SnapshotSchedule,
 }
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
-/// The failure of the last attempt.
-struct Failure {
-    /// Text of the innermost error.
-    cause: String,
-    pause: Duration,
-}
-
 impl Snapshotter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, running: None, rests_until: Instant::now(), failure: None }
+        Self { shared, running: None, schedule: SnapshotSchedule::default() }
     }
 
-    /// Whether to start a snapshot now: one is due or the last one failed, and the pause is over.
-    pub(crate) fn wants(&mut self, is_due: bool) -> bool {
-        if self.running.as_ref().is_some_and(|running| !running.is_finished()) {
-            return false;
+    /// A snapshot is due when `zxid` is applied.
+    pub(crate) fn on_due(&mut self, zxid: Zxid) {
+        self.schedule.on_due(zxid);
+    }
+
+    /// Starts a snapshot of the state if one is due.
+    pub(crate) fn start_due(&mut self, is_serving: bool) {
+        if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.wait();
         }
-        self.wait();
-        (is_due || self.failure.is_some()) && self.rests_until <= Instant::now()
+        let (shared, now) = (Arc::clone(&self.shared), self.shared.clock.elapsed());
+        if !self.schedule.is_wanted(now, is_serving) {
+            return;
+        }
+        let state = shared.state.read();
+        if self.schedule.take_due(now, is_serving, state.last_zxid()) {
+            self.start(state.freeze());
+        }
     }
 
-    /// Writes `frozen`. A failure is logged and does not stop the server: the log still contains everything.
+    /// Writes `frozen`. A failure is logged and does not stop the server.
     pub(crate) fn start(&mut self, frozen: FrozenView) {
         self.wait();
+        self.schedule.on_started();
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = EssentialThread { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
@@ -70,7 +65,7 @@ impl Snapshotter {
         });
         match spawned {
             Ok(running) => self.running = Some(running),
-            Err(error) => self.note(Err(error.into()), Duration::ZERO),
+            Err(error) => self.on_finished(Err(error.into()), Duration::ZERO),
         }
     }
 
@@ -78,23 +73,14 @@ impl Snapshotter {
     pub(crate) fn wait(&mut self) {
         if let Some(running) = self.running.take() {
             let (outcome, took) = running.join().unwrap_or_else(|_| (Err("a panic".into()), Duration::ZERO));
-            self.note(outcome, took);
+            self.on_finished(outcome, took);
         }
     }
 
-    /// Logs a failure once, however often it repeats with the same cause.
-    fn note(&mut self, outcome: Outcome, took: Duration) {
-        self.rests_until = Instant::now() + took.saturating_mul(REST);
-        let before = self.failure.take();
-        let Err(error) = outcome else { return };
-        self.shared.metrics.snapshot_error_count.add(1);
-        let cause = cause(&*error);
-        if before.as_ref().is_none_or(|before| before.cause != cause) {
-            tracing::error!(%error, "snapshot failed; it will be retried. No data is lost, because the log is kept");
-        }
-        let pause = before.map_or(RETRY, |before| (before.pause * 2).min(RETRY_MAX));
-        self.failure = Some(Failure { cause, pause });
-        self.rests_until = self.rests_until.max(Instant::now() + pause);
+    fn on_finished(&mut self, outcome: Outcome, took: Duration) {
+        self.shared.metrics.snapshot_error_count.add(u64::from(outcome.is_err()));
+        let failure = outcome.as_ref().err().map(|error| &**error as &(dyn Error + 'static));
+        self.schedule.on_finished(self.shared.clock.elapsed(), took, failure);
     }
 }
 
@@ -102,14 +88,6 @@ impl Snapshotter {
 fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE); // best effort
-}
-
-/// The innermost error, which has no file names.
-fn cause(mut error: &(dyn Error + 'static)) -> String {
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
 }
 
 fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {

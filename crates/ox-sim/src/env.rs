@@ -18,6 +18,7 @@ use ox_testkit::Rng;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Limit of a disk call on a slow disk.
 const DISK_DELAY_US_MAX: i64 = 2_000_000;
@@ -72,6 +73,11 @@ impl Env {
             is_healed: false,
             slow_net: (1, Time(0)),
         }
+    }
+
+    /// The time as the loops of `ox-driver` take it.
+    pub(crate) fn elapsed(&self) -> Duration {
+        Duration::from_micros(self.now.0.unsigned_abs())
     }
 
     pub(crate) fn note(&mut self, what: fmt::Arguments<'_>) {

@@ -8,23 +8,24 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, ProcessId};
 use crate::outcome::FailureKind;
 use crate::plan::Plan;
-use crate::server::config::{self, ConfigChange};
+use crate::server::config;
 use crate::server::dump::dump;
-use crate::server::log::{Log, Work};
-use crate::server::member::{PeerInput, server_id, truncated};
+use crate::server::member::{PeerInput, server_id};
 use crate::server::process::Process;
-use crate::server::{ExpectedDisk, Report, Unsynced};
+use crate::server::{ExpectedDisk, Unsynced};
 use crate::world::{Alive, World};
-use ox_proto::Zxid;
+use ox_driver::config_change::ConfigChange;
+use ox_driver::log_writer::{Durable, Group, LogWork, LogWriter, QueuedBatch};
+use ox_driver::server_log::JobReport;
+use ox_driver::space_check::SpaceError;
 use ox_proto::ensemble::Ensemble;
-use ox_replica::LogBatch;
 use ox_store::{
-    Appended, FreeSpace, LogOptions, MemberLog, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store,
-    StoreError, StoreOptions,
+    FreeSpace, LogOptions, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store, StoreError,
+    StoreOptions,
 };
+use ox_tree::TreeOptions;
 use ox_tree::auth::digest_id;
-use ox_tree::{FrozenView, TreeOptions};
-use ox_zab::{DiskDone, DiskJob, EncodedTxn, Epoch, LinkId, LogDiffRange, Message};
+use ox_zab::{DiskDone, DiskJob, EncodedTxn, LinkId, LogDiffRange, Message};
 use std::sync::Arc;
 
 /// The longest time from an error of the log until the process ends.
@@ -229,37 +230,42 @@ impl World {
 /// Executes the next work of the log queue, as one iteration of the log thread.
 pub(crate) fn write_log(world: &SharedWorld, pid: ProcessId) {
     let Some(mut log) = take_log(world, pid) else { return };
-    let done = match next_work(world, pid) {
-        None => return return_log(world, pid, log),
-        Some(Work::Batch(first)) => write_group(world, pid, &mut log, first),
-        Some(Work::Job(job, frozen)) => do_job(world, pid, &mut log, job, frozen.as_ref()),
-        Some(Work::Config(change)) => {
-            save_config(world, pid, &change);
-            Ok(())
-        }
-    };
-    if let Err(error) = done {
+    if let Some(work) = next_work(world, pid)
+        && let Err(error) = do_work(world, pid, &mut log, work)
+    {
         return on_log_error(world, pid, &mut log, &error);
     }
     return_log(world, pid, log);
+}
+
+fn do_work(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter, work: LogWork) -> Result<(), StoreError> {
+    match work {
+        LogWork::Batch(first) => write_group(world, pid, log, first)?,
+        LogWork::Job(job, snapshot) => {
+            let report = log.execute(job, snapshot.as_ref())?;
+            report_job(&mut world.lock(), pid, report);
+        }
+        LogWork::Config(change) => save_config(world, pid, &change),
+    }
+    Ok(())
 }
 
 /// Writes configuration files. The server continues after an error.
 fn save_config(world: &SharedWorld, pid: ProcessId, change: &ConfigChange) {
     let disk = world.lock().servers[pid.server].disk.clone();
     let paced = Arc::new(PacedDisk::new(Arc::downgrade(world), disk, pid));
-    let saved = change.save(paced, pid.server);
+    let saved = change.save(&config::files(paced, pid.server));
     let mut world = world.lock();
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     env.coverage.config_files += u64::from(saved.is_ok());
     env.note(format_args!("config: {change:?}: {saved:?}"));
-    if let ConfigChange::Committed(ensemble, _) = change {
-        process.inbox.config_stored = Some(ensemble.version());
+    if let Some(version) = change.active_version() {
+        process.inbox.config_stored = Some(version);
         process.wake_replica(env, pid);
     }
 }
 
-fn return_log(world: &SharedWorld, pid: ProcessId, log: Log) {
+fn return_log(world: &SharedWorld, pid: ProcessId, log: LogWriter) {
     let mut locked = world.lock();
     let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
     process.log = Some(log);
@@ -272,7 +278,7 @@ fn return_log(world: &SharedWorld, pid: ProcessId, log: Log) {
     }
 }
 
-fn take_log(world: &SharedWorld, pid: ProcessId) -> Option<Log> {
+fn take_log(world: &SharedWorld, pid: ProcessId) -> Option<LogWriter> {
     let mut world = world.lock();
     let process = world.alive(pid)?.process;
     process.log_is_scheduled = false;
@@ -280,89 +286,51 @@ fn take_log(world: &SharedWorld, pid: ProcessId) -> Option<Log> {
 }
 
 /// The next work of the queue. Work that deletes files waits for other jobs that do.
-fn next_work(world: &SharedWorld, pid: ProcessId) -> Option<Work> {
+fn next_work(world: &SharedWorld, pid: ProcessId) -> Option<LogWork> {
     let mut world = world.lock();
     let first = world.alive(pid)?.process.log_queue.front()?;
-    let removes = matches!(first, Work::Job(DiskJob::Truncate(_) | DiskJob::Install(_), _));
+    let removes = matches!(first, LogWork::Job(DiskJob::Truncate(_) | DiskJob::Install(_), _));
     if removes && !world.take_files(pid, Job::Log(pid)) {
         return None;
     }
-    world.alive(pid)?.process.log_queue.pop_front()
+    world.alive(pid)?.process.log_queue.pop()
 }
 
 /// Takes the next entry of the queue if it is a batch.
-fn next_batch(world: &SharedWorld, pid: ProcessId) -> Option<Arc<LogBatch>> {
-    let mut world = world.lock();
-    let queue = &mut world.alive(pid)?.process.log_queue;
-    match queue.pop_front_if(|work| matches!(work, Work::Batch(_)))? {
-        Work::Batch(batch) => Some(batch),
-        Work::Job(..) | Work::Config(_) => None,
-    }
+fn next_batch(world: &SharedWorld, pid: ProcessId) -> Option<QueuedBatch> {
+    world.lock().alive(pid)?.process.log_queue.pop_batch()
 }
 
-/// Executes a member's disk job and reports it.
-fn do_job(
-    world: &SharedWorld,
-    pid: ProcessId,
-    log: &mut Log,
-    job: DiskJob,
-    frozen: Option<&FrozenView>,
-) -> Result<(), StoreError> {
-    let Log::Member(log) = log else { unreachable!("only members have disk jobs") };
-    let (done, left) = match job {
-        DiskJob::Truncate(zxid) => truncated(log.truncate(zxid)?),
-        DiskJob::InitializeLog => (DiskDone::LogInitialized, Some(Box::new(log.initialize()?.state))),
-        _ => (do_plain_job(log, job, frozen)?, None),
-    };
-    let mut world = world.lock();
-    let Some(Alive { process, expected, env }) = world.alive(pid) else { return Ok(()) };
+/// Reports a member's disk job.
+fn report_job(world: &mut World, pid: ProcessId, report: JobReport) {
+    let Some(Alive { process, expected, env }) = world.alive(pid) else { return };
+    let done = report.done;
     env.note(format_args!("log: {done:?}"));
     env.coverage.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
     env.coverage.installs += u64::from(matches!(done, DiskDone::Installed(_)));
     expected.done(done, &env.reference_log);
-    process.member.reports.push_back(Report { done, left });
+    process.member.reports.push_back(report);
     process.wake_replica(env, pid);
-    Ok(())
-}
-
-fn do_plain_job(log: &mut MemberLog, job: DiskJob, frozen: Option<&FrozenView>) -> Result<DiskDone, StoreError> {
-    let number = |epoch: Epoch| u32::try_from(epoch.0).expect("epochs are not negative");
-    match job {
-        DiskJob::AcceptedEpoch(epoch) => log.set_accepted(number(epoch))?,
-        DiskJob::CurrentEpoch(epoch) => {
-            log.set_current(number(epoch))?;
-            log.end_quarantine()?;
-        }
-        DiskJob::Install(_) => _ = log.install(frozen.expect("a snapshot was staged"))?,
-        DiskJob::Truncate(_) | DiskJob::InitializeLog => unreachable!("these jobs leave a state"),
-    }
-    Ok(job.done())
 }
 
 /// Appends the queued batches, up to the limit, and fsyncs once.
-fn write_group(world: &SharedWorld, pid: ProcessId, log: &mut Log, first: Arc<LogBatch>) -> Result<(), StoreError> {
-    let limit = world.lock().env.plan.batch_records;
-    let (mut records, mut batches, mut snapshot_due, mut last) = (0, 0, None, Zxid::ZERO);
-    let file = log.current_file();
-    let mut next = Some(first);
-    while let Some(batch) = next {
-        records += batch.records;
-        batches += 1;
-        last = batch.last;
-        if log.append(&batch)? == Appended::SnapshotDue {
-            snapshot_due = Some(batch.last);
-        }
-        next = if limit <= records { None } else { next_batch(world, pid) };
+fn write_group(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter, first: QueuedBatch) -> Result<(), StoreError> {
+    let now = || world.lock().env.elapsed();
+    log.append(now(), first)?;
+    while log.wait_for_batch(now()).is_some()
+        && let Some(batch) = next_batch(world, pid)
+    {
+        log.append(now(), batch)?;
     }
-    let is_first = log.current_file() != file;
-    cut_before_sync(&mut world.lock(), pid, is_first && 1 < records);
-    let synced = log.sync()?.last;
-    assert_eq!(synced, last, "the fsync covers all appended records");
+    let Group { records, starts_file, .. } = *log.group();
+    cut_before_sync(&mut world.lock(), pid, starts_file && 1 < records);
+    let Durable { synced, snapshot_due } = log.sync()?;
     let mut world = world.lock();
     let Some(Alive { process, expected, env }) = world.alive(pid) else { return Ok(()) };
+    let last = synced.last;
     env.note(format_args!("log: fsynced up to {last}"));
-    env.coverage.group_commits += u64::from(1 < batches);
-    env.coverage.rolled_logs += u64::from(is_first);
+    env.coverage.group_commits += u64::from(1 < log.group().batches.len());
+    env.coverage.rolled_logs += u64::from(starts_file);
     expected.synced = expected.synced.max(last);
     process.inbox.durable = process.inbox.durable.max(Some(last));
     process.inbox.snapshot_due = snapshot_due.or(process.inbox.snapshot_due);
@@ -380,7 +348,7 @@ fn cut_before_sync(world: &mut World, pid: ProcessId, is_first: bool) {
 }
 
 /// Ends the process after an error of the log. Nothing may be acknowledged any more.
-fn on_log_error(world: &SharedWorld, pid: ProcessId, log: &mut Log, error: &StoreError) {
+fn on_log_error(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter, error: &StoreError) {
     let mut world = world.lock();
     if !world.is_current(pid) {
         return;
@@ -457,13 +425,11 @@ pub(crate) fn send_log_diff(world: &SharedWorld, pid: ProcessId, link: LinkId) {
 
 /// Writes a snapshot of the frozen state.
 pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
-    let Some((store, frozen)) = ({
+    let Some((store, frozen, began)) = ({
         let mut world = world.lock();
-        world.alive(pid).and_then(|alive| {
-            let frozen = alive.process.frozen.take()?;
-            alive.process.is_snapshotting = true;
-            Some((alive.process.store.clone(), frozen))
-        })
+        world
+            .alive(pid)
+            .and_then(|Alive { process, env, .. }| Some((process.store.clone(), process.frozen.take()?, env.elapsed())))
     }) else {
         return;
     };
@@ -473,7 +439,8 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
         return;
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
-    process.is_snapshotting = false;
+    let failure = written.as_ref().err().map(|error| error as &(dyn std::error::Error + 'static));
+    process.snapshots.on_finished(env.elapsed(), env.elapsed() - began, failure);
     match written {
         Ok(SnapshotTaken::Written(_) | SnapshotTaken::Existed(_)) => {
             env.coverage.snapshots += 1;
@@ -489,17 +456,16 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
 
 /// Checks free space and purges old files.
 pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
-    let Some((store, retain, purges)) = ({
+    let Some((store, mut check, retain, purges)) = ({
         let mut world = world.lock();
-        world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|alive| {
-            let env = alive.env;
+        world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|Alive { process, env, .. }| {
             let purges = 0 < env.plan.purge_ms && env.rng.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
-            (alive.process.store.clone(), env.plan.retain, purges)
+            (process.store.clone(), process.space_check.clone(), env.plan.retain, purges)
         })
     }) else {
         return;
     };
-    let space = store.space();
+    let space = check.measure(&store);
     if let Ok(space) = &space {
         _ = store.renew_reserve(space);
     }
@@ -509,12 +475,13 @@ pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
         return;
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
+    process.space_check = check;
     match space {
         Ok(space) => {
             process.inbox.space = Some(space);
             process.wake_replica(env, pid);
         }
-        Err(error) => env.note(format_args!("space: {error}")),
+        Err(SpaceError::Failed(error) | SpaceError::Gone(error)) => env.note(format_args!("space: {error}")),
     }
     match purged {
         Some(Ok(purged)) => {
@@ -536,7 +503,7 @@ pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     {
         let mut locked = world.lock();
         let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
-        if process.log.is_none() || process.is_snapshotting || process.frozen.is_some() || process.is_stopping {
+        if process.log.is_none() || process.snapshots.is_writing() || process.is_stopping {
             return env.schedule_in(1_000, Event::Job(Job::Stop(pid))); // production waits for them
         }
         process.is_stopping = true;
@@ -551,13 +518,10 @@ pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     }
 }
 
-fn finish_log(world: &SharedWorld, pid: ProcessId, log: &mut Log) -> Result<(), StoreError> {
-    while let Some(batch) = next_batch(world, pid) {
-        _ = log.append(&batch)?;
-        let last = log.sync()?.last;
-        if let Some(Alive { expected, .. }) = world.lock().alive(pid) {
-            expected.synced = expected.synced.max(last);
-        }
+/// Executes all queued work. The replica thread has ended, so that nothing is acknowledged.
+fn finish_log(world: &SharedWorld, pid: ProcessId, log: &mut LogWriter) -> Result<(), StoreError> {
+    while let Some(work) = next_work(world, pid) {
+        do_work(world, pid, log, work)?;
     }
     Ok(())
 }

@@ -3,7 +3,6 @@
 pub(crate) mod config;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-pub(crate) mod log;
 pub(crate) mod member;
 pub(crate) mod process;
 pub(crate) mod reference_log;
@@ -11,7 +10,6 @@ mod replica_thread;
 mod unidentified;
 pub(crate) mod wire_end;
 
-pub(crate) use log::Report;
 pub(crate) use reference_log::{ExpectedDisk, ReferenceLog};
 
 use crate::event::Job;

@@ -302,7 +302,7 @@ impl World {
         }
         if let Some(process) = server.process.take() {
             coverage.kills_in_log += u64::from(process.log.is_none() && end != End::Stopped);
-            coverage.kills_in_snapshot += u64::from(process.is_snapshotting);
+            coverage.kills_in_snapshot += u64::from(process.snapshots.is_writing());
         }
         coverage.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
         server.boot += 1;

@@ -186,11 +186,11 @@ pub(super) const GUARDS: &[Guard] = &[
         without: "is_some_and(|zxid| zxid <= self.last_proposed_zxid)",
     },
     Guard {
-        file: "crates/ox-sim/src/jobs.rs",
+        file: "crates/ox-driver/src/log_writer.rs",
         guard: "the log is fsynced before it is reported durable",
         breaks: "a power cut loses acknowledged writes",
-        with: "    let synced = log.sync()?.last;\n",
-        without: "    let synced = last;\n",
+        with: "        let synced = self.log.sync()?;\n",
+        without: "        let synced = Synced { last: self.group.last, took: Duration::ZERO, log_bytes: 0 };\n",
     },
     Guard {
         file: "crates/ox-store/src/txn_log.rs",

@@ -9,15 +9,17 @@ use super::log_diff_reads::LogDiffReads;
 use super::role_log::RoleLog;
 use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
-use crate::log_writer::{Job, Report};
 use crate::member_setup::show_config;
 use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
-use crate::reconfig::{ConfigChange, activate};
+use crate::reconfig::activate;
 use crate::shared::Shared;
+use ox_driver::config_change::ConfigChange;
+use ox_driver::log_writer::LogWork;
+use ox_driver::server_log::JobReport;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::{LogJob, Now, ReplicaEffect, ReplicaInput};
 use ox_store::LogDiff;
-use ox_zab::{LinkId, LogDiffRange, Message, Reason};
+use ox_zab::{DiskJob, LinkId, LogDiffRange, Message, Reason};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -50,7 +52,7 @@ impl ReplicaLoop {
     pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input) {
         let Some(peers) = &mut self.peers else { return };
         input.durable.into_iter().for_each(|zxid| peers.role_log.durable(zxid, now.wall_ms));
-        for Report { done, state } in std::mem::take(&mut input.reports) {
+        for JobReport { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
                 let mut shown = self.shared.state.write();
                 *shown = *state;
@@ -215,14 +217,15 @@ impl ReplicaLoop {
     fn config_proposed(&self, ensemble: Arc<Ensemble>) -> Option<PeerCommand> {
         let committed = self.shared.ensemble.read().clone()?;
         let is_newer = committed.version() < ensemble.version();
-        self.log.push_config(if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept });
+        let change = if is_newer { ConfigChange::Proposed(Arc::clone(&ensemble)) } else { ConfigChange::Kept };
+        self.log.push(LogWork::Config(change));
         Some(PeerCommand::Config(committed, is_newer.then_some(ensemble)))
     }
 
     /// Handles a committed configuration.
     fn config_committed(&self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) -> PeerCommand {
         activate(&self.shared, &committed, self.replica.status().is_serving());
-        self.log.push_config(ConfigChange::Committed(Arc::clone(&committed), proposed.clone()));
+        self.log.push(LogWork::Config(ConfigChange::Committed(Arc::clone(&committed), proposed.clone())));
         PeerCommand::Config(committed, proposed)
     }
 
@@ -246,18 +249,19 @@ impl ReplicaLoop {
     }
 
     fn push_disk_job(&self, job: LogJob) {
-        self.log.push_job(match job {
-            LogJob::AcceptedEpoch(epoch) => Job::AcceptedEpoch(epoch),
-            LogJob::CurrentEpoch(epoch) => Job::CurrentEpoch(epoch),
-            LogJob::Truncate(zxid) => Job::Truncate(zxid),
-            LogJob::InitializeLog => Job::Found,
+        let (job, snapshot) = match job {
+            LogJob::AcceptedEpoch(epoch) => (DiskJob::AcceptedEpoch(epoch), None),
+            LogJob::CurrentEpoch(epoch) => (DiskJob::CurrentEpoch(epoch), None),
+            LogJob::Truncate(zxid) => (DiskJob::Truncate(zxid), None),
+            LogJob::InitializeLog => (DiskJob::InitializeLog, None),
             LogJob::Install(snapshot) => {
                 let mut state = self.shared.state.write();
                 *state = *snapshot;
                 show_config(&self.shared, &mut state);
-                Job::Install(state.freeze())
+                (DiskJob::Install(state.last_zxid()), Some(state.freeze()))
             }
-        });
+        };
+        self.log.push(LogWork::Job(job, snapshot));
     }
 }
 

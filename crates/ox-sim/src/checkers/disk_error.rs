@@ -3,12 +3,15 @@
 use super::Finding;
 use crate::env::Env;
 use crate::outcome::FailureKind;
-use crate::server::log::Log;
+use ox_driver::log_writer::LogWriter;
 use ox_store::StoreError;
 
-pub(crate) fn check(log: &mut Log, _: &Env) -> Result<(), Finding> {
+pub(crate) fn check(log: &mut LogWriter, _: &Env) -> Result<(), Finding> {
     match log.sync() {
         Err(StoreError::LogFailed) => Ok(()),
-        other => Err(Finding::new(FailureKind::AckAfterDiskError, format!("a failed log was synced again: {other:?}"))),
+        other => {
+            let other = other.map(|durable| durable.synced);
+            Err(Finding::new(FailureKind::AckAfterDiskError, format!("a failed log was synced again: {other:?}")))
+        }
     }
 }

@@ -14,17 +14,6 @@ use std::sync::Arc;
 
 const FILE: &str = "/conf/zoo.cfg";
 
-/// A change of the configuration files.
-#[derive(Clone, Debug)]
-pub(crate) enum ConfigChange {
-    /// A new configuration is proposed.
-    Proposed(Arc<Ensemble>),
-    /// The proposed configuration is withdrawn.
-    Kept,
-    /// A configuration is committed; another one may be proposed already.
-    Committed(Arc<Ensemble>, Option<Arc<Ensemble>>),
-}
-
 /// The `server.N` line of a server.
 pub(crate) fn member(number: usize, role: &str) -> String {
     let id = server_id(number);
@@ -63,16 +52,9 @@ pub(crate) fn install(disk: &SimDisk, plan: &Plan) {
     disk.install(Path::new(FILE), format!("tickTime={}\n{members}\n", plan.tick_ms).as_bytes());
 }
 
-impl ConfigChange {
-    /// Writes the files. The server continues after an error, because the log contains the configuration too.
-    pub(crate) fn save(&self, disk: Arc<dyn Disk>, number: usize) -> Result<(), ox_store::StoreError> {
-        let files = ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name");
-        match self {
-            Self::Proposed(ensemble) => files.save_proposed(ensemble),
-            Self::Kept => files.remove_proposed(),
-            Self::Committed(ensemble, proposed) => files.save_committed(ensemble, proposed.as_deref()),
-        }
-    }
+/// The configuration files of a server.
+pub(crate) fn files(disk: Arc<dyn Disk>, number: usize) -> ConfigFiles {
+    ConfigFiles::new(disk, Path::new(FILE), server_id(number)).expect("the file has a name")
 }
 
 /// The committed and the proposed configuration in the files.

@@ -1,27 +1,27 @@
 //! A member's part of the replica thread: processes input from peers and executes effects.
 
-use super::log::Work;
+use super::ExpectedDisk;
 use super::process::Process;
 use super::unidentified::Connections;
 use super::wire_end::{SlowRead, WireEnd};
-use super::{ExpectedDisk, Report};
 use crate::checkers::quorums::Decision;
 use crate::checkers::{Finding, configs, elections, leaders, sent_is_durable};
 use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
 use crate::faults::Fault;
 use crate::net::WireId;
-use crate::server::config::ConfigChange;
 use crate::server::reference_log::Change;
 use bytes::Bytes;
+use ox_driver::config_change::ConfigChange;
+use ox_driver::log_writer::LogWork;
+use ox_driver::server_log::JobReport;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_replica::{LogJob, ReplicaEffect, ReplicaInput};
+use ox_store::LogDiff;
 use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
-use ox_store::{LogDiff, Truncated};
-use ox_tree::State;
 use ox_zab::{
     DiskDone, DiskJob, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin, PeerState,
     QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
@@ -55,7 +55,7 @@ pub(crate) enum PeerInput {
 #[derive(Default)]
 pub(crate) struct Member {
     pub(crate) peers: VecDeque<PeerInput>,
-    pub(crate) reports: VecDeque<Report>,
+    pub(crate) reports: VecDeque<JobReport>,
     pub(super) wire_ends: BTreeMap<WireId, WireEnd>,
     pub(crate) slow_read: SlowRead,
     pub(super) unidentified: Connections,
@@ -100,11 +100,17 @@ impl Process {
     }
 
     /// Processes a completed disk job.
-    pub(super) fn take_report(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, report: Report) {
-        let Report { done, left } = report;
+    pub(super) fn take_report(
+        &mut self,
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        report: JobReport,
+    ) {
+        let JobReport { done, state } = report;
         env.note(format_args!("replica: disk job completed: {done:?}"));
-        if let Some(left) = left {
-            self.state = *left;
+        if let Some(state) = state {
+            self.state = *state;
             self.show_config(env);
         }
         self.pass(env, ReplicaInput::Done(done));
@@ -402,7 +408,7 @@ impl Process {
     }
 
     fn write_config(&mut self, env: &mut Env, pid: ProcessId, change: ConfigChange) {
-        self.log_queue.push_back(Work::Config(change));
+        self.log_queue.push(LogWork::Config(change));
         self.wake_log(env, pid);
     }
 
@@ -425,7 +431,7 @@ impl Process {
         };
         env.note(format_args!("peer {}: {job:?}", pid.server));
         expected.begin(job);
-        self.log_queue.push_back(Work::Job(job, frozen));
+        self.log_queue.push(LogWork::Job(job, frozen));
         self.wake_log(env, pid);
     }
 
@@ -521,15 +527,5 @@ impl ExpectedDisk {
             }
             DiskDone::LogInitialized => (),
         }
-    }
-}
-
-/// The report of a truncation, and the state that remains.
-pub(crate) fn truncated(outcome: Truncated) -> (DiskDone, Option<Box<State>>) {
-    match outcome {
-        Truncated::Done(loaded) | Truncated::Short(loaded) => {
-            (DiskDone::Truncated(Some(loaded.state.last_zxid())), Some(Box::new(loaded.state)))
-        }
-        Truncated::NotPossible(_) => (DiskDone::Truncated(None), None),
     }
 }

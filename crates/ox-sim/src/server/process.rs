@@ -8,7 +8,6 @@
 
 use super::config;
 use super::io_thread::{IoThread, global_limits};
-use super::log::{Log, Work};
 use super::member::{Member, server_id};
 use super::replica_thread::Phase;
 use crate::env::Env;
@@ -17,6 +16,10 @@ use crate::plan::Plan;
 use crate::server::WALL_START_MS;
 use bytes::Bytes;
 use ox_driver::client_io::GlobalLimits;
+use ox_driver::log_writer::{GroupLimits, LogQueue, LogWriter};
+use ox_driver::server_log::ServerLog;
+use ox_driver::snapshot_schedule::SnapshotSchedule;
+use ox_driver::space_check::SpaceCheck;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
@@ -33,6 +36,7 @@ use ox_zab::{
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Input of the replica thread.
 #[derive(Debug, Default)]
@@ -59,10 +63,11 @@ pub(crate) struct Process {
     pub(crate) pause_detector: PauseDetector,
     pub(crate) store: Store,
     /// `None` while a job writes to it.
-    pub(crate) log: Option<Log>,
-    pub(crate) log_queue: VecDeque<Work>,
+    pub(crate) log: Option<LogWriter>,
+    pub(crate) log_queue: LogQueue,
     pub(crate) member: Member,
     pub(crate) log_is_scheduled: bool,
+    pub(crate) space_check: SpaceCheck,
     pub(crate) inbox: Inbox,
     /// Proposal times, each with the last zxid proposed by then.
     pub(crate) proposed: VecDeque<(Zxid, Time)>,
@@ -70,10 +75,9 @@ pub(crate) struct Process {
     pub(crate) replica_is_planned: bool,
     /// When the replica thread wakes even without input.
     pub(crate) timer: Option<Time>,
-    pub(crate) snapshot_due: Option<Zxid>,
+    pub(crate) snapshots: SnapshotSchedule,
     /// The state for the next snapshot job.
     pub(crate) frozen: Option<FrozenView>,
-    pub(crate) is_snapshotting: bool,
     pub(crate) io: Vec<IoThread>,
     pub(crate) next_thread: usize,
     /// The limits on all clients together.
@@ -98,7 +102,7 @@ impl Process {
         let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let replica = Replica::standalone(settings, &opened.state, now);
-        let log = Log::Alone(Box::new(opened.log));
+        let log = ServerLog::Standalone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         if opened.report.start_snapshot == StartSnapshot::Due {
             process.snapshot(env, pid);
@@ -149,7 +153,7 @@ impl Process {
             Recovered { epochs, history, eligibility: standing },
         );
         let replica = Replica::member(settings, peer, &state, now);
-        let log = Log::Member(Box::new(opened.log));
+        let log = ServerLog::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;
         process.show_config(env);
@@ -160,26 +164,28 @@ impl Process {
         process
     }
 
-    fn new(env: &Env, (store, log): (Store, Log), state: State, replica: Replica, wall_ahead_ms: i64) -> Self {
+    fn new(env: &Env, (store, log): (Store, ServerLog), state: State, replica: Replica, wall_ahead_ms: i64) -> Self {
         let threads = env.plan.io_threads;
         let now = now(env, env.now, wall_ahead_ms);
+        let records_max = Some(env.plan.batch_records);
+        let limits = GroupLimits { records_max, flush_delay: Duration::ZERO, poll_max: Duration::ZERO };
         Self {
             replica,
             effects: ReplicaEffects::new(threads),
             pause_detector: PauseDetector::new(env.plan.tick_ms, now.mono_ms),
             store,
-            log: Some(log),
-            log_queue: VecDeque::new(),
+            log: Some(LogWriter::new(log, limits)),
+            log_queue: LogQueue::default(),
             member: Member::default(),
             log_is_scheduled: false,
+            space_check: SpaceCheck::new(env.plan.is_ensemble()),
             inbox: Inbox::default(),
             proposed: VecDeque::new(),
             phase: Phase::Idle,
             replica_is_planned: false,
             timer: None,
-            snapshot_due: None,
+            snapshots: SnapshotSchedule::default(),
             frozen: None,
-            is_snapshotting: false,
             io: (0..threads).map(|thread| IoThread::new(&env.plan, thread, now)).collect(),
             next_thread: 0,
             limits: global_limits(&env.plan),
@@ -237,11 +243,9 @@ impl Process {
         self.wall_ahead_ms = wall_ahead_ms;
     }
 
-    /// Freezes the state for a snapshot, unless a snapshot is being written.
+    /// Freezes the state for a snapshot.
     pub(crate) fn snapshot(&mut self, env: &mut Env, pid: ProcessId) {
-        if self.frozen.is_some() || self.is_snapshotting {
-            return;
-        }
+        self.snapshots.on_started();
         self.frozen = Some(self.state.freeze());
         let delay = self.thread_delay(env);
         env.schedule_in(delay, Event::Job(Job::Snapshot(pid)));

@@ -1,13 +1,14 @@
 //! The replica thread of production, split into steps. Other threads may run between two steps.
 
-use super::log::Work;
+use super::ExpectedDisk;
 use super::member::{Member, PeerInput};
 use super::process::Process;
-use super::{ExpectedDisk, Report};
 use crate::checkers::{self, no_false_expiry};
 use crate::env::Env;
 use crate::event::{Event, ProcessId};
 use ox_driver::client_io::memory_of;
+use ox_driver::log_writer::{LogWork, QueuedBatch};
+use ox_driver::server_log::JobReport;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_replica::{LogBatch, Now, ReplicaInput, Submission};
@@ -21,7 +22,7 @@ const PATIENCE_MS: i64 = 1_000;
 pub(crate) enum Phase {
     Idle,
     /// Processes completed disk jobs and input from peers, one per step.
-    Reporting(VecDeque<Report>, VecDeque<PeerInput>),
+    Reporting(VecDeque<JobReport>, VecDeque<PeerInput>),
     /// Processes submissions, one per step.
     Stepping(VecDeque<Submission>),
     /// Applies committed transactions, one write lock per step. Durable positions are reported in several parts.
@@ -99,7 +100,7 @@ impl Process {
         if let Some(version) = self.inbox.config_stored.take() {
             self.pass(env, ReplicaInput::ConfigStored(version));
         }
-        self.snapshot_due = self.inbox.snapshot_due.take().or(self.snapshot_due);
+        self.inbox.snapshot_due.take().into_iter().for_each(|due| self.snapshots.on_due(due));
         let Member { reports, peers, .. } = &mut self.member;
         self.phase = Phase::Reporting(std::mem::take(reports), std::mem::take(peers));
         true
@@ -205,7 +206,7 @@ impl Process {
         if let Err(finding) = env.reference_log.record_batch(expected, &batch, &mut self.proposed) {
             return finding.report(env);
         }
-        self.log_queue.push_back(Work::Batch(batch));
+        self.log_queue.push(LogWork::Batch(QueuedBatch { batch, since: env.elapsed() }));
         self.wake_log(env, pid);
     }
 
@@ -231,11 +232,8 @@ impl Process {
         self.post(env, pid);
         self.limits.set_held(self.replica.load());
         env.coverage.parked += std::mem::take(&mut self.replica.counters_mut().parked);
-        if let Some(due) =
-            self.snapshot_due.filter(|due| *due <= self.state.last_zxid() && self.replica.status().is_serving())
-        {
-            env.note(format_args!("replica: snapshot due at {due}"));
-            self.snapshot_due = None;
+        if self.snapshots.take_due(env.elapsed(), self.replica.status().is_serving(), self.state.last_zxid()) {
+            env.note(format_args!("replica: snapshot at {}", self.state.last_zxid()));
             self.snapshot(env, pid);
         }
         self.phase = Phase::Idle;
