@@ -82,6 +82,8 @@ coverage! {
     freezes, "processes that were frozen";
     slow_reads, "members that read their wires slowly";
     full_wires, "packets that waited for the receiver to read";
+    partial_calls, "reads and writes of links that ended early";
+    surplus_links, "links closed because their server had opened another one";
     continued_diffs, "learner streams continued from the on-disk log";
     pauses_noticed, "pauses that a server detected";
     multis, "multis that succeeded";

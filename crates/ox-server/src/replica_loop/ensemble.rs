@@ -2,7 +2,7 @@
 //!
 //! It also replaces the state: by a leader's snapshot, when it passes that to the log thread for installation; and by
 //! the state that the log thread has recovered after it truncated the log. To send a snapshot, it freezes the state for
-//! `peers/link.rs`; to send a log diff, it starts the search of the on-disk log (`log_diff_reads.rs`).
+//! `ox-driver/src/links.rs`; to send a log diff, it starts the search of the on-disk log (`log_diff_reads.rs`).
 
 use super::ReplicaLoop;
 use super::log_diff_reads::LogDiffReads;
@@ -10,40 +10,31 @@ use super::role_log::RoleLog;
 use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
 use crate::member_setup::show_config;
-use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
+use crate::peers::{LatestVote, PeerCommand, PeerCommands, PeerEvent};
 use crate::reconfig::activate;
 use crate::shared::Shared;
 use ox_driver::config_change::ConfigChange;
+use ox_driver::links::{HeldPackets, LinkEvent, Packets};
 use ox_driver::log_writer::LogWork;
 use ox_driver::server_log::JobReport;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::{LogJob, Now, ReplicaEffect, ReplicaInput};
 use ox_store::LogDiff;
 use ox_zab::{DiskJob, LinkId, LogDiffRange, Message, Reason};
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-
-/// Packets of a link that the replica has not taken, with the bytes of each batch.
-#[derive(Default)]
-struct QueuedPackets {
-    messages: VecDeque<Message>,
-    batches: VecDeque<(usize, usize)>,
-}
 
 /// Communication with other servers.
 pub(super) struct PeerChannel {
     commands: Arc<PeerCommands>,
-    waiting: BTreeMap<LinkId, QueuedPackets>,
+    held: HeldPackets,
     log_diff_reads: LogDiffReads<Box<LogDiff>>,
-    /// Bytes of processed packets that are not yet reported to the peers thread.
-    consumed: BTreeMap<LinkId, usize>,
     role_log: RoleLog,
 }
 
 impl PeerChannel {
     pub(super) fn new(commands: Arc<PeerCommands>, shared: Arc<Shared>) -> Self {
-        let (waiting, consumed) = (BTreeMap::new(), BTreeMap::new());
-        Self { commands, waiting, log_diff_reads: LogDiffReads::default(), consumed, role_log: RoleLog::new(shared) }
+        let (held, log_diff_reads) = (HeldPackets::default(), LogDiffReads::default());
+        Self { commands, held, log_diff_reads, role_log: RoleLog::new(shared) }
     }
 }
 
@@ -83,13 +74,13 @@ impl ReplicaLoop {
                 ReplicaInput::LinkOpened(link)
             }
             PeerEvent::CannotListen => ReplicaInput::StepDown(Reason::CannotListen),
-            PeerEvent::LinkClosed(link) => {
+            PeerEvent::Link(LinkEvent::Closed(link)) => {
                 self.take_packets(now); // packets received before the end count
                 self.forget(link);
                 ReplicaInput::LinkClosed(link)
             }
-            PeerEvent::Progress(link, moved) => ReplicaInput::Traffic(link, moved),
-            PeerEvent::Sent(link, bytes) => ReplicaInput::Sent(link, bytes),
+            PeerEvent::Link(LinkEvent::Progress(link, moved)) => ReplicaInput::Traffic(link, moved),
+            PeerEvent::Link(LinkEvent::Sent(link, bytes)) => ReplicaInput::Sent(link, bytes),
             PeerEvent::LogDiffRead(link, below, found) => {
                 let below = found.is_some().then_some(below);
                 if let Some(peers) = &mut self.peers {
@@ -101,11 +92,9 @@ impl ReplicaLoop {
                 self.take_packets(now);
                 ReplicaInput::SnapshotReceived(link, state)
             }
-            PeerEvent::Messages(link, messages, bytes) => {
+            PeerEvent::Link(LinkEvent::Messages(link, messages, bytes)) => {
                 if let Some(peers) = &mut self.peers {
-                    let waiting = peers.waiting.entry(link).or_default();
-                    waiting.batches.push_back((messages.len(), bytes));
-                    waiting.messages.extend(messages);
+                    peers.held.add(link, messages, bytes);
                 }
                 return self.take_packets(now);
             }
@@ -115,16 +104,15 @@ impl ReplicaLoop {
 
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
-            peers.waiting.remove(&link);
+            peers.held.forget(link);
             peers.log_diff_reads.forget(link);
-            peers.consumed.remove(&link);
             peers.role_log.link_closed(link);
         }
     }
 
     /// Passes packets to the replica for as long as it takes them.
     fn take_packets(&mut self, now: Now) {
-        let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
+        let links = self.peers.as_ref().map_or(Vec::new(), |peers| peers.held.links());
         let shared = Arc::clone(&self.shared);
         for link in links {
             let mut state = shared.state.read();
@@ -142,16 +130,8 @@ impl ReplicaLoop {
     }
 
     fn next_packet(&mut self, now: Now, link: LinkId) -> Option<Message> {
-        let PeerChannel { waiting, consumed, role_log, .. } = self.peers.as_mut()?;
-        let waiting = waiting.get_mut(&link)?;
-        let message = waiting.messages.pop_front()?;
-        if let Some((left, bytes)) = waiting.batches.front_mut() {
-            *left -= 1;
-            if *left == 0 {
-                *consumed.entry(link).or_default() += *bytes;
-                waiting.batches.pop_front();
-            }
-        }
+        let PeerChannel { held, role_log, .. } = self.peers.as_mut()?;
+        let message = held.next(link)?;
         role_log.received(link, &message, now.wall_ms);
         Some(message)
     }
@@ -159,7 +139,7 @@ impl ReplicaLoop {
     /// Passes effects to the log thread and to the peers thread.
     pub(super) fn execute_effects(&mut self, now: Now) {
         let mut effects = self.effects.take();
-        let unreported = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
+        let unreported = self.peers.as_ref().map_or(0, |peers| peers.held.unreported_bytes());
         if !effects.is_empty() || LINK_CONSUMED_REPORT_BYTES <= unreported {
             let mut batch = CommandBatch::default();
             for effect in effects.drain(..) {
@@ -169,7 +149,7 @@ impl ReplicaLoop {
                 self.execute(effect, &mut batch);
             }
             if let Some(peers) = &mut self.peers {
-                let consumed = std::mem::take(&mut peers.consumed);
+                let consumed = peers.held.take_consumed();
                 consumed.into_iter().for_each(|(link, bytes)| batch.push(PeerCommand::Consumed(link, bytes)));
                 peers.commands.send(batch.commands);
             }

@@ -9,6 +9,7 @@
 use super::config;
 use super::io_thread::{IoThread, global_limits};
 use super::member::{Member, server_id};
+use super::peers_thread::PeersThread;
 use super::replica_thread::Phase;
 use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
@@ -66,6 +67,7 @@ pub(crate) struct Process {
     pub(crate) log: Option<LogWriter>,
     pub(crate) log_queue: LogQueue,
     pub(crate) member: Member,
+    pub(crate) peers_thread: PeersThread,
     pub(crate) log_is_scheduled: bool,
     pub(crate) space_check: SpaceCheck,
     pub(crate) inbox: Inbox,
@@ -177,6 +179,7 @@ impl Process {
             log: Some(LogWriter::new(log, limits)),
             log_queue: LogQueue::default(),
             member: Member::default(),
+            peers_thread: PeersThread::new(&env.plan),
             log_is_scheduled: false,
             space_check: SpaceCheck::new(env.plan.is_ensemble()),
             inbox: Inbox::default(),
