@@ -184,7 +184,7 @@ impl LogWriter {
         self.log.execute(job, snapshot)
     }
 
-    /// Stops cleanly.
+    /// Ends the log, after everything queued is written, and records the synced position.
     pub fn close(self) -> Result<(), StoreError> {
         self.log.close()
     }

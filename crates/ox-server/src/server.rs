@@ -45,9 +45,9 @@ pub enum StartError {
     /// The client port or the election port cannot be bound.
     #[error("cannot listen on {address}, the {purpose} port: {source}")]
     Bind {
-        /// `client` or `election`.
+        /// What the port is for: `client` or `election`.
         purpose: &'static str,
-        /// The configured address.
+        /// The address as it is configured.
         address: String,
         /// The error of the system call.
         source: io::Error,

@@ -1,4 +1,4 @@
-//! Colours for terminals.
+//! Colours of text on terminals; none elsewhere.
 
 use clap::builder::styling::{AnsiColor, Style};
 use std::fmt;
@@ -14,7 +14,7 @@ pub(crate) enum Tone {
     Good,
     Warning,
     Bad,
-    /// Details.
+    /// Details that a reader may skip.
     Faint,
     Heading,
 }

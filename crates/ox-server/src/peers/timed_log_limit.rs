@@ -16,7 +16,7 @@ impl TimedLogLimit {
         Self { began: Instant::now(), lines: LogLimit::new(LOG_LINES_BURST) }
     }
 
-    /// See [`LogLimit::allow`].
+    /// The same as [`LogLimit::allow`], with the time since this limit was made.
     pub(super) fn allow(&mut self) -> Option<Option<NonZeroU64>> {
         self.lines.allow(i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX))
     }

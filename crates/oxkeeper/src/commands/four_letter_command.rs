@@ -11,9 +11,9 @@ Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs
 Servers execute srvr always, and others that 4lw.commands.whitelist contains.
 Exit code: 0 with a reply, 1 if the server does not execute the command, 2 without a reply.")]
 pub(crate) struct Args {
-    /// The command
+    /// The four-letter command, as srvr or mntr
     command: String,
-    /// The server
+    /// Client port of the server to ask
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
     server: String,
     /// Seconds to wait for the reply

@@ -12,9 +12,9 @@ use std::io::ErrorKind;
 #[derive(Debug)]
 pub(crate) struct StartFailure {
     pub(super) exit_code: u8,
-    /// At least one.
+    /// Never empty: the first and the last are shown last.
     pub(super) errors: Vec<String>,
-    /// About the configuration.
+    /// Warnings about the configuration, shown before the errors.
     pub(super) warnings: Vec<String>,
 }
 
