@@ -27,10 +27,11 @@ impl SpaceCheck {
     /// Measures free space. Between two measurements the replica subtracts what it logs; snapshots and other programs
     /// use space, too.
     pub fn measure(&mut self, store: &Store) -> Result<FreeSpace, SpaceError> {
-        let space = store.space().map_err(|error| match &error {
-            StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound => SpaceError::Gone(error),
-            _ => SpaceError::Failed(error),
-        })?;
+        let space = match store.space() {
+            Ok(space) => space,
+            Err(error) if is_gone(&error) => return Err(SpaceError::Gone(error)),
+            Err(error) => return Err(SpaceError::Failed(error)),
+        };
         if space.is_low != std::mem::replace(&mut self.was_low, space.is_low) {
             self.log_change(&space);
         }
@@ -53,4 +54,8 @@ impl SpaceCheck {
             tracing::info!(free_bytes, "disk space is sufficient again");
         }
     }
+}
+
+fn is_gone(error: &StoreError) -> bool {
+    matches!(error, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
