@@ -78,8 +78,9 @@ impl Settings {
     ) -> Result<(), ConfigError> {
         let name = path.display().to_string();
         self.place = Place::File { name: name.clone(), line: None, key: None };
+        // No warning: the file was found, so its path is the intended one. The text names the file.
         let relative = relative_path_warning(&name, &self.place);
-        diagnostics.extend(relative.map(|diagnostic| Diagnostic { place: None, ..diagnostic })); // the text names the file
+        diagnostics.extend(relative.map(|diagnostic| Diagnostic::info(None, diagnostic.text)));
         let bytes = (environment.read)(path).map_err(|error| {
             self.place.error(if error.kind() == io::ErrorKind::NotFound {
                 Cause::FileMissing(name.clone())
