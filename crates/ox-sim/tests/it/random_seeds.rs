@@ -4,9 +4,10 @@ use crate::survives;
 use clap::ValueEnum;
 use ox_sim::{CoverageCounts, FaultProfile, Plan, run};
 
-/// Situations that these seeds need not reach: unit tests of `ox-driver` cover the first two, tests of ensembles or the
-/// profiles `read-only` and `ways` the next six, and the last two only excuse a server.
-const RARE: [&str; 10] = [
+/// Situations that these seeds need not reach: unit tests of `ox-driver` and `ox-replica` cover the first three, tests of
+/// ensembles or the profiles `read-only` and `ways` the next six, and the last two only excuse a server.
+const RARE: [&str; 11] = [
+    "connections closed because their request had waited for too long",
     "large requests that waited for memory while they were received",
     "connections closed because they were slow while memory was short",
     "read-only sessions",

@@ -20,9 +20,9 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let base = port.min(60_000).to_string();
     command.args(["ensemble", "--observers", "1", "--base-port", &base, "--dir"]).arg(home.path());
     let mut ensemble = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(ensemble.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut lines = BufReader::new(ensemble.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut report: Vec<String> = Vec::new();
-    for line in lines {
+    for line in lines.by_ref() {
         let is_last = line.starts_with("connect to ");
         report.push(line);
         if is_last {
@@ -63,6 +63,7 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
+    assert!(lines.any(|line| line.contains("server 4 was killed")));
     let status = run(&["status", &address(0)]);
     assert_eq!(status.code, Some(2), "{}", status.out);
     assert!(
