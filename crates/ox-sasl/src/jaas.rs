@@ -16,7 +16,7 @@ pub mod modules;
 mod parse;
 mod tokens;
 
-use crate::secret::Secret;
+use crate::secret::SecretBytes;
 use std::fmt;
 
 /// A larger file is refused: JAAS files have a few lines, and each account of DIGEST-MD5 is one more.
@@ -52,7 +52,7 @@ pub struct JaasModule {
     pub flag: ControlFlag,
     pub line: usize,
     /// In file order, without duplicates: the last value of a key counts, as in Java.
-    options: Vec<(String, Secret)>,
+    options: Vec<(String, SecretBytes)>,
 }
 
 /// How the result of a module counts. ZooKeeper's sections have one module, so all flags mean the same.
@@ -83,16 +83,16 @@ impl JaasSection {
 }
 
 impl JaasModule {
-    pub fn option(&self, key: &str) -> Option<&Secret> {
+    pub fn option(&self, key: &str) -> Option<&SecretBytes> {
         self.options.iter().find(|(name, _)| name == key).map(|(_, value)| value)
     }
 
-    pub fn options(&self) -> impl Iterator<Item = (&str, &Secret)> {
+    pub fn options(&self) -> impl Iterator<Item = (&str, &SecretBytes)> {
         self.options.iter().map(|(key, value)| (key.as_str(), value))
     }
 
     fn text(&self, key: &str) -> Option<&str> {
-        self.option(key).map(Secret::text)
+        self.option(key).map(SecretBytes::text)
     }
 
     /// Login modules read flags without regard to case; everything but `true` is false.

@@ -1,5 +1,7 @@
 //! What the mechanisms have in common: steps of an exchange, and errors.
 
+use crate::krb5::KerberosError;
+
 /// Fills a buffer with random bytes of the operating system, or of a test.
 pub type Random<'a> = &'a mut dyn FnMut(&mut [u8]);
 
@@ -39,6 +41,10 @@ pub enum SaslError {
     MalformedDigest(String),
     #[error("DIGEST-MD5: {0}")]
     DigestRefused(String),
+    #[error("GSSAPI: {0}")]
+    Kerberos(#[from] KerberosError),
+    #[error("GSSAPI: malformed security layer message: {0}")]
+    MalformedLayer(&'static str),
     #[error("{0}: a token after the end of the exchange")]
     IllegalState(&'static str),
 }

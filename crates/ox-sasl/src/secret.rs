@@ -6,9 +6,9 @@ use zeroize::Zeroize;
 
 /// Bytes that no log line may show: a password or a key.
 #[derive(Clone)]
-pub struct Secret(Vec<u8>);
+pub struct SecretBytes(Vec<u8>);
 
-impl Secret {
+impl SecretBytes {
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
@@ -28,15 +28,15 @@ impl Secret {
     }
 }
 
-impl Drop for Secret {
+impl Drop for SecretBytes {
     fn drop(&mut self) {
         self.0.zeroize();
     }
 }
 
-impl fmt::Debug for Secret {
+impl fmt::Debug for SecretBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret(..)")
+        f.write_str("SecretBytes(..)")
     }
 }
 
@@ -46,8 +46,8 @@ mod tests {
 
     #[test]
     fn secret_is_compared_but_not_printed() {
-        let secret = Secret::new("hunter2");
+        let secret = SecretBytes::new("hunter2");
         assert!(secret.matches(b"hunter2") && !secret.matches(b"hunter") && !secret.matches(b"hunter3"));
-        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        assert_eq!(format!("{secret:?}"), "SecretBytes(..)");
     }
 }

@@ -5,7 +5,7 @@ use super::hash::{NONCE_COUNT, ResponseInput};
 use super::{DigestNames, RESPONSE_BYTES_MAX, nonce};
 use crate::jaas::modules::DigestAccounts;
 use crate::mechanism::{AcceptorStep, AuthenticatedPeer, Random, SaslError};
-use crate::secret::Secret;
+use crate::secret::SecretBytes;
 use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
@@ -74,7 +74,7 @@ impl DigestAcceptor {
         let authzid = directives.at_most_one("authzid")?;
         let response = directives.one("response")?;
         // An unknown user costs the same time as a wrong password.
-        let unknown = Secret::new("");
+        let unknown = SecretBytes::new("");
         let known = self.accounts.password(username);
         let password = known.unwrap_or(&unknown);
         let cnonce = directives.one("cnonce")?;

@@ -70,13 +70,13 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r' | b'\n')
 }
 
+/// An unquoted value may be empty, but not missing at the end.
 fn token(text: &[u8]) -> Result<(Vec<u8>, &[u8]), SaslError> {
-    let end = text.iter().position(|byte| is_blank(*byte) || *byte == b',').unwrap_or(text.len());
-    if end == 0 && text.is_empty() {
-        Err(malformed("a key without a value"))
-    } else {
-        Ok((text[..end].to_vec(), &text[end..]))
+    if text.is_empty() {
+        return Err(malformed("a key without a value"));
     }
+    let end = text.iter().position(|byte| is_blank(*byte) || *byte == b',').unwrap_or(text.len());
+    Ok((text[..end].to_vec(), &text[end..]))
 }
 
 /// The value up to the closing quote, and what follows the quote.

@@ -6,18 +6,18 @@ use super::initiator::DigestInitiator;
 use super::{BETWEEN_SERVERS, CLIENT_PORT, DigestNames};
 use crate::jaas::modules::{DigestAccounts, DigestCredentials};
 use crate::mechanism::{AcceptorStep, SaslError};
-use crate::secret::Secret;
+use crate::secret::SecretBytes;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::sync::Arc;
 
 fn acceptor(names: DigestNames, accounts: &[(&str, &str)]) -> DigestAcceptor {
-    let accounts = accounts.iter().map(|(user, password)| ((*user).to_owned(), Secret::new(*password)));
+    let accounts = accounts.iter().map(|(user, password)| ((*user).to_owned(), SecretBytes::new(*password)));
     DigestAcceptor::new(names, Arc::new(DigestAccounts::new(accounts)))
 }
 
 fn initiator(names: DigestNames, username: &str, password: &str) -> DigestInitiator {
-    let credentials = DigestCredentials { username: username.to_owned(), password: Secret::new(password) };
+    let credentials = DigestCredentials { username: username.to_owned(), password: SecretBytes::new(password) };
     DigestInitiator::new(names, credentials)
 }
 

@@ -1,7 +1,7 @@
 //! Typed options of the login modules that ZooKeeper's JAAS sections name.
 
 use super::{JaasError, JaasModule, JaasSection};
-use crate::secret::Secret;
+use crate::secret::SecretBytes;
 use std::collections::BTreeMap;
 
 const DIGEST_MODULE: &str = "org.apache.zookeeper.server.auth.DigestLoginModule";
@@ -11,14 +11,14 @@ const KRB5_MODULES: [&str; 2] =
 /// The accounts of a server section: passwords by user name.
 #[derive(Clone, Debug, Default)]
 pub struct DigestAccounts {
-    passwords: BTreeMap<String, Secret>,
+    passwords: BTreeMap<String, SecretBytes>,
 }
 
 /// The account with which a client or a learner authenticates.
 #[derive(Clone, Debug)]
 pub struct DigestCredentials {
     pub username: String,
-    pub password: Secret,
+    pub password: SecretBytes,
 }
 
 /// Options of `Krb5LoginModule`, with Java's defaults.
@@ -53,16 +53,16 @@ pub enum InitiatorLogin {
 }
 
 impl DigestAccounts {
-    pub fn new(accounts: impl IntoIterator<Item = (String, Secret)>) -> Self {
+    pub fn new(accounts: impl IntoIterator<Item = (String, SecretBytes)>) -> Self {
         Self { passwords: accounts.into_iter().collect() }
     }
 
-    pub fn password(&self, user: &str) -> Option<&Secret> {
+    pub fn password(&self, user: &str) -> Option<&SecretBytes> {
         self.passwords.get(user)
     }
 
     /// `SASLAuthenticationProvider.superPassword` replaces the password of an existing account `super`.
-    pub fn replace_super_password(&mut self, password: Secret) {
+    pub fn replace_super_password(&mut self, password: SecretBytes) {
         if let Some(known) = self.passwords.get_mut("super") {
             *known = password;
         }
@@ -174,12 +174,12 @@ mod tests {
             section(&format!("{DIGEST_MODULE} required user_super=\"adminsecret\" user_bob=\"b\" debug=true;"));
         let Ok(AcceptorLogin::DigestMd5(mut accounts)) = server.acceptor_login() else { panic!("digest") };
         assert_eq!(accounts.users().collect::<Vec<_>>(), ["bob", "super"]);
-        accounts.replace_super_password(Secret::new("other"));
+        accounts.replace_super_password(SecretBytes::new("other"));
         assert!(accounts.password("super").unwrap().matches(b"other"));
         assert!(accounts.password("bob").unwrap().matches(b"b"));
         assert!(!format!("{accounts:?}").contains("other"));
         let mut none = DigestAccounts::default();
-        none.replace_super_password(Secret::new("other"));
+        none.replace_super_password(SecretBytes::new("other"));
         assert!(none.password("super").is_none(), "the property adds no account");
 
         let client = section(&format!("{DIGEST_MODULE} required username=\"bob\" password=\"bobsecret\";"));

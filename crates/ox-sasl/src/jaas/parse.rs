@@ -2,7 +2,7 @@
 
 use super::tokens::{Token, Tokens};
 use super::{ControlFlag, JAAS_FILE_BYTES_MAX, JaasError, JaasFile, JaasModule, JaasSection};
-use crate::secret::Secret;
+use crate::secret::SecretBytes;
 use zeroize::Zeroizing;
 
 type Properties<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -49,13 +49,13 @@ impl Parser<'_> {
         let line = self.lookahead.1;
         let class = self.text("a login module's class name")?.to_string();
         let flag = self.flag()?;
-        let mut options: Vec<(String, Secret)> = Vec::new();
+        let mut options: Vec<(String, SecretBytes)> = Vec::new();
         while !self.is_next(';') {
             let key = self.text("an option or ';'")?.to_string();
             self.punctuation('=')?;
             let value_line = self.lookahead.1;
             let value = self.text("the value of the option")?;
-            let value = Secret::new(self.expand(&key, &value, value_line)?.as_bytes());
+            let value = SecretBytes::new(self.expand(&key, &value, value_line)?.as_bytes());
             match options.iter_mut().find(|(known, _)| *known == key) {
                 Some(option) => option.1 = value,
                 None => options.push((key, value)),

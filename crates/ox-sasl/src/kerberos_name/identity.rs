@@ -9,9 +9,9 @@ pub struct NameMapping {
     pub rules: AuthToLocal,
     /// `default_realm` of `krb5.conf`; empty without one, as in Apache.
     pub default_realm: String,
-    /// `kerberos.removeHostFromPrincipal`
+    /// Value of `kerberos.removeHostFromPrincipal`, exactly `true`.
     pub remove_host: bool,
-    /// `kerberos.removeRealmFromPrincipal`
+    /// Value of `kerberos.removeRealmFromPrincipal`, exactly `true`.
     pub remove_realm: bool,
 }
 
