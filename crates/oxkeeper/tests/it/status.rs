@@ -4,7 +4,7 @@ use crate::ensemble::children_of;
 use crate::members;
 use crate::process::Site;
 use crate::tools::{CommandOutput, run_command};
-use ox_testkit::free_port;
+use ox_testkit::{free_port, wait_until};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
@@ -38,6 +38,9 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let all: Vec<String> = (0..4).map(address).collect();
     assert_eq!(report[6], format!("connect to {}", all.join(",")));
 
+    // An observer that has just joined may not have applied the first transaction of the epoch yet.
+    let in_epoch = |status: &CommandOutput| status.out.matches("  1      0x1").count() == 4;
+    wait_until("all members in epoch 1", || in_epoch(&run(&["status", &address(2)])));
     let status = run(&["status", &address(2)]);
     assert_eq!((status.code, status.err.as_str()), (Some(0), ""), "{}", status.out);
     let table: Vec<Vec<&str>> = status.out.lines().map(|line| line.split_whitespace().collect()).collect();
