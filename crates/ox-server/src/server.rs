@@ -175,7 +175,11 @@ impl Server {
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
-        let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let replica = {
+            let state = shared.state.read();
+            let peer = QuorumPeer::standalone(ServerId(i64::from(settings.server)), state.last_zxid());
+            Replica::new(settings, peer, &state, shared.clock.now())
+        };
         let core =
             Core { replica, space, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
@@ -217,7 +221,7 @@ impl Server {
             source,
         })?;
         startup_banner::listening(&member, &peers.election_binds());
-        let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
         let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));

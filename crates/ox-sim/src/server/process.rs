@@ -99,9 +99,16 @@ pub(crate) struct Process {
 impl Process {
     /// Creates the process of a standalone server.
     pub(crate) fn standalone(env: &mut Env, pid: ProcessId, opened: Opened, wall_ahead_ms: i64) -> Self {
-        let settings = replica_settings(env, pid, opened.session_clock_ms);
+        let settings = ReplicaSettings {
+            local_sessions: LocalSessions::Off,
+            read_only_after_ms: None,
+            park_limit_ms: 0,
+            epoch_txns: u32::MAX,
+            ..replica_settings(env, pid, opened.session_clock_ms)
+        };
         let now = now(env, env.now, wall_ahead_ms);
-        let replica = Replica::standalone(settings, &opened.state, now);
+        let peer = QuorumPeer::standalone(server_id(pid.server), opened.state.last_zxid());
+        let replica = Replica::new(settings, peer, &opened.state, now);
         let log = ServerLog::Standalone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         if opened.report.start_snapshot == StartSnapshot::Due {
@@ -152,7 +159,7 @@ impl Process {
             peer_settings(&env.plan, pid, configs),
             Recovered { epochs, history, eligibility: standing },
         );
-        let replica = Replica::member(settings, peer, &state, now);
+        let replica = Replica::new(settings, peer, &state, now);
         let log = ServerLog::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;

@@ -6,8 +6,7 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::message::LearnerKind;
 use crate::observer_master::ObserverMaster;
-use crate::recent_log::RecentLog;
-use ox_proto::ServerId;
+use ox_proto::{ServerId, Zxid};
 use ox_proto::quorum::notification::PeerState;
 
 /// What a member reports about itself.
@@ -22,6 +21,10 @@ pub struct PeerStatus {
     pub eligibility: Eligibility,
     /// The disk has files of a history that is in doubt.
     pub has_quarantined_files: bool,
+    /// The first transaction of the recent log; none if that is empty.
+    pub first_recent: Option<Zxid>,
+    /// The last transaction of the log.
+    pub last_logged: Zxid,
 }
 
 /// A member's role, for reading.
@@ -57,12 +60,9 @@ impl QuorumPeer {
             epochs: self.epochs,
             eligibility: self.eligibility,
             has_quarantined_files: self.has_quarantined_files(),
+            first_recent: self.history.first(),
+            last_logged: self.history.last(),
         }
-    }
-
-    /// The transactions in memory. The last one is the last of the log.
-    pub fn recent_log(&self) -> &RecentLog {
-        &self.history
     }
 
     /// The role that this member has been elected to, if any.
