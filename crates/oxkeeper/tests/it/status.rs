@@ -59,6 +59,7 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     let observer = children_of(ensemble.id()).into_iter().max().unwrap();
     assert!(Command::new("kill").args(["-KILL", &observer.to_string()]).status().unwrap().success());
+    assert!(lines.any(|line| line.contains("server 4 was killed")));
     while std::net::TcpStream::connect(address(3)).is_ok() {}
     let status = run(&["status", &address(0)]);
     assert_eq!(status.code, Some(1), "{}", status.out);
@@ -66,7 +67,6 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
-    assert!(lines.any(|line| line.contains("server 4 was killed")));
     let status = run(&["status", &address(0)]);
     assert_eq!(status.code, Some(2), "{}", status.out);
     assert!(
