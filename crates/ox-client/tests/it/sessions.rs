@@ -88,7 +88,9 @@ async fn connect_without_server_times_out() {
     let patience = Duration::from_millis(200);
     let error = with_timeout(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
     let ErrorKind::NoServer(failures) = error.kind() else { panic!("{error}") };
-    assert_eq!(failures[0].to_string(), format!("{}: connection refused", server.servers()));
+    // A server outside of this process is stopped by a proxy, which accepts and closes.
+    let cause = failures[0].cause;
+    assert!(matches!(cause, ConnectCause::Refused | ConnectCause::NotServing), "{error}");
     assert!(Client::connect("").await.is_err());
 }
 
