@@ -8,7 +8,7 @@ use std::process::Command;
 
 fn main() {
     let id = std::env::var("OXKEEPER_BUILD_ID").ok().or_else(|| git(&["rev-parse", "--short=10", "HEAD"]));
-    let date = std::env::var("OXKEEPER_BUILD_DATE").ok().or_else(|| git(&["log", "-1", "--format=%cs"]));
+    let date = std::env::var("OXKEEPER_BUILD_DATE").ok().or_else(commit_date);
     let target = std::env::var("TARGET").unwrap_or_default();
     println!("cargo:rustc-env=OXKEEPER_COMMIT={}", id.unwrap_or("unknown".to_owned()));
     println!("cargo:rustc-env=OXKEEPER_COMMIT_DATE={}", date.unwrap_or("unknown".to_owned()));
@@ -24,13 +24,19 @@ fn main() {
     println!("cargo:rerun-if-changed=build.rs");
 }
 
+/// The date of the commit in the form that Apache's `srvr` shows.
+fn commit_date() -> Option<String> {
+    git(&["log", "-1", "--date=format-local:%Y-%m-%d %H:%M UTC", "--format=%cd"])
+}
+
 /// The output of a git command, if this is a work tree of the project and not a part of another one.
 fn git(arguments: &[&str]) -> Option<String> {
     let root = Path::new("../..").canonicalize().ok()?;
     if !root.join(".git").exists() {
         return None;
     }
-    let output = Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
+    let output =
+        Command::new("git").args(arguments).env("TZ", "UTC").output().ok().filter(|output| output.status.success())?;
     let text = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (!text.is_empty()).then_some(text)
 }

@@ -1,5 +1,6 @@
 //! `cargo xtask words`: counts of what the language rules are about. `cargo xtask tidy` enforces the rules.
 
+pub(crate) mod log_values;
 pub(crate) mod prose;
 pub(crate) mod rules;
 

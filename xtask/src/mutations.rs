@@ -1,14 +1,16 @@
 //! `cargo xtask mutations`: removes the guards of [`guards::GUARDS`] from the code, one at a time, and counts the seeds
-//! until the simulator fails, or runs the test of [`guards::DETECTED_BY_TEST`]. If neither fails, the simulation is too
+//! until the simulator fails, or runs the test of [`expected::DETECTED_BY_TEST`]. If neither fails, the simulation is too
 //! coarse or a test is missing.
 //!
 //! The mutations are applied to a copy of the sources. `--write` updates the table in `docs/internals/testing.md`.
 
+mod expected;
 mod guards;
 
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
-use guards::{DETECTED_BY_TEST, GUARDS, Guard, NOT_DETECTED};
+use expected::{DETECTED_BY_TEST, NOT_DETECTED};
+use guards::{GUARDS, Guard};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

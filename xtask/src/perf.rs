@@ -12,6 +12,7 @@ mod sections;
 mod server;
 mod snapshot;
 
+use crate::interop::servers::oxkeeper::build;
 use crate::interop::servers::{Software, apache};
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail};
@@ -93,11 +94,10 @@ fn servers(workspace: &Workspace, binaries: &[PathBuf], dir: &Path) -> Result<[M
         }
         _ => bail!("--binaries takes two paths, separated by a comma"),
     }
-    Software::Oxkeeper.prepare(workspace)?;
+    let ours = oxkeeper("Oxkeeper", &build(workspace, "dist")?);
     Software::Apache.prepare(workspace)?;
     let classes = apache::class_path(workspace, dir)?;
     let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];
-    let ours = oxkeeper("Oxkeeper", &workspace.target().join("release/oxkeeper"));
     Ok([
         MeasuredProgram::new(ours, dir.join("oxkeeper")),
         MeasuredProgram::java(Program::new("Apache 3.9.3", &java), dir.join("apache")),

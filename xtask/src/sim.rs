@@ -1,6 +1,6 @@
 //! `cargo xtask sim`: builds the simulator and runs a range of seeds on all cores.
 //!
-//! The profile `sim` is as fast as `release` but unwinds, so that a panic fails one seed and not the whole run.
+//! The profile `sim` is as fast as `dist` but unwinds, so that a panic fails one seed and not the whole run.
 
 use anyhow::{Context, Result, bail};
 use std::process::Command;

@@ -3,6 +3,7 @@
 //! A rule is a function that adds the violations of one file to a list. All rules run over the files that git tracks.
 
 use crate::interop::workspace::Workspace;
+use crate::language::log_values;
 use crate::language::prose;
 use crate::language::rules::{self, PublicTypes};
 use anyhow::{Result, ensure};
@@ -25,6 +26,9 @@ const BANNED_WORDS: &str = "xtask/src/language/rules.rs";
 
 /// Names that several public types still share. A new collision must not be added here: rename the less central type.
 const SHARED_TYPE_NAMES: &[&str] = &[];
+
+/// Sources whose log lines operators read.
+const LOGGING_SOURCES: [&str; 3] = ["crates/ox-driver/src/", "crates/ox-server/src/", "crates/oxkeeper/src/"];
 
 struct File<'a> {
     /// Relative to the root of the workspace.
@@ -101,6 +105,7 @@ fn check(file: &File<'_>, read: &dyn Fn(&Path) -> Option<String>) -> Vec<Violati
         lints(file, &mut violations);
         unsafe_code(file, &mut violations);
         references(file, &mut violations);
+        values_in_logs(file, &mut violations);
     }
     if file.path != BANNED_WORDS && !is_unwritten(file.path) {
         language(file, &mut violations);
@@ -205,6 +210,15 @@ fn references(file: &File<'_>, violations: &mut Vec<Violation>) {
         if citations.any(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit())) {
             violations.push((number, "a reference to a document that is not in the repository".to_owned()));
         }
+    }
+}
+
+/// The messages of log lines contain no values, except for Apache's sentences.
+fn values_in_logs(file: &File<'_>, violations: &mut Vec<Violation>) {
+    if LOGGING_SOURCES.iter().any(|prefix| file.path.starts_with(prefix)) {
+        let found = log_values::messages_with_values(file.text).into_iter();
+        violations
+            .extend(found.map(|(line, message)| (line, format!("a value in a log message: {message:?}; use a field"))));
     }
 }
 
@@ -317,6 +331,13 @@ mod tests {
         for prefix in UNWRITTEN {
             assert_eq!(violations_of(&format!("{prefix}a.md"), &format!("waits {banned}\n")), [] as [usize; 0]);
         }
+    }
+
+    #[test]
+    fn values_in_log_messages_are_found_in_the_server() {
+        let text = "//! A page of four words.\nfn f() { info!(\"{a} of {b}\") }\n";
+        assert_eq!(violations_of("crates/ox-server/src/a.rs", text), [2]);
+        assert_eq!(violations_of("crates/ox-bench/src/a.rs", text), [] as [usize; 0]);
     }
 
     #[test]

@@ -38,8 +38,7 @@ mod tests;
 pub use connection::Connection;
 pub use global_limits::{BufferGrowth, GlobalLimits};
 pub use host::{
-    ClientHost, ClientNote, CloseReason, CommandText, FirstBytes, Mail, Readiness, SocketRead, SocketWrite, Sockets,
-    memory_of,
+    ClientHost, ClientNote, ClientSockets, CloseReason, CommandText, FirstBytes, Mail, Readiness, memory_of,
 };
 pub use idle::closes_at_ms;
 pub use settings::{ClientIoSettings, ClientIoSizes};

@@ -6,7 +6,10 @@
 pub mod client_io;
 pub mod config_change;
 mod limits;
+pub mod links;
 pub mod log_writer;
 pub mod server_log;
 pub mod snapshot_schedule;
+pub mod sockets;
 pub mod space_check;
+pub mod unsent_buffer;

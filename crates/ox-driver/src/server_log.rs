@@ -72,7 +72,7 @@ impl ServerLog {
                     state = Some(loaded.state);
                 }
                 Truncated::NotPossible(why) => {
-                    tracing::warn!(why, "requesting a snapshot from the leader: cannot truncate the log after {zxid}");
+                    tracing::warn!(why, %zxid, "requesting a snapshot from the leader: cannot truncate the log");
                     done = DiskDone::Truncated(None);
                 }
             },

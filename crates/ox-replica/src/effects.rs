@@ -40,11 +40,11 @@ pub enum ReplicaEffect {
     Notify(ServerId, VoteNotification),
     Dial(ServerId),
     /// Send a packet. When the socket has accepted it, the driver reports its [`Message::flow_bytes`] by
-    /// [`crate::ReplicaInput::Sent`].
+    /// [`ox_zab::Input::Sent`].
     Send(LinkId, Message),
     /// Send SNAP, and stream the state as it is at this moment.
     SendSnapshot(LinkId),
-    /// Check whether the on-disk log contains the range. [`crate::ReplicaInput::LogRead`] reports the result.
+    /// Check whether the on-disk log contains the range. [`ox_zab::Input::LogRead`] reports the result.
     ReadLog(LinkId, LogDiffRange),
     /// Send the transactions of the last successful [`Self::ReadLog`], as proposals with their commits.
     SendLogDiff(LinkId),

@@ -1,17 +1,13 @@
 //! Everything that can happen to a replica. `effects.rs` is the opposite direction.
 
 use crate::submission::Submission;
-use ox_proto::ensemble::Ensemble;
-use ox_proto::{ServerId, Zxid};
+use ox_proto::Zxid;
 use ox_tree::State;
-use ox_zab::{DiskDone, ElectionConnection, LinkId, Message, Reason, Traffic, VoteNotification};
-use std::sync::Arc;
+use ox_zab::{DiskDone, Input, LinkId, Message};
 
 /// One event for [`crate::Replica::step`].
 #[derive(Debug)]
 pub enum ReplicaInput {
-    /// The process has started, with its whole log applied.
-    Start,
     /// The requests that connections have submitted.
     Clients(Submission),
     /// Ends a batch of inputs: prepared transactions are handed to the log and proposed, and due proofs of leadership
@@ -34,27 +30,12 @@ pub enum ReplicaInput {
     Done(DiskDone),
     /// The files of an active configuration of this version are written, or writing failed.
     ConfigStored(i64),
-    /// A notification arrived on the election port.
-    Notification(ServerId, VoteNotification),
-    /// A server reported its committed configuration.
-    Config(ServerId, Arc<Ensemble>),
-    /// The connection to a server's election port has changed.
-    ElectionLink(ServerId, ElectionConnection),
-    /// The attempt to connect to a leader succeeded or failed.
-    Dialed(ServerId, Option<LinkId>),
-    /// A learner has connected.
-    LinkOpened(LinkId),
+    /// An event that concerns only the quorum peer: its start, elections, dialled and opened links, traffic, searches of
+    /// the log, a reason to step down. The replica makes all other inputs of the quorum peer itself.
+    Peer(Input),
     LinkClosed(LinkId),
-    /// Bytes were received or sent, perhaps only a part of a packet.
-    Traffic(LinkId, Traffic),
-    /// The socket of a link has accepted packets with this sum of their [`Message::flow_bytes`].
-    Sent(LinkId, usize),
     /// A packet arrived, and [`crate::Replica::takes_packets`] is true for its link.
     Packet(LinkId, Message),
-    /// The on-disk log contains what the learner lacks before this zxid, or does not.
-    LogRead(LinkId, Option<Zxid>),
     /// A snapshot was received completely.
     SnapshotReceived(LinkId, Box<State>),
-    /// End the role, and start an election.
-    StepDown(Reason),
 }

@@ -13,35 +13,39 @@ const SAMPLE_MS: i64 = 100;
 #[derive(Clone, Copy, Debug)]
 pub struct PauseDetector {
     looked_ms: i64,
-    pause_ms: i64,
+    /// A delay beyond this is a pause.
+    late_ms_max: i64,
     sampled_ms: i64,
     worked_ms: i64,
 }
 
 impl PauseDetector {
     pub fn new(tick_ms: i32, now_ms: i64) -> Self {
-        let pause_ms = PAUSE_MS_MIN.max(i64::from(tick_ms));
-        Self { looked_ms: now_ms, pause_ms, sampled_ms: now_ms, worked_ms: 0 }
+        let late_ms_max = pause_ms(tick_ms) - Self::rest_ms(tick_ms);
+        Self { looked_ms: now_ms, late_ms_max, sampled_ms: now_ms, worked_ms: 0 }
     }
 
     /// The longest wait in which no pause goes undetected.
-    pub fn rest_ms(&self) -> i64 {
-        self.pause_ms / 4
+    pub fn rest_ms(tick_ms: i32) -> i64 {
+        pause_ms(tick_ms) / 4
     }
 
     /// Called in each iteration. `meant_ms` is the longest time that the loop planned to wait, `worked_ms` returns the
     /// CPU time of its thread so far. Returns the delay if it is a pause.
     pub fn check(&mut self, now_ms: i64, meant_ms: i64, worked_ms: impl FnOnce() -> i64) -> Option<i64> {
         let late_ms = now_ms - std::mem::replace(&mut self.looked_ms, now_ms) - meant_ms;
-        let late_ms_max = self.pause_ms - self.rest_ms();
-        if late_ms <= late_ms_max && now_ms - self.sampled_ms < SAMPLE_MS {
+        if late_ms <= self.late_ms_max && now_ms - self.sampled_ms < SAMPLE_MS {
             return None;
         }
         self.sampled_ms = now_ms;
         let worked_ms = worked_ms();
         let late_ms = late_ms - (worked_ms - std::mem::replace(&mut self.worked_ms, worked_ms));
-        (late_ms_max < late_ms).then_some(late_ms)
+        (self.late_ms_max < late_ms).then_some(late_ms)
     }
+}
+
+fn pause_ms(tick_ms: i32) -> i64 {
+    PAUSE_MS_MIN.max(i64::from(tick_ms))
 }
 
 #[cfg(test)]
@@ -64,7 +68,7 @@ mod tests {
     fn pause_within_wait_is_detected() {
         for tick_ms in [200, 2_000] {
             let mut pause_detector = PauseDetector::new(tick_ms, 0);
-            assert!(pause_detector.check(i64::from(tick_ms) + 1, pause_detector.rest_ms(), || 0).is_some());
+            assert!(pause_detector.check(i64::from(tick_ms) + 1, PauseDetector::rest_ms(tick_ms), || 0).is_some());
         }
     }
 

@@ -38,7 +38,7 @@ use crate::effects::ReplicaEffects;
 use crate::input::ReplicaInput;
 use crate::limits::{DELETED_AT_ONCE_MAX, EXPIRED_AT_ONCE_MAX};
 use crate::pause_detector::PauseDetector;
-use crate::sessions::{LastSeen, Sessions};
+use crate::sessions::Sessions;
 use crate::sessions_per_address::SessionsPerAddress;
 use bytes::BytesMut;
 use conn_states::{Conns, waited_ms};
@@ -52,7 +52,7 @@ use ox_proto::ensemble::ChangeRules;
 use ox_proto::{SessionId, Zxid};
 use ox_tree::auth::Identities;
 use ox_tree::{PendingChanges, State};
-use ox_zab::{Broadcast, Effect, Effects, Input as PeerInput, LinkId, Quorum, QuorumPeer, ServerId};
+use ox_zab::{Effect, Effects, Input as PeerInput, LinkId, QuorumPeer, ServerId};
 use parked_handshakes::Handshakes;
 use pending_requests::PendingWrites;
 use proposals::{Proposals, Proposer};
@@ -94,13 +94,6 @@ pub struct ReplicaSettings {
     pub epoch_txns: u32,
 }
 
-/// Where transactions are committed.
-#[derive(Debug)]
-enum Zab {
-    Standalone(Broadcast),
-    Member(Box<QuorumPeer>),
-}
-
 /// The server's role towards its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -118,7 +111,10 @@ pub struct Replica {
     me: ServerId,
     tick_ms: i32,
     leader_serves: bool,
-    zab: Zab,
+    peer: Box<QuorumPeer>,
+    /// False for a standalone server. Otherwise another server may lead: replies about sessions and to syncs need a proof
+    /// of leadership.
+    has_peers: bool,
     role: Role,
     /// The last transaction that was proposed or logged here.
     last_proposed_zxid: Zxid,
@@ -167,35 +163,34 @@ pub struct Replica {
 }
 
 impl Replica {
-    /// A standalone server with a recovered state. Every session starts with its full timeout.
-    pub fn standalone(settings: ReplicaSettings, state: &State, now: Now) -> Self {
-        let me = ServerId(i64::from(settings.server));
-        let mut sessions = Sessions::new(settings.tick_ms);
-        for (session, timeout_ms) in state.sessions() {
-            sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);
+    /// A server with a recovered state. A standalone server serves immediately, and gives every session its full
+    /// timeout; a member serves no clients before it has a leader.
+    pub fn new(settings: ReplicaSettings, peer: QuorumPeer, state: &State, now: Now) -> Self {
+        if !peer.is_standalone() {
+            return Self::looking(settings, peer, state.last_zxid(), now);
         }
-        let last = state.last_zxid();
-        let zab = Zab::Standalone(Broadcast::new(Quorum::majority_of([me]), last));
         let settings = ReplicaSettings {
             local_sessions: LocalSessions::Off,
             leader_serves: true,
             read_only_after_ms: None,
+            park_limit_ms: 0,
+            epoch_txns: u32::MAX,
             ..settings
         };
-        Self { role: Role::Leader, sessions, ..Self::new(settings, zab, last, now) }
+        let looking = Self::looking(settings, peer, state.last_zxid(), now);
+        let mut replica = Self { role: Role::Leader, has_peers: false, ..looking };
+        replica.track_sessions(now, state);
+        replica
     }
 
-    /// A member of an ensemble with a recovered state. It serves no clients before it has a leader.
-    pub fn member(settings: ReplicaSettings, peer: QuorumPeer, state: &State, now: Now) -> Self {
-        Self::new(settings, Zab::Member(Box::new(peer)), state.last_zxid(), now)
-    }
-
-    fn new(settings: ReplicaSettings, zab: Zab, last: Zxid, now: Now) -> Self {
+    /// A server that serves no clients yet.
+    fn looking(settings: ReplicaSettings, peer: QuorumPeer, last: Zxid, now: Now) -> Self {
         Self {
             me: ServerId(i64::from(settings.server)),
             tick_ms: settings.tick_ms,
             leader_serves: settings.leader_serves,
-            zab,
+            peer: Box::new(peer),
+            has_peers: true,
             role: Role::None,
             last_proposed_zxid: last,
             counter_max: settings.epoch_txns,
@@ -243,17 +238,16 @@ impl Replica {
             [None; 2]
         };
         let local = self.local.sessions.deadline().filter(|_| self.role != Role::None);
-        let peer = if let Zab::Member(peer) = &self.zab { peer.deadline() } else { None };
-        let handshakes = self.handshakes.deadline();
-        own.into_iter().flatten().chain(local).chain(self.read_only_at_ms()).chain(handshakes).chain(peer).min()
+        let others = [self.read_only_at_ms(), self.handshakes.deadline(), self.peer.deadline()];
+        own.into_iter().flatten().chain(local).chain(others.into_iter().flatten()).min()
     }
 
     /// How long the driver may wait before something is due, or a pause could go undetected by a [`PauseDetector`].
     pub fn rest_ms(&self, now: Now) -> Option<i64> {
         let has_sessions = self.sessions.deadline().or(self.local.sessions.deadline()).is_some();
-        let judges = has_sessions || matches!(self.zab, Zab::Member(_));
+        let judges = has_sessions || self.has_peers;
         let until_ms = self.deadline().map(|deadline_ms| (deadline_ms - now.mono_ms).max(0));
-        until_ms.into_iter().chain(judges.then(|| PauseDetector::new(self.tick_ms, 0).rest_ms())).min()
+        until_ms.into_iter().chain(judges.then(|| PauseDetector::rest_ms(self.tick_ms))).min()
     }
 
     /// Processes one event. What it requires of the driver is appended to `out`.
@@ -270,20 +264,11 @@ impl Replica {
             ReplicaInput::ConfigStored(version) => self.on_config_stored(now, version, state, &mut out.outboxes),
             ReplicaInput::LinkClosed(link) => {
                 self.on_learner_event(now, link, LearnerEvent::Closed, state, &mut out.outboxes);
-                self.peer(now, PeerInput::LinkClosed(link));
+                self.step_peer(now, PeerInput::LinkClosed(link));
             }
             ReplicaInput::Packet(link, message) => self.on_packet(now, link, message),
             ReplicaInput::SnapshotReceived(link, snapshot) => self.on_snapshot_received(now, link, snapshot),
-            ReplicaInput::Start => self.peer(now, PeerInput::Start),
-            ReplicaInput::Notification(from, note) => self.peer(now, PeerInput::Notification(from, note)),
-            ReplicaInput::Config(from, ensemble) => self.peer(now, PeerInput::Config(from, ensemble)),
-            ReplicaInput::ElectionLink(server, link) => self.peer(now, PeerInput::ElectionLink(server, link)),
-            ReplicaInput::Dialed(leader, link) => self.peer(now, PeerInput::Dialed(leader, link)),
-            ReplicaInput::LinkOpened(link) => self.peer(now, PeerInput::LinkOpened(link)),
-            ReplicaInput::Traffic(link, moved) => self.peer(now, PeerInput::Traffic(link, moved)),
-            ReplicaInput::Sent(link, bytes) => self.peer(now, PeerInput::Sent(link, bytes)),
-            ReplicaInput::LogRead(link, below) => self.peer(now, PeerInput::LogRead(link, below)),
-            ReplicaInput::StepDown(reason) => self.peer(now, PeerInput::StepDown(reason)),
+            ReplicaInput::Peer(input) => self.step_peer(now, input),
         }
         self.perform_effects(now, state, out);
         if self.log_is_full() {
@@ -299,7 +284,7 @@ impl Replica {
 
     /// Whether packets of a link are accepted now; otherwise they have to wait.
     pub fn takes_packets(&self, link: LinkId) -> bool {
-        self.as_peer().is_none_or(|peer| peer.takes_packets(link))
+        self.peer.takes_packets(link)
     }
 
     /// What this server reports about itself.
@@ -313,7 +298,7 @@ impl Replica {
 
     /// Expires sessions, deletes containers and TTL nodes, and runs other timers.
     fn on_time(&mut self, now: Now, state: &State, out: &mut ReplicaEffects) {
-        self.peer(now, PeerInput::Time);
+        self.step_peer(now, PeerInput::Time);
         self.perform_effects(now, state, out);
         self.begin_read_only(now, state, &mut out.outboxes);
         self.expire_handshakes(now, &mut out.outboxes);
@@ -337,6 +322,6 @@ impl Replica {
     fn on_pause(&mut self, now: Now) {
         self.sessions.touch_all(now.mono_ms);
         self.local.sessions.touch_all(now.mono_ms);
-        self.peer(now, PeerInput::Pause);
+        self.step_peer(now, PeerInput::Pause);
     }
 }

@@ -24,6 +24,11 @@ impl Clock {
         self.started.elapsed()
     }
 
+    /// The instant at the given time since the server started.
+    pub(crate) fn instant(&self, elapsed: Duration) -> Instant {
+        self.started + elapsed
+    }
+
     /// Milliseconds since the server started.
     pub(crate) fn mono_ms(&self) -> i64 {
         i64::try_from(self.elapsed().as_millis()).unwrap_or(i64::MAX)

@@ -37,7 +37,6 @@ use std::time::Duration;
 
 pub use docs::commands_page;
 pub(crate) use environment::{UNKNOWN, environment};
-pub(crate) use status::srvr;
 
 /// The reply of a server that has no leader yet, or is about to stop.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";

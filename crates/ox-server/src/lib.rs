@@ -48,3 +48,4 @@ pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space
 pub use shared::Fatal;
 pub use startup_banner::SETTINGS_LOG_TARGET;
 pub use test_server::TestServer;
+pub use version::Build;

@@ -89,10 +89,10 @@ pub(crate) const SERVERS_MEASURED_MAX: usize = 256;
 pub(crate) const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
 /// Bytes that one link receives, and sends, in one iteration.
 pub(crate) const LINK_CHUNK_BYTES: usize = 256 << 10;
-/// Chunks of an on-disk log diff that are read ahead of sending, so that the link does not wait for the disk.
-pub(crate) const LOG_DIFF_CHUNKS_MAX: usize = 4;
 /// Approximate bytes that all links transfer in one iteration, so that other work is not delayed.
 pub(crate) const LINK_ITERATION_BYTES_MAX: usize = 4 << 20;
+/// How often the replica is notified of traffic on a link.
+pub(crate) const LINK_TRAFFIC_INTERVAL: Duration = Duration::from_millis(200);
 /// Bytes of processed packets after which the replica reports them to the peers thread.
 pub(crate) const LINK_CONSUMED_REPORT_BYTES: usize = 1 << 20;
 /// Bytes of packets of one link that may wait for the replica.

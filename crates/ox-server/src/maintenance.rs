@@ -43,7 +43,7 @@ fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
     let (refused, address) = shared.state.read().watches().lock().refused();
     if let Some(address) = address.filter(|_| reported < refused) {
         let (max, suppressed) = (shared.config.limits.watches_per_address, NonZeroU64::new(refused - reported - 1));
-        tracing::warn!(suppressed, "Too many watches from /{address} - max is {max}");
+        tracing::warn!(%address, max, suppressed, "watch refused: too many watches from one address");
     }
     refused
 }
@@ -51,7 +51,12 @@ fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
 fn purge(shared: &Shared) {
     let retain = shared.config.autopurge.snap_retain_count as usize;
     match shared.store.purge(retain, &|| shared.is_stopping()) {
-        Ok(purged) => tracing::info!(?purged, "Purge task completed"),
+        Ok(purged) => {
+            for (file, error) in &purged.failed {
+                tracing::warn!(file = %file.display(), %error, "cannot remove a file; the next purge tries again");
+            }
+            tracing::info!(removed = purged.removed.len(), failed = purged.failed.len(), "Purge task completed");
+        }
         Err(StoreError::PurgeStopped) => (),
         Err(error) => tracing::error!(%error, "purge failed; files that are still needed were kept"),
     }

@@ -24,7 +24,7 @@ mod resolver;
 mod socket;
 mod timed_log_limit;
 
-pub(crate) use commands::{Packets, PeerCommand, PeerCommands, PeerEvent};
+pub(crate) use commands::{PeerCommand, PeerCommands, PeerEvent};
 pub(crate) use election::LatestVote;
 pub(crate) use handshakes::unidentified_limits;
 
@@ -37,11 +37,12 @@ use addresses::EnsembleAddresses;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
 use handshakes::{Handshakes, Identified, Peer};
-use link::{Links, ReceivedSnapshot, RemoteEnd};
+use link::PeerLinks;
 use listeners::{Listeners, Port};
 use mio::{Events, Poll, Token};
 use observer_target::{LinkTarget, ObserverTargets};
 use ox_config::MemberConfig;
+use ox_driver::links::{LinkEvent, RemoteEnd, UnloadedSnapshot};
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble, Role};
 use ox_zab::{LeaderSilence, LinkAction, Origin};
@@ -64,7 +65,7 @@ pub(crate) struct Peers {
     listeners: Listeners,
     handshakes: Handshakes,
     elections: Elections,
-    links: Links,
+    links: PeerLinks,
     observer_targets: ObserverTargets,
     /// The server that was dialled last, and the leader for which.
     dialled: Option<(ServerId, ServerId)>,
@@ -96,9 +97,9 @@ impl Peers {
             elections: Elections::new(&member, &addresses, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             observer_targets: ObserverTargets::new(&addresses, member.reconnect_delay_ms),
             dialled: None,
-            links: Links::new(
+            links: PeerLinks::new(
                 Arc::clone(&commands),
-                Arc::clone(&shared.metrics),
+                (Arc::clone(&shared.metrics), shared.clock),
                 packet_bytes_max(&shared),
                 member.leader_nodelay,
                 member.learner_nodelay,
@@ -317,7 +318,6 @@ impl Peers {
         let now = Instant::now();
         self.listeners.on_time(now);
         self.elections.on_time(now, &mut self.dialer);
-        self.links.on_time(now, &mut self.events);
         self.check_leader_link(now);
     }
 
@@ -343,20 +343,20 @@ impl Peers {
     }
 
     /// Loads a received snapshot, on a separate thread because that takes long.
-    fn load_snapshot(&self, state: ReceivedSnapshot) {
+    fn load_snapshot(&self, state: UnloadedSnapshot) {
         let (shared, commands, link) = (Arc::clone(&self.shared), Arc::clone(&self.commands), state.link);
         let work = move || match state.finish() {
             Some(state) => shared.inbox.put(|input| input.peers.push(PeerEvent::SnapshotLoaded(link, state))),
             None => {
                 tracing::warn!(link = link.0, "snapshot stream is corrupt");
                 commands.send([PeerCommand::Close(link)]);
-                shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
+                shared.inbox.put(|input| input.peers.push(PeerEvent::Link(LinkEvent::Closed(link))));
             }
         };
         if let Err(error) = std::thread::Builder::new().name("state".to_owned()).spawn(work) {
             tracing::error!(%error, "cannot start a thread to load a snapshot");
             self.commands.send([PeerCommand::Close(link)]);
-            self.shared.inbox.put(|input| input.peers.push(PeerEvent::LinkClosed(link)));
+            self.shared.inbox.put(|input| input.peers.push(PeerEvent::Link(LinkEvent::Closed(link))));
         }
     }
 

@@ -17,8 +17,9 @@ pub(crate) fn save_config(shared: &Shared, change: &ConfigChange) {
 
 /// Makes a committed configuration the active one.
 pub(crate) fn activate(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
-    let version = ensemble.version();
-    tracing::info!("active configuration is version {version:x}:\n{ensemble}");
+    let (version, text) = (ensemble.version(), ensemble.to_string());
+    let members: Vec<&str> = text.lines().filter(|line| !line.starts_with("version=")).collect();
+    tracing::info!(version = format_args!("{version:x}"), members = members.join(" "), "active configuration");
     let before = shared.ensemble.write().replace(Arc::clone(ensemble));
     if !is_serving {
         // A serving member applies it with its transaction, which also notifies its clients.
@@ -47,7 +48,10 @@ fn relisten(shared: &Arc<Shared>, client: Address) {
         let found = (client.host.as_str(), client.port).to_socket_addrs().ok().and_then(|mut found| found.next());
         match found {
             Some(address) => for_thread.mailboxes[0].put(|mail| mail.relisten = Some(address)),
-            None => tracing::error!("Error reconfiguring client port to {client}: the host name cannot be resolved"),
+            None => {
+                let address = client.to_string();
+                tracing::error!(address, "cannot listen on the new client address: its host name cannot be resolved");
+            }
         }
     };
     if let Err(error) = std::thread::Builder::new().name("relisten".to_owned()).spawn(work) {

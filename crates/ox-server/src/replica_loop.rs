@@ -1,6 +1,7 @@
 //! The thread that runs the replica: inputs in, effects out. It never waits for the disk.
 //!
-//! One iteration: take the inbox; `step` passes it to the replica, with timers that are due, and executes the effects:
+//! One iteration: take the inbox; `step` passes it to the replica under one read lock of the state, with timers that
+//! are due, and executes the effects:
 //! log batches and disk jobs go to the log thread, packets to the peers thread; `apply` applies committed transactions
 //! under the write lock, and posts the outboxes to the I/O threads; a snapshot starts if one is due. `ensemble.rs`
 //! contains what only a member does.
@@ -9,6 +10,7 @@ mod ensemble;
 mod latency;
 mod log_diff_reads;
 mod role_log;
+mod state_lock;
 
 use crate::clock::thread_worked_ms;
 use crate::inbox::Input;
@@ -23,7 +25,8 @@ use ensemble::PeerChannel;
 use ox_driver::log_writer::{LogWork, QueuedBatch};
 use ox_replica::{ClientInput, LogBatch, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput};
 use ox_store::FreeSpace;
-use ox_zab::PeerState;
+use ox_zab::{Input as PeerInput, PeerState};
+use state_lock::StateLock;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -85,17 +88,20 @@ impl ReplicaLoop {
 
     /// Runs until the server stops. Queued batches are still written then, but not acknowledged.
     pub(crate) fn run(mut self, heartbeat: &Heartbeat) {
+        let shared = Arc::clone(&self.shared);
         if self.peers.is_some() {
-            let now = self.shared.clock.now();
-            self.pass(now, ReplicaInput::Start);
-            self.execute_effects(now);
+            let (now, mut lock) = (shared.clock.now(), StateLock::new(&shared.state));
+            self.pass(now, ReplicaInput::Peer(PeerInput::Start), &mut lock);
+            self.execute_effects(now, &mut lock);
         }
         while !self.shared.is_stopping() {
             heartbeat.beat();
             let timeout = self.timeout();
             let input = self.shared.inbox.take(timeout);
-            self.detect_pause(timeout);
-            self.step(input);
+            let mut lock = StateLock::new(&shared.state);
+            self.detect_pause(timeout, &mut lock);
+            self.step(input, &mut lock);
+            drop(lock);
             self.apply();
             self.update_metrics();
             self.snapshotter.start_due(self.replica.status().is_serving());
@@ -107,11 +113,11 @@ impl ReplicaLoop {
 
     /// Detects that the process was paused. Clients may have sent anything meanwhile, so none of them counts as silent.
     /// Work of this thread is no pause: I/O threads received input meanwhile.
-    fn detect_pause(&mut self, timeout: Duration) {
+    fn detect_pause(&mut self, timeout: Duration, lock: &mut StateLock<'_>) {
         let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         let now = self.shared.clock.now();
         if let Some(late_ms) = self.pause_detector.check(now.mono_ms, meant_ms, thread_worked_ms) {
-            self.pass(now, ReplicaInput::Pause);
+            self.pass(now, ReplicaInput::Pause, lock);
             tracing::warn!(late_ms, "process was paused; every session gets its full timeout again");
         }
     }
@@ -126,27 +132,27 @@ impl ReplicaLoop {
 
     /// Reports free disk space. A member whose disk is low does not stand for election.
     pub(crate) fn report_space(&mut self, space: FreeSpace) {
-        let (free_bytes, reserve_bytes) = (space.usable_bytes(), space.low_water_bytes);
-        self.pass(self.shared.clock.now(), ReplicaInput::DiskSpace { free_bytes, reserve_bytes });
+        let shared = Arc::clone(&self.shared);
+        self.pass(shared.clock.now(), space_input(space), &mut StateLock::new(&shared.state));
     }
 
     /// Passes one input to the replica.
-    fn pass(&mut self, now: Now, input: ReplicaInput) {
-        self.replica.step(now, input, &self.shared.state.read(), &mut self.effects);
+    fn pass(&mut self, now: Now, input: ReplicaInput, lock: &mut StateLock<'_>) {
+        self.replica.step(now, input, lock.get(), &mut self.effects);
     }
 
-    fn step(&mut self, mut input: Input) {
+    fn step(&mut self, mut input: Input, lock: &mut StateLock<'_>) {
         let now = self.shared.clock.now();
         if let Some(zxid) = input.durable {
-            self.pass(now, ReplicaInput::Durable(zxid));
+            self.pass(now, ReplicaInput::Durable(zxid), lock);
         }
         if let Some(space) = input.space {
-            self.report_space(space);
+            self.pass(now, space_input(space), lock);
         }
-        self.process_peer_input(now, &mut input);
+        self.process_peer_input(now, &mut input, lock);
         input.snapshot_due.into_iter().for_each(|zxid| self.snapshotter.on_due(zxid));
         if self.replica.deadline().is_some_and(|deadline| deadline <= now.mono_ms) {
-            self.pass(now, ReplicaInput::Time);
+            self.pass(now, ReplicaInput::Time, lock);
         }
         self.note_input(&input);
         let began = Instant::now();
@@ -154,29 +160,29 @@ impl ReplicaLoop {
         for submission in input.submissions {
             let taken = submission.load();
             self.effects.replies_max = self.shared.global_limits.replies_max();
-            self.pass(now, ReplicaInput::Clients(submission));
+            self.pass(now, ReplicaInput::Clients(submission), lock);
             self.shared.global_limits.on_taken(taken, self.replica.load());
             if self.effects.has_log() {
-                self.execute_effects(now);
+                self.execute_effects(now, lock);
             }
             if SUBMISSION_BYTES_MAX < self.effects.outboxes.bytes() {
                 self.post();
             }
         }
-        self.flush(now);
+        self.flush(now, lock);
         if has_work {
             self.shared.metrics.prep_process_time.note(elapsed_ms(began), 1);
         }
         for query in input.queries {
-            query(&self.replica, &self.shared.state.read());
+            query(&self.replica, lock.get());
         }
         self.post();
     }
 
     /// Ends a batch of inputs, and executes the effects.
-    fn flush(&mut self, now: Now) {
-        self.pass(now, ReplicaInput::Flush);
-        self.execute_effects(now);
+    fn flush(&mut self, now: Now, lock: &mut StateLock<'_>) {
+        self.pass(now, ReplicaInput::Flush, lock);
+        self.execute_effects(now, lock);
     }
 
     fn push_log(&self, batch: Arc<LogBatch>) {
@@ -232,7 +238,7 @@ impl ReplicaLoop {
             metrics.node_children_watch_count.merge(&fired.children);
         }
         shared.global_limits.set_held(self.replica.load());
-        self.flush(shared.clock.now());
+        self.flush(shared.clock.now(), &mut StateLock::new(&shared.state));
         self.post();
     }
 
@@ -265,7 +271,7 @@ impl ReplicaLoop {
             self.refusal_log.suppress(count - 1);
             if let Some(suppressed) = self.refusal_log.allow(self.shared.clock.mono_ms()) {
                 let max = self.shared.config.limits.sessions_per_address;
-                tracing::warn!(suppressed, "Too many sessions from /{address} - max is {max}");
+                tracing::warn!(%address, max, suppressed, "session refused: too many sessions from one address");
             }
         }
         for (ms, count) in counters.propagation_ms.drain() {
@@ -289,6 +295,10 @@ impl ReplicaLoop {
             }
         }
     }
+}
+
+fn space_input(space: FreeSpace) -> ReplicaInput {
+    ReplicaInput::DiskSpace { free_bytes: space.usable_bytes(), reserve_bytes: space.low_water_bytes }
 }
 
 fn elapsed_ms(since: Instant) -> i64 {

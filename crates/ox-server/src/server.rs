@@ -17,17 +17,19 @@ use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::snapshotter::Snapshotter;
 use crate::startup_banner;
 use crate::state_dump;
+use crate::version::Build;
 use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
 use ox_driver::config_change::ConfigChange;
 use ox_driver::server_log::ServerLog;
-use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
+use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
+use ox_zab::QuorumPeer;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -146,17 +148,17 @@ impl ServerHandle {
 
 impl Server {
     /// Recovers the data, opens the client port and starts to serve.
-    pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_on(Arc::new(RealDisk), config)
+    pub fn start(build: Build, config: Config) -> Result<Self, StartError> {
+        Self::start_on(Arc::new(RealDisk), build, config)
     }
 
     /// The same, with files on any [`Disk`].
-    pub fn start_on(disk: Arc<dyn Disk>, config: Config) -> Result<Self, StartError> {
-        startup_banner::starting(&config);
+    pub fn start_on(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
+        startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_port(&config)?;
         if let Some(member) = config.member.clone() {
-            return Self::start_member(disk, config, member);
+            return Self::start_member(disk, build, config, member);
         }
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
@@ -169,20 +171,29 @@ impl Server {
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
         let connections_max = connections_max(false)?;
         let space = opened.store.space()?;
-        let shared = Arc::new(Shared::new(config, opened.state, opened.store, mailboxes));
+        let shared = Arc::new(Shared::new(build, config, opened.state, opened.store, mailboxes));
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
-        let replica = Replica::standalone(settings, &shared.state.read(), shared.clock.now());
+        let replica = {
+            let state = shared.state.read();
+            let peer = QuorumPeer::standalone(ServerId(i64::from(settings.server)), state.last_zxid());
+            Replica::new(settings, peer, &state, shared.clock.now())
+        };
         let core =
             Core { replica, space, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
         server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
-    fn start_member(disk: Arc<dyn Disk>, config: Config, member: MemberConfig) -> Result<Self, StartError> {
+    fn start_member(
+        disk: Arc<dyn Disk>,
+        build: Build,
+        config: Config,
+        member: MemberConfig,
+    ) -> Result<Self, StartError> {
         let started = Instant::now();
         let config_files = member_setup::config_files(&disk, &config, &member);
         let opened = member_setup::open(disk, &config, &member)?;
@@ -194,7 +205,7 @@ impl Server {
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
         let connections_max = connections_max(true)?;
         let space = opened.store.space()?;
-        let mut shared = Shared::new(config, opened.state, opened.store, mailboxes);
+        let mut shared = Shared::new(build, config, opened.state, opened.store, mailboxes);
         shared.config_files = config_files;
         // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().proposed();
@@ -217,7 +228,7 @@ impl Server {
             source,
         })?;
         startup_banner::listening(&member, &peers.election_binds());
-        let replica = Replica::member(settings, opened.peer, &shared.state.read(), shared.clock.now());
+        let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
         let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
         let listener = listener.map(|listener| (listener, connections_max));
@@ -436,7 +447,7 @@ mod tests {
         (config.data_dir, config.data_log_dir) = (dir.path().to_owned(), dir.path().to_owned());
         config.client_port = None;
         config.storage.pre_alloc_bytes = 1 << 20;
-        (Server::start(config).unwrap(), dir)
+        (Server::start(Build::UNKNOWN, config).unwrap(), dir)
     }
 
     #[test]

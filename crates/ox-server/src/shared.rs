@@ -13,6 +13,7 @@ use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::options::global_limits;
 use crate::stats::Stats;
+use crate::version::Build;
 use ox_config::{Config, ConnectionThrottle};
 use ox_driver::client_io::{GlobalLimits, memory_of};
 use ox_proto::ensemble::Ensemble;
@@ -52,6 +53,7 @@ impl Fatal {
 }
 
 pub(crate) struct Shared {
+    pub(crate) build: Build,
     pub(crate) config: Config,
     pub(crate) clock: Clock,
     pub(crate) state: RwLock<State>,
@@ -79,10 +81,11 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
+    pub(crate) fn new(build: Build, config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
         let clock = Clock::new();
         let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
+            build,
             global_limits: global_limits(&config),
             throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
             config,

@@ -6,6 +6,7 @@ use crate::four_letter::{UNKNOWN, environment};
 use crate::java_text;
 use crate::limits::IDENTIFY_MS;
 use crate::shared::Shared;
+use crate::version::Build;
 use ox_config::{Config, FourLetterWhitelist, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
@@ -23,7 +24,7 @@ macro_rules! setting {
 }
 
 /// Logs the settings, before the data is read.
-pub(crate) fn starting(config: &Config) {
+pub(crate) fn starting(build: Build, config: &Config) {
     let (storage, autopurge, limits) = (&config.storage, &config.autopurge, &config.limits);
     setting!("tickTime set to {}", config.tick_ms);
     setting!("minSessionTimeout set to {}", config.min_session_timeout_ms);
@@ -37,7 +38,7 @@ pub(crate) fn starting(config: &Config) {
     if autopurge.interval_ms.is_none() {
         setting!("Purge task is not scheduled.");
     }
-    for (name, value) in environment().into_iter().filter(|(_, value)| value != UNKNOWN) {
+    for (name, value) in environment(build).into_iter().filter(|(_, value)| value != UNKNOWN) {
         setting!("Server environment:{name}={value}");
     }
     setting!("zookeeper.snapshot.trust.empty : {}", storage.trust_empty);
@@ -54,8 +55,8 @@ pub(crate) fn starting(config: &Config) {
         "client limits"
     );
     match &config.four_letter_whitelist {
-        FourLetterWhitelist::All => setting!("four-letter commands enabled: all"),
-        FourLetterWhitelist::Only(commands) => setting!("four-letter commands enabled: {commands:?}"),
+        FourLetterWhitelist::All => setting!(commands = "all", "four-letter commands enabled"),
+        FourLetterWhitelist::Only(commands) => setting!(?commands, "four-letter commands enabled"),
     }
 }
 
@@ -73,7 +74,7 @@ pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
 /// Logs the result of recovery.
 pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     for rejected in &report.rejected {
-        warn!("snapshot skipped: {}: {}", rejected.path.display(), rejected.reason);
+        warn!(file = %rejected.path.display(), reason = %rejected.reason, "snapshot skipped");
     }
     report.warnings.iter().for_each(|warning| warn!("{warning}"));
     if let Some(dropped) = &report.dropped {

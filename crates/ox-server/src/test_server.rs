@@ -3,6 +3,7 @@
 use crate::connection_table::ConnStats;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
+use crate::version::Build;
 use ox_config::{Config, FourLetterWhitelist};
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;
@@ -79,7 +80,7 @@ impl TestServer {
         config.extended_types = true;
         config.four_letter_whitelist = FourLetterWhitelist::All;
         change(&mut config);
-        let server = Server::start(config.clone())?;
+        let server = Server::start(Build::UNKNOWN, config.clone())?;
         let address = server.address().ok_or_else(|| StartError::Setup(io::ErrorKind::AddrNotAvailable.into()))?;
         config.client_port = Some(address.port());
         Ok(Self { server: Some(server), config, address, _dir: dir })
@@ -142,7 +143,7 @@ impl TestServer {
     /// Starts the server again on the same port and data. A running server is stopped first.
     pub fn restart(&mut self) -> Result<(), StartError> {
         drop(self.server.take());
-        self.server = Some(Server::start(self.config.clone())?);
+        self.server = Some(Server::start(Build::UNKNOWN, self.config.clone())?);
         Ok(())
     }
 

@@ -24,6 +24,22 @@ pub(crate) async fn send(server: &ServerAddress, command: &str, timeout: Duratio
     }
 }
 
+/// The cause of a failed connection in one or two words.
+pub fn cause(error: &io::Error) -> String {
+    let names = [
+        (io::ErrorKind::ConnectionRefused, "connection refused"),
+        (io::ErrorKind::ConnectionReset, "connection reset"),
+        (io::ErrorKind::TimedOut, "timeout"),
+        (io::ErrorKind::WouldBlock, "timeout"),
+    ];
+    let name = names.into_iter().find(|(kind, _)| *kind == error.kind());
+    match name {
+        Some((_, name)) => name.to_owned(),
+        None if error.to_string().starts_with("failed to lookup address") => "unknown host".to_owned(),
+        None => error.to_string(),
+    }
+}
+
 /// The statistics of a `srvr` reply.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct SrvrStats {
@@ -129,6 +145,20 @@ mod tests {
         assert_eq!(SrvrStats::parse("").unwrap_err(), "no reply");
         assert_eq!(metric("zk_a\t1\nzk_watch_count\t12\n", "zk_watch_count"), Some(12));
         assert_eq!(metric("zk_watch_count_max\t12\n", "zk_watch_count"), None);
+    }
+
+    #[tokio::test]
+    async fn failed_connections_have_a_cause() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let cause_at = async |host: &str, timeout_ms| {
+            let server = ServerAddress { host: host.to_owned(), port };
+            cause(&send(&server, "srvr", Duration::from_millis(timeout_ms)).await.unwrap_err())
+        };
+        assert_eq!(cause_at("127.0.0.1", 1).await, "timeout");
+        drop(listener);
+        assert_eq!(cause_at("127.0.0.1", 10_000).await, "connection refused");
+        assert_eq!(cause_at("no host", 10_000).await, "unknown host");
     }
 
     #[test]

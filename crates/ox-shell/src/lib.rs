@@ -12,12 +12,12 @@
 //! | [`shell`], [`command_history`] | the state shared by commands, and how a line is executed; earlier lines |
 //! | [`tokenize`], [`options`] | splits a line into words, and words into options and operands |
 //! | [`paths`] | validates node paths and resolves relative ones |
-//! | [`output`], `table`, [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; tables; metadata, ACLs, quotas |
+//! | [`output`], [`table`], [`stat_text`], [`acl_text`], [`quota_text`] | text, JSON and colours; tables; metadata, ACLs, quotas |
 //! | [`events`] | prints watch events and connection changes |
 //! | [`command_error`], `suggest` | errors of commands, their texts and exit codes; "did you mean" |
 //! | `walk`, `subtree_diff`, `bulk_create`, `pipeline` | walk, compare and create whole subtrees, with many requests in flight |
 //! | `subtree_output`, `pattern`, `progress`, `export_format` | shared by commands on subtrees; the export format |
-//! | `four_letter`, `unreachable`, `members` | four-letter commands, which servers answer without a session; why no server serves; the members of the ensemble |
+//! | [`four_letter`], `unreachable`, `members` | four-letter commands, which servers answer without a session; why no server serves; the members of the ensemble |
 //! | [`script`] | one command, or commands from standard input |
 //! | `repl`, `completion`, `history_file`, `prompt`, `ctrl_c` | interactive use: line editor, Tab, persistent history, confirmations, Ctrl-C |
 //!
@@ -33,7 +33,7 @@ mod completion;
 mod ctrl_c;
 pub mod events;
 mod export_format;
-mod four_letter;
+pub mod four_letter;
 mod history_file;
 pub mod invocation;
 mod members;
@@ -53,7 +53,7 @@ pub mod stat_text;
 mod subtree_diff;
 mod subtree_output;
 mod suggest;
-mod table;
+pub mod table;
 pub mod tokenize;
 mod unreachable;
 mod walk;

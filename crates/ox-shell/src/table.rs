@@ -4,26 +4,26 @@ use crate::output::{Output, Paint};
 
 /// A column of a table.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Column {
-    pub(crate) title: &'static str,
+pub struct Column {
+    title: &'static str,
     /// Numbers are aligned to the right.
-    pub(crate) is_number: bool,
+    is_number: bool,
     /// Columns with a larger rank are left out first.
-    pub(crate) rank: u8,
+    rank: u8,
 }
 
 impl Column {
-    pub(crate) const fn text(title: &'static str, rank: u8) -> Self {
+    pub const fn text(title: &'static str, rank: u8) -> Self {
         Self { title, is_number: false, rank }
     }
 
-    pub(crate) const fn number(title: &'static str, rank: u8) -> Self {
+    pub const fn number(title: &'static str, rank: u8) -> Self {
         Self { title, is_number: true, rank }
     }
 }
 
 /// The cells of a row; a row with fewer cells than columns ends with a text of any length.
-pub(crate) type Row = Vec<String>;
+pub type Row = Vec<String>;
 
 /// Formats a title line and rows, none longer than the terminal.
 pub(crate) fn lines(out: &Output, columns: &[Column], rows: &[Row]) -> Vec<String> {
@@ -38,14 +38,17 @@ pub(crate) fn lines(out: &Output, columns: &[Column], rows: &[Row]) -> Vec<Strin
     title.into_iter().chain(rows).collect()
 }
 
-fn format(columns: &[Column], rows: &[Row], width_max: Option<usize>) -> Vec<String> {
-    let length = |text: &str| text.chars().count();
+/// Formats a title line and rows without colours, none longer than `width_max`.
+pub fn format(columns: &[Column], rows: &[Row], width_max: Option<usize>) -> Vec<String> {
+    let is_short = |row: &Row| row.len() < columns.len();
+    let is_last = |row: &Row, at: usize| at + 1 == row.len();
     let widths: Vec<usize> = columns
         .iter()
         .enumerate()
         .map(|(at, column)| {
-            let whole = rows.iter().filter(|row| row.len() == columns.len() || at == 0);
-            whole.filter_map(|row| row.get(at)).map(|cell| length(cell)).max().unwrap_or(0).max(column.title.len())
+            let aligned = rows.iter().filter(|row| !is_short(row) || !is_last(row, at));
+            let lengths = aligned.filter_map(|row| row.get(at)).map(|cell| cell.chars().count());
+            lengths.max().unwrap_or(0).max(column.title.len())
         })
         .collect();
     let mut shown: Vec<usize> = (0..columns.len()).collect();
@@ -56,19 +59,24 @@ fn format(columns: &[Column], rows: &[Row], width_max: Option<usize>) -> Vec<Str
     {
         shown.retain(|at| *at != least);
     }
-    let line = |cells: &dyn Fn(usize) -> String| {
-        let cells: Vec<_> = shown.iter().map(|at| pad(&cells(*at), widths[*at], columns[*at].is_number)).collect();
+    let line = |row: &Row| {
+        let cell = |at: usize| match is_short(row) && is_last(row, at) {
+            true => row[at].clone(),
+            false => pad(&row[at], widths[at], columns[at].is_number),
+        };
+        let cells: Vec<String> = match is_short(row) {
+            true => (0..row.len()).map(cell).collect(),
+            false => shown.iter().copied().map(cell).collect(),
+        };
         cut(cells.join("  ").trim_end(), width_max)
     };
-    let titles = line(&|at| columns[at].title.to_owned());
-    let body = rows.iter().map(|row| match row.len() < columns.len() {
-        true => {
-            let first = row.first().map(|cell| pad(cell, widths[0], false)).unwrap_or_default();
-            cut(&format!("{first}  {}", row.get(1..).unwrap_or_default().join(" ")), width_max)
-        }
-        false => line(&|at| row[at].clone()),
-    });
-    std::iter::once(titles).chain(body).collect()
+    let titles: Row = columns.iter().map(|column| column.title.to_owned()).collect();
+    std::iter::once(&titles).chain(rows).map(line).collect()
+}
+
+/// The text of a cell: a dash if there is no value.
+pub fn or_dash<T: ToString>(value: Option<T>) -> String {
+    value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
 fn pad(text: &str, width: usize, is_number: bool) -> String {

@@ -82,6 +82,9 @@ coverage! {
     freezes, "processes that were frozen";
     slow_reads, "members that read their wires slowly";
     full_wires, "packets that waited for the receiver to read";
+    partial_link_reads, "reads of links that ended early";
+    partial_link_writes, "writes of links that ended early";
+    full_links, "links that were not read until the replica had taken their packets";
     continued_diffs, "learner streams continued from the on-disk log";
     pauses_noticed, "pauses that a server detected";
     multis, "multis that succeeded";

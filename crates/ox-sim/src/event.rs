@@ -34,6 +34,10 @@ pub(crate) enum Event {
     Io(ProcessId, usize),
     /// The replica thread takes a step.
     Replica(ProcessId),
+    /// The peers thread takes a step.
+    Peers(ProcessId),
+    /// A received snapshot is loaded.
+    SnapshotLoaded(ProcessId, LearnerLink),
     /// The server's end of a link may be read or written again.
     Socket(LinkId),
     /// A slow client reads the next bytes.

@@ -13,7 +13,7 @@ use crate::event::{End, Event, Job, ProcessId};
 use crate::link::{Direction, Link};
 use crate::plan::{MeanMs, Plan};
 use crate::server::member::PeerInput;
-use crate::server::wire_end::SlowRead;
+use crate::server::peers_thread::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
 use ox_history::Time;
@@ -441,7 +441,7 @@ fn read_slowly(world: &mut World, pid: ProcessId) {
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     env.note(format_args!("server {} reads slowly for {ms} ms", pid.server));
     env.coverage.slow_reads += 1;
-    process.member.slow_read = SlowRead { bytes, pause_us, until: Time(env.now.0 + ms * 1000) };
+    process.peers_thread.slow_read = SlowRead { bytes, pause_us, until: Time(env.now.0 + ms * 1000) };
 }
 
 /// Ends all faults for good.

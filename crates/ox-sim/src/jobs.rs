@@ -15,6 +15,7 @@ use crate::server::process::Process;
 use crate::server::{ExpectedDisk, Unsynced};
 use crate::world::{Alive, World};
 use ox_driver::config_change::ConfigChange;
+use ox_driver::links::next_chunk;
 use ox_driver::log_writer::{Durable, Group, LogWork, LogWriter, QueuedBatch};
 use ox_driver::server_log::JobReport;
 use ox_driver::space_check::SpaceError;
@@ -25,7 +26,7 @@ use ox_store::{
 };
 use ox_tree::TreeOptions;
 use ox_tree::auth::digest_id;
-use ox_zab::{DiskDone, DiskJob, EncodedTxn, LinkId, LogDiffRange, Message};
+use ox_zab::{DiskDone, DiskJob, LinkId, LogDiffRange};
 use std::sync::Arc;
 
 /// The longest time from an error of the log until the process ends.
@@ -393,22 +394,17 @@ pub(crate) fn read_log(world: &SharedWorld, pid: ProcessId, link: LinkId) {
 
 /// Reads the next part of a log diff and sends it.
 pub(crate) fn send_log_diff(world: &SharedWorld, pid: ProcessId, link: LinkId) {
-    let Some((mut stored, most)) = ({
+    let Some((mut reader, chunk_bytes)) = ({
         let mut world = world.lock();
-        let most = 1 + world.env.rng.index(20);
-        world.alive(pid).and_then(|alive| Some((alive.process.take_log_diff(link)?, most)))
+        let chunk_bytes = *world.env.rng.pick(&[1, 500, 5_000]);
+        world.alive(pid).and_then(|alive| Some((alive.process.take_log_diff(link)?, chunk_bytes)))
     }) else {
         return;
     };
-    let mut bytes = Vec::new();
     let mut failure = None;
-    for next in stored.by_ref().take(most) {
-        match next {
-            Ok(logged) => {
-                let zxid = logged.zxid;
-                Message::Proposal(EncodedTxn { zxid, record: logged.record.into() }).put(&mut bytes);
-                Message::Commit(zxid).put(&mut bytes);
-            }
+    if reader.next.is_none() {
+        match next_chunk(&mut reader.history, chunk_bytes) {
+            Ok(chunk) => reader.next = Some(chunk),
             Err(error) => failure = Some(error),
         }
     }
@@ -420,7 +416,7 @@ pub(crate) fn send_log_diff(world: &SharedWorld, pid: ProcessId, link: LinkId) {
     if let Some(error) = &failure {
         env.note(format_args!("history: {error}"));
     }
-    process.on_log_diff_read(env, pid, link, stored, failure.is_none().then_some(&bytes[..]));
+    process.on_log_diff_read(env, pid, link, failure.is_none().then_some(reader));
 }
 
 /// Writes a snapshot of the frozen state.
@@ -546,6 +542,7 @@ pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
     process.replica.status().outstanding() == 0
         && process.inbox.is_empty()
         && !process.has_peer_input()
+        && process.peers_thread.is_idle()
         && process.log_queue.is_empty()
         && process.io.iter().all(|io| io.mailbox.is_empty())
         && env.failure.is_none()

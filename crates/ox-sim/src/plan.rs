@@ -95,6 +95,10 @@ pub struct Plan {
 
     /// Bytes that the sockets of a wire hold in one direction.
     pub wire_bytes: usize,
+    /// Bytes that a link transfers in one iteration.
+    pub link_chunk_bytes: usize,
+    /// Reads and writes of links that end early.
+    pub link_partial_per_mille: u32,
     /// Bytes of queued packets beyond which a member that waits for its disk stops reading.
     pub held_bytes: usize,
     /// The send window of a learner's link.
@@ -315,6 +319,8 @@ impl Plan {
             election_wait_ms: 60_000,
             commit_log: 500,
             wire_bytes: 1 << 20,
+            link_chunk_bytes: 64 << 10,
+            link_partial_per_mille: 0,
             held_bytes: 1 << 20,
             learner_window_bytes: 1 << 20,
             request_window_bytes: 1 << 20,
@@ -594,6 +600,8 @@ impl Plan {
         let sockets = if self.net_delay_us < 10_000 { [500, 4_000, 1 << 20] } else { [16 << 10, 64 << 10, 1 << 20] };
         self.wire_bytes = *rng.pick(&sockets);
         self.held_bytes = *rng.pick(&[1, 1_000, 1 << 20]);
+        self.link_chunk_bytes = *rng.pick(&[100, 5_000, 64 << 10]);
+        self.link_partial_per_mille = *rng.pick(&[0, 20, 200]);
         self.learner_window_bytes = *rng.pick(&[1, 1_000, 8_000]);
         self.request_window_bytes = *rng.pick(&[1, 1_000, 8_000]);
         self.pinned_bytes = *rng.pick(&[1_000, 8_000, 4 << 20]);

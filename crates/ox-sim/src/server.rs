@@ -3,12 +3,13 @@
 pub(crate) mod config;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
+mod link_events;
 pub(crate) mod member;
+pub(crate) mod peers_thread;
 pub(crate) mod process;
 pub(crate) mod reference_log;
 mod replica_thread;
 mod unidentified;
-pub(crate) mod wire_end;
 
 pub(crate) use reference_log::{ExpectedDisk, ReferenceLog};
 

@@ -112,6 +112,7 @@ impl World {
     pub(crate) fn waits(&self, event: Event) -> Option<Time> {
         match event {
             Event::Io(pid, _) | Event::Replica(pid) => self.frozen(pid),
+            Event::Peers(pid) | Event::SnapshotLoaded(pid, _) => self.frozen(pid),
             Event::Job(Job::Log(pid) | Job::Snapshot(pid) | Job::Maintain(pid) | Job::Stop(pid)) => self.frozen(pid),
             Event::Job(Job::ReadLog(pid, _) | Job::SendLogDiff(pid, _)) => self.frozen(pid),
             Event::Accept(link) => {
@@ -144,6 +145,16 @@ impl World {
                 if let Some(Alive { process, expected, env }) = self.alive(pid) {
                     process.replica_step(env, expected, pid);
                     quorums::check(self);
+                }
+            }
+            Event::Peers(pid) => {
+                if let Some(Alive { process, env, .. }) = self.alive(pid) {
+                    process.peers_step(env, pid);
+                }
+            }
+            Event::SnapshotLoaded(pid, link) => {
+                if let Some(Alive { process, env, .. }) = self.alive(pid) {
+                    process.on_snapshot_loaded(env, pid, link);
                 }
             }
             Event::Socket(link) => self.on_socket(link),
@@ -198,8 +209,12 @@ impl World {
         }
         let wired = &mut self.env.net.wires[wire];
         (wired.ends[1], wired.is_up) = (to, true);
-        self.pass_input(server, PeerInput::Link(wire));
-        self.pass_input(from.server, PeerInput::Dialed(leader, Some(wire)));
+        if let Some(Alive { process, env, .. }) = self.alive(to) {
+            process.on_accepted(env, to, wire);
+        }
+        if let Some(Alive { process, env, .. }) = self.alive(from) {
+            process.on_dialed(env, from, leader, wire);
+        }
     }
 
     /// Bytes or the end of a stream arrive on a wire.
@@ -208,15 +223,14 @@ impl World {
         self.env.net.wires[wire].pipes[side].arrive(now);
         let to = self.env.net.wires[wire].ends[1 - side];
         if let Some(Alive { process, env, .. }) = self.alive(to) {
-            process.on_peer(env, to, PeerInput::Readable(wire));
+            process.on_wire_ready(env, to, wire);
         }
     }
 
     fn on_ready(&mut self, wire: WireId, side: Side) {
         let to = self.env.net.wires[wire].ends[side];
         if let Some(Alive { process, env, .. }) = self.alive(to) {
-            process.on_peer(env, to, PeerInput::Writable(wire));
-            process.on_peer(env, to, PeerInput::Readable(wire));
+            process.on_wire_ready(env, to, wire);
         }
     }
 

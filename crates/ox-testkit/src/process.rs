@@ -125,13 +125,15 @@ impl Process {
     /// while after `kill` has returned.
     pub fn pause(&self) {
         self.signal("STOP");
-        let threads = format!("/proc/{}/task", self.id());
+        wait_until("it stops at SIGSTOP", || self.thread_states().chars().all(|state| state == 'T'));
+    }
+
+    /// One letter per thread, as the kernel shows them: `T` is stopped, `S` sleeps, `R` runs.
+    pub fn thread_states(&self) -> String {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.id())).expect("it runs").flatten();
+        let stats = threads.flat_map(|thread| std::fs::read_to_string(thread.path().join("stat")));
         // The state follows the name of the thread, which stands in brackets.
-        let is_stopped = |stat: String| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'));
-        wait_until("it stops at SIGSTOP", || {
-            let stats = std::fs::read_dir(&threads).expect("it runs").flatten();
-            stats.flat_map(|thread| std::fs::read_to_string(thread.path().join("stat"))).all(is_stopped)
-        });
+        stats.filter_map(|stat| stat.rsplit_once(") ")?.1.chars().next()).collect()
     }
 
     pub fn has_ended(&mut self) -> bool {

@@ -1,5 +1,5 @@
 //! The broadcast phase at the leader: proposals without gaps, ACKs of a quorum, commits in order. The replica assigns
-//! the zxids (`stamp` in `ox-replica/src/replica.rs`).
+//! the zxids (`stamp` in `ox-replica/src/replica/request_pipeline.rs`).
 
 use crate::quorum::Quorum;
 use ox_proto::ServerId;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 /// Proposals and ACKs of an established leader. ACKs are cumulative: an ACK of a transaction covers all earlier ones.
 #[derive(Clone, Debug)]
-pub struct Broadcast {
+pub(crate) struct Broadcast {
     quorum: Quorum,
     /// A proposed configuration with the zxid of its proposal, from which on its quorum must acknowledge too.
     proposed: Option<(Zxid, Quorum)>,
@@ -19,12 +19,11 @@ pub struct Broadcast {
 
 impl Broadcast {
     /// Starts after a history that is durable and committed up to `last`.
-    pub fn new(quorum: Quorum, last: Zxid) -> Self {
+    pub(crate) fn new(quorum: Quorum, last: Zxid) -> Self {
         Self { quorum, proposed: None, last_proposed: last, acked: BTreeMap::new(), committed: last }
     }
 
-    pub fn next(&self) -> Zxid {
-        // Compat: when the counter of a standalone server overflows, it continues in the next epoch, from 0.
+    fn next(&self) -> Zxid {
         Zxid(self.last_proposed.0 + 1)
     }
 
@@ -32,44 +31,44 @@ impl Broadcast {
     ///
     /// # Panics
     /// If `zxid` does not follow the last proposal.
-    pub fn propose(&mut self, zxid: Zxid) {
+    pub(crate) fn propose(&mut self, zxid: Zxid) {
         assert!(zxid.follows(self.last_proposed), "{zxid} does not follow {}", self.last_proposed);
         self.last_proposed = zxid;
     }
 
     /// The next proposal is a reconfiguration: `quorum` has to acknowledge it too, and nothing after it is committed
     /// before [`Self::activate`].
-    pub fn propose_quorum(&mut self, quorum: Quorum) {
+    pub(crate) fn propose_quorum(&mut self, quorum: Quorum) {
         self.proposed = Some((self.next(), quorum));
     }
 
     /// The proposed reconfiguration that is not active yet.
-    pub fn reconfigures_at(&self) -> Option<Zxid> {
+    pub(crate) fn reconfigures_at(&self) -> Option<Zxid> {
         self.proposed.as_ref().map(|(zxid, _)| *zxid)
     }
 
     /// The proposed configuration becomes active.
-    pub fn activate(&mut self) {
+    pub(crate) fn activate(&mut self) {
         if let Some((_, quorum)) = self.proposed.take() {
             self.set_quorum(quorum);
         }
     }
 
-    pub fn set_quorum(&mut self, quorum: Quorum) {
+    pub(crate) fn set_quorum(&mut self, quorum: Quorum) {
         self.quorum = quorum;
         self.count();
     }
 
-    pub fn acked(&self, server: ServerId) -> Option<Zxid> {
+    pub(crate) fn acked(&self, server: ServerId) -> Option<Zxid> {
         self.acked.get(&server).copied()
     }
 
-    pub fn last_proposed(&self) -> Zxid {
+    pub(crate) fn last_proposed(&self) -> Zxid {
         self.last_proposed
     }
 
     /// The last committed transaction.
-    pub fn committed(&self) -> Zxid {
+    pub(crate) fn committed(&self) -> Zxid {
         self.committed
     }
 
@@ -77,7 +76,7 @@ impl Broadcast {
     ///
     /// # Panics
     /// If `zxid` was never proposed.
-    pub fn on_ack(&mut self, server: ServerId, zxid: Zxid) {
+    pub(crate) fn on_ack(&mut self, server: ServerId, zxid: Zxid) {
         assert!(zxid <= self.last_proposed, "ACK of {zxid} after the last proposal {}", self.last_proposed);
         let acked = self.acked.entry(server).or_insert(zxid);
         *acked = zxid.max(*acked);
@@ -85,7 +84,7 @@ impl Broadcast {
     }
 
     /// `server` may have lost proposals after `zxid`. Has no effect on transactions that are committed.
-    pub fn retract(&mut self, server: ServerId, zxid: Zxid) {
+    pub(crate) fn retract(&mut self, server: ServerId, zxid: Zxid) {
         if let Some(acked) = self.acked.get_mut(&server) {
             *acked = zxid.min(*acked);
         }

@@ -34,6 +34,9 @@ use pending_syncs::PendingSyncs;
 use reconfig::HandOver;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// A time that does not come.
+const NEVER_MS: i64 = i64::MAX;
+
 /// How far the accepted epoch of an unknown server, or of one that only claims to be a voter, may be ahead of ours.
 const UNKNOWN_EPOCH_JUMP_MAX: i64 = 1 << 16;
 
@@ -98,6 +101,8 @@ pub struct Leader {
     hand_over: Option<HandOver>,
     /// Voters that elected this leader and have changed their vote, or will refuse its epoch.
     lost_supporters: BTreeSet<ServerId>,
+    /// A standalone server: it has no learners, no timers and no epochs.
+    is_standalone: bool,
 }
 
 impl Leader {
@@ -126,11 +131,46 @@ impl Leader {
             highest: me.known_accepted,
             hand_over: None,
             lost_supporters: BTreeSet::new(),
+            is_standalone: false,
             me,
             configs,
         };
         leader.check_discovery(cx);
         leader
+    }
+
+    /// The leader role of a standalone server, established after a history that ends with `last`.
+    pub(crate) fn standalone(me: LeaderInit, timing: Timing, configs: ConfigPair, last: Zxid) -> Self {
+        Self {
+            epoch: Epoch::ZERO,
+            broadcast: Broadcast::new(configs.quorums().committed.clone(), last),
+            timing,
+            phase: Phase::Established,
+            initial: last,
+            links: BTreeMap::new(),
+            discovered: BTreeSet::new(),
+            epoch_acked: BTreeSet::new(),
+            synced: BTreeSet::new(),
+            announced: last,
+            activations: BTreeMap::new(),
+            applied: last,
+            syncs: PendingSyncs::default(),
+            ping_at_ms: NEVER_MS,
+            began_ms: 0,
+            last_progress: Wait::new(0),
+            own_ack_wait: None,
+            higher_epoch_since_ms: None,
+            highest: Epoch::ZERO,
+            hand_over: None,
+            lost_supporters: BTreeSet::new(),
+            is_standalone: true,
+            me,
+            configs,
+        }
+    }
+
+    pub(crate) fn is_standalone(&self) -> bool {
+        self.is_standalone
     }
 
     pub fn is_established(&self) -> bool {
@@ -183,9 +223,10 @@ impl Leader {
         self.links.values().any(|link| link.server == server && Stage::AwaitHello < link.stage && link.is_follower())
     }
 
-    /// The zxid of the next proposal. None if the epoch has no zxid left, so that the leader has to step down.
-    pub fn next(&self) -> Option<Zxid> {
-        Epoch::next_zxid(self.broadcast.last_proposed())
+    /// The zxid of the proposal after `last`. None if the epoch has no zxid left, so that the leader has to step down.
+    // Compat: when the counter of a standalone server overflows, it continues in the next epoch, from 0.
+    pub fn zxid_after(&self, last: Zxid) -> Option<Zxid> {
+        if self.is_standalone { Some(Zxid(last.0 + 1)) } else { Epoch::next_zxid(last) }
     }
 
     pub fn last_proposed(&self) -> Zxid {
@@ -223,9 +264,9 @@ impl Leader {
         self.syncs.len()
     }
 
-    /// When the caller has to call [`Self::on_time`].
-    pub fn deadline(&self) -> i64 {
-        self.ping_at_ms
+    /// When the caller has to call [`Self::on_time`]; none for a standalone server.
+    pub fn deadline(&self) -> Option<i64> {
+        (!self.is_standalone).then_some(self.ping_at_ms)
     }
 
     /// Links of all connected learners.
@@ -332,7 +373,9 @@ impl Leader {
             self.note_proposed_config(cx, &txn);
             self.broadcast.propose(txn.zxid);
             self.own_ack_wait = self.own_ack_wait.or(Some(Wait::new(cx.now_ms)));
-            cx.history.push(txn);
+            if !self.is_standalone {
+                cx.history.push(txn);
+            }
         }
         self.pump_all(cx);
     }

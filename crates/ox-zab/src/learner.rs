@@ -12,7 +12,7 @@
 //! link.
 //!
 //! After DIFF or TRUNC, committed transactions before NEWLEADER are logged and applied. After SNAP, the driver receives
-//! the snapshot (`ox-server/src/peers/link.rs`) and loads it (`ox-server/src/peers.rs`); those transactions
+//! the snapshot (`ox-driver/src/links.rs`) and loads it (`ox-server/src/peers.rs`); those transactions
 //! are applied to it ([`Effect::ApplyToSnapshot`]), and NEWLEADER starts its installation
 //! ([`DiskJob::Install`]). All other proposals are logged after UPTODATE.
 

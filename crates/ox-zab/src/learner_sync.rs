@@ -5,7 +5,7 @@
 //! [`LearnerStream`] sends what follows. Leaders use this for their learners, and observer masters for their observers.
 //!
 //! The driver searches the log (`ox-server/src/replica_loop/ensemble.rs`) and sends log diffs and snapshots, with the
-//! SNAP packet before a snapshot (`ox-server/src/peers/link.rs`).
+//! SNAP packet before a snapshot (`ox-driver/src/links.rs`).
 
 use crate::context::Context;
 use crate::effect::{Effect, LinkId};

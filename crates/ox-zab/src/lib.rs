@@ -1,8 +1,8 @@
 //! ZooKeeper Atomic Broadcast (ZAB): leader election, discovery, synchronisation and broadcast of opaque transactions.
 //!
 //! The crate is pure: no clock, no socket, no disk. [`QuorumPeer::step`] takes one [`Input`] after another; what the
-//! driver has to do is returned as [`Effect`]s. A standalone server is an ensemble of one voter and uses only
-//! [`Broadcast`], with itself as the quorum.
+//! driver has to do is returned as [`Effect`]s. A standalone server is a quorum peer with one voter and no links
+//! ([`QuorumPeer::standalone`]).
 //!
 //! Start with [`QuorumPeer`], the state machine of a member. It runs an [`Election`] and then is a [`Leader`] or a
 //! [`Learner`].
@@ -31,7 +31,6 @@ mod timing;
 mod unidentified;
 mod vote;
 
-pub use broadcast::Broadcast;
 pub use config_pair::ConfigPair;
 pub use context::Context;
 pub use effect::{DiskDone, DiskJob, Effect, Effects, LinkId, LogDiffRange, Reason};

@@ -36,6 +36,7 @@ use crate::vote::{Vote, VoteNotification};
 use connect_to_leader::ConnectAttempts;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
 use reconfig::RoleChange;
 pub use status::{PeerStatus, RoleView};
@@ -155,6 +156,27 @@ impl QuorumPeer {
         }
     }
 
+    /// A standalone server: a quorum peer with one voter and no links, whose log ends with `last`. It leads without an
+    /// election or an epoch, commits what its own disk has, and needs no [`Input::Start`].
+    pub fn standalone(server: ServerId, last: Zxid) -> Self {
+        let ensemble = Ensemble::of_numbers(0, [server], []).expect("one voter is a configuration");
+        let timing = Timing { tick_ms: 0, init_ticks: 0, sync_ticks: 0 };
+        let settings = PeerSettings {
+            server,
+            configs: ConfigPair::fixed(ensemble),
+            timing,
+            election: ElectionSettings::default(),
+            options: PeerOptions::default(),
+        };
+        let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
+        let (configs, options) = (settings.configs.clone(), settings.options);
+        let init = LeaderInit { server, epochs, known_accepted: Epoch::ZERO, options };
+        let leader = Leader::standalone(init, timing, configs, last);
+        let history = RecentLog::new(last, 0, 0);
+        let recovered = Recovered { epochs, history, eligibility: Eligibility::HasHistory };
+        Self { role: Role::Leading(Box::new(leader)), ..Self::new(settings, recovered) }
+    }
+
     /// Processes one event. The effects are appended in the order in which they have to be executed.
     pub fn step(&mut self, now_ms: i64, input: Input, out: &mut Effects) {
         match input {
@@ -194,7 +216,7 @@ impl QuorumPeer {
     pub fn deadline(&self) -> Option<i64> {
         match &self.role {
             Role::Looking => self.election.deadline().into_iter().chain(self.bootstrap_at_ms).min(),
-            Role::Leading(leader) => Some(leader.deadline()),
+            Role::Leading(leader) => leader.deadline(),
             Role::Dialing { again_at_ms, .. } => {
                 again_at_ms.or(self.bootstrap_at_ms).into_iter().chain(self.connect_deadline()).min()
             }

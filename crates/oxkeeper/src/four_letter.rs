@@ -60,18 +60,6 @@ pub(crate) fn with_port(server: &str) -> String {
     }
 }
 
-/// The cause of a failed connection in one or two words.
-pub(crate) fn cause(error: &io::Error) -> String {
-    let names = [
-        (io::ErrorKind::ConnectionRefused, "connection refused"),
-        (io::ErrorKind::ConnectionReset, "connection reset"),
-        (io::ErrorKind::TimedOut, "timeout"),
-        (io::ErrorKind::WouldBlock, "timeout"),
-    ];
-    let name = names.into_iter().find(|(kind, _)| *kind == error.kind());
-    name.map_or_else(|| error.to_string(), |(_, name)| name.to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

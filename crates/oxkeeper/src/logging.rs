@@ -78,11 +78,9 @@ pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
 /// Logs a panic. The default hook would write to stderr directly and block on a slow reader.
 fn log_panic(panic: &PanicHookInfo<'_>, lines: &Lines) {
     let trace = Backtrace::capture();
-    if trace.status() == BacktraceStatus::Captured {
-        tracing::error!("{panic}\n{trace}");
-    } else {
-        tracing::error!("{panic}");
-    }
+    let is_captured = trace.status() == BacktraceStatus::Captured;
+    let text = if is_captured { format!("{panic}\n{trace}") } else { panic.to_string() };
+    tracing::error!("{text}");
     lines.release(Release::All);
     lines.flush();
 }

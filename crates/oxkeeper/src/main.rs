@@ -29,6 +29,10 @@ const VERSION: &str = concat!(
     ", compatible with ZooKeeper 3.9.3)"
 );
 
+/// The commit of this binary, for the servers that it runs.
+const BUILD: ox_server::Build =
+    ox_server::Build { commit: env!("OXKEEPER_COMMIT"), date: env!("OXKEEPER_COMMIT_DATE") };
+
 /// Apache ZooKeeper, reimplemented in Rust.
 #[derive(Debug, Parser)]
 #[command(name = "oxkeeper", version = VERSION, about, propagate_version = true)]

@@ -39,7 +39,7 @@ impl Software {
         match self {
             Software::Apache => apache::fetch(workspace),
             Software::Apache38 => apache38::fetch(workspace),
-            Software::Oxkeeper => oxkeeper::build(workspace),
+            Software::Oxkeeper => oxkeeper::build(workspace, "release").map(drop),
         }
     }
 

@@ -13,169 +13,6 @@ pub(super) struct Guard {
     pub(super) without: &'static str,
 }
 
-/// Guards whose removal the simulator is not expected to detect, and why. They are run nevertheless.
-pub(super) const NOT_DETECTED: &[(&str, &str)] = &[
-    (
-        "a client that has waited for its reply gets its full timeout",
-        "a race of milliseconds that one seed in ten thousand meets; tested by `ox-replica/tests/it/sessions.rs`",
-    ),
-    (
-        "a member votes with its last durable zxid",
-        "a role ends after its disk jobs have finished, so the history in memory is durable when the member votes",
-    ),
-];
-
-/// Guards whose removal makes a test fail: guard, package and test. Most seeds do not reach the situations that these
-/// guards are for, so the test runs instead of the simulator.
-pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
-    (
-        "a learner refuses an epoch below its accepted epoch",
-        "ox-zab",
-        "learner_rules::epoch_is_accepted_once_and_never_lowered",
-    ),
-    (
-        "NEWLEADER is acknowledged after its epoch is durable",
-        "ox-zab",
-        "learner_rules::k002_history_is_acknowledged_when_durable",
-    ),
-    ("a proposal is acknowledged after its fsync", "ox-zab", "learner_rules::acks_are_in_order_and_complete"),
-    ("a transaction must follow the previous zxid", "ox-zab", "learner_rules::k009_gap_in_history_is_refused"),
-    (
-        "packets wait for the disk job of the current phase",
-        "ox-zab",
-        "learner_rules::k003_k004_k005_disk_gets_history_epoch_proposals_in_order",
-    ),
-    (
-        "a learner that requested a snapshot accepts nothing else",
-        "ox-zab",
-        "learner_rules::learner_that_asks_for_snapshot_is_not_counted",
-    ),
-    (
-        "a quarantined member does not count for an epoch",
-        "ox-zab",
-        "learner_rules::empty_learner_stores_epoch_with_history",
-    ),
-    ("a learner leaves a silent leader", "ox-zab", "learner_rules::silent_leader_times_out"),
-    (
-        "a leader announces its epoch after storing it",
-        "ox-zab",
-        "leader_rules::epoch_is_above_all_accepted_epochs_and_durable_before_leader_info",
-    ),
-    (
-        "the new epoch is above every accepted epoch",
-        "ox-zab",
-        "leader_rules::epoch_is_above_all_accepted_epochs_and_durable_before_leader_info",
-    ),
-    ("a learner that is ahead of its leader is refused", "ox-zab", "leader_rules::voter_ahead_of_leader_is_refused"),
-    ("an accepted epoch counts once per server", "ox-zab", "random_faults::random_faults_keep_one_served_history"),
-    ("a leader is established by a quorum", "ox-zab", "leader_rules::k084_only_voters_count"),
-    ("a leader without a quorum steps down", "ox-zab", "leader_rules::leader_without_quorum_steps_down_in_time"),
-    (
-        "a sync needs replies to a ping that was sent after it",
-        "ox-zab",
-        "leader_rules::k100_sync_needs_fresh_proof_of_leadership",
-    ),
-    ("a leader whose disk hangs steps down", "ox-zab", "leader_rules::k095_leader_with_stalled_disk_steps_down"),
-    (
-        "transactions that a snapshot does not contain follow it",
-        "ox-zab",
-        "random_faults::random_faults_keep_one_served_history",
-    ),
-    (
-        "a transaction is committed after a quorum has acknowledged it",
-        "ox-zab",
-        "broadcast::tests::three_voters_commit_after_two_acks",
-    ),
-    (
-        "a learner with an unknown transaction is truncated",
-        "ox-zab",
-        "recent_log::tests::sync_mode_depends_on_end_of_learner_log",
-    ),
-    ("a learner that is ahead is truncated", "ox-zab", "recent_log::tests::learner_ahead_of_leader_is_truncated"),
-    (
-        "a role ends after its disk jobs have finished",
-        "ox-zab",
-        "peer_rules::k008_k030_old_role_does_not_affect_new_one",
-    ),
-    ("a quarantined member does not vote", "ox-zab", "peer_rules::k041_quarantined_member_does_not_vote"),
-    (
-        "a candidate that does not reply is left out",
-        "ox-zab",
-        "deaf_members::leader_deaf_to_a_quorum_is_replaced_within_two_sync_limits",
-    ),
-    (
-        "a leader that is not established asks for the current leader",
-        "ox-zab",
-        "unestablished_leaders::restarted_server_elected_by_old_votes_joins_the_leader_soon",
-    ),
-    (
-        "an epoch needs a voter of every quorum of a proposed configuration",
-        "ox-zab",
-        "quorum::tests::proposed_configuration_without_quorum_elsewhere_may_elect",
-    ),
-    (
-        "a member reports a session as expired after its closing is committed",
-        "ox-replica",
-        "leadership::k122_expiry_is_reported_after_proof_of_leadership",
-    ),
-    (
-        "client connections are closed when the role ends",
-        "ox-replica",
-        "leadership::k121_leader_without_followers_expires_no_session",
-    ),
-    (
-        "a leader reports a session as expired after its closing is committed",
-        "ox-replica",
-        "leadership::k121_leader_without_followers_expires_no_session",
-    ),
-    (
-        "the newest connection of a session owns it",
-        "ox-replica",
-        "sessions::tests::previous_owner_does_not_regain_session",
-    ),
-    (
-        "a new leader gives every session its full timeout",
-        "ox-replica",
-        "leadership::k123_session_gets_full_timeout_after_leader_change",
-    ),
-    (
-        "an observer forwards writes of its own sessions only",
-        "ox-replica",
-        "observer_relay::session_moved_from_observer_is_written_by_new_connection_only",
-    ),
-    ("no disk job follows a failed one", "ox-store", "member::jobs_after_a_failed_job_are_refused"),
-    (
-        "an epoch that does not continue the previous one is damage",
-        "ox-store",
-        "member_cases::missing_end_of_an_epoch_is_noticed",
-    ),
-    (
-        "an unreadable record before a new epoch is damage",
-        "ox-store",
-        "member_cases::damage_before_an_epoch_is_noticed_in_apache_logs",
-    ),
-    (
-        "a log follows the record that it names as its predecessor",
-        "ox-store",
-        "member_cases::missing_end_of_an_epoch_is_noticed_without_digests",
-    ),
-    (
-        "files that would lead past a gap are retired",
-        "ox-store",
-        "member_cases::damage_to_a_covered_log_retires_older_snapshots",
-    ),
-    (
-        "no snapshot is ahead of the synced log",
-        "ox-store",
-        "member_cases::k024_start_writes_no_snapshot_of_uncommitted_transactions",
-    ),
-    (
-        "a snapshot that cannot be decompressed is damage",
-        "ox-store",
-        "snapshot::compress::tests::damage_is_distinguished_from_system_failures",
-    ),
-];
-
 pub(super) const GUARDS: &[Guard] = &[
     // Durability of acknowledged writes.
     Guard {
@@ -504,6 +341,98 @@ pub(super) const GUARDS: &[Guard] = &[
         with: "                self.received[self.served].1.start = start;\n",
         without: "                let _ = start;\n",
     },
+    // Links between servers.
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "a link is not read while the replica has too many of its packets",
+        breaks: "the memory of packets that wait for the replica has no bound",
+        with: "if !self.may_read || self.is_full(limits) {",
+        without: "if !self.may_read {",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "a link is read again when the replica has taken its packets",
+        breaks: "a link with much input stops forever",
+        with: "        if was_full && !link.is_full(&self.limits) {\n            self.on_ready(id);\n        }\n",
+        without: "        let _ = was_full;\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "the replica is notified of what the socket has accepted",
+        breaks: "a full send window never opens again",
+        with: "                events.push(LinkEvent::Sent(self.id, std::mem::take(&mut self.sent_bytes)));\n",
+        without: "                self.sent_bytes = 0;\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "a link with more to transfer gets its turn in the next iteration",
+        breaks: "a link stops in the middle of a snapshot",
+        with: "            if !(is_all_read && is_all_sent) {\n                self.schedule(id);\n            }\n",
+        without: "            let _ = (is_all_read, is_all_sent);\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "a link whose log diff is being read gets its turn in the next iteration",
+        breaks: "a log diff stops after its first chunks",
+        with: "                self.awaiting_disk.insert(id);\n",
+        without: "",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "packets end where a snapshot begins",
+        breaks: "a snapshot is decoded as packets",
+        with: "SnapshotReceiver::new(options))));\n                break;\n",
+        without: "SnapshotReceiver::new(options))));\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "an iteration of all links transfers a limited number of bytes",
+        breaks: "much traffic on many links delays pings and elections",
+        with: "pop_front_if(|_| 0 < left)",
+        without: "pop_front_if(|_| left < usize::MAX)",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "a log diff that could not be read to its end closes the link",
+        breaks: "a learner misses transactions",
+        with: "                    Chunk::Failed => return Err(Broken),\n",
+        without: "                    Chunk::Failed => drop(self.out.pop_front()),\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "bytes that a socket accepts immediately are no sign of life",
+        breaks: "a dead learner counts as alive",
+        with: "had_to_wait && 0 < sent",
+        without: "0 < sent",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "a new link of a server replaces its oldest one",
+        breaks: "links whose end is not noticed exhaust the descriptors",
+        with: "            self.fail(surplus, sockets, events);\n",
+        without: "            let _ = surplus;\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links.rs",
+        guard: "links of unknown servers together hold one packet",
+        breaks: "servers that are in no configuration exhaust the memory",
+        with: "                if is_unknown {\n",
+        without: "                if false && is_unknown {\n",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/link.rs",
+        guard: "a learner sends only its hello before the leader has replied",
+        breaks: "a server that is not accepted uses memory for large packets",
+        with: "self.has_received && (self.is_accepted || self.side == Sender::Leader)",
+        without: "self.has_received",
+    },
+    Guard {
+        file: "crates/ox-driver/src/links/held_packets.rs",
+        guard: "packets of a link that the replica has closed are dropped",
+        breaks: "closed links use memory forever",
+        with: "        if let Some(waiting) = self.open.get_mut(&link) {\n",
+        without: "        if let Some(waiting) = Some(self.open.entry(link).or_default()) {\n",
+    },
     // Election, synchronisation and broadcast.
     Guard {
         file: "crates/ox-zab/src/learner.rs",
@@ -684,7 +613,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-zab/src/quorum_peer/unestablished_leader.rs",
         guard: "a leader that is not established asks for the current leader",
         breaks: "it waits for initLimit while a quorum follows another leader",
-        with: "        if leader.is_established() || now_ms < leader.deadline() {\n",
+        with: "        if leader.is_established() || leader.deadline().is_none_or(|at_ms| now_ms < at_ms) {\n",
         without: "        if leader.is_established() || now_ms < i64::MAX {\n",
     },
     Guard {
@@ -713,7 +642,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "a leader reports a session as expired after its closing is committed",
         breaks: "a live session is reported as expired",
-        with: "        } else if *proven && self.is_member() && !self.is_read_only() {\n",
+        with: "        } else if *proven && self.has_peers && !self.is_read_only() {\n",
         without: "        } else if false {\n",
     },
     Guard {
@@ -727,8 +656,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica/ensemble_roles.rs",
         guard: "a new leader gives every session its full timeout",
         breaks: "sessions expire because leaders change",
-        with: "                self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);\n            }\n            for session",
-        without: "                self.sessions.add(session, timeout_ms, now.mono_ms - i64::from(timeout_ms), LastSeen::default(), None);\n            }\n            for session",
+        with: "            self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);\n",
+        without: "            self.sessions.add(session, timeout_ms, now.mono_ms - i64::from(timeout_ms), LastSeen::default(), None);\n",
     },
     Guard {
         file: "crates/ox-replica/src/replica/observer_relay.rs",

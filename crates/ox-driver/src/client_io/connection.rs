@@ -2,9 +2,12 @@
 
 use super::buffer_pool::BufferPool;
 use super::global_limits::BufferGrowth;
-use super::host::{Readiness, SocketRead, SocketWrite, Sockets};
-use super::limits::{DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS};
+use super::host::Readiness;
+use super::limits::{
+    DRAIN_SECONDS_MAX, GROWTH_REPORT_BYTES, POOLED_BUFFER_BYTES_MAX, REPLY_BYTES_PER_SECOND_MIN, SLOW_MS,
+};
 use super::stalled::Stall;
+use crate::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_proto::frame::split_frame;
 use ox_replica::{Admission, Conn};
 
@@ -306,7 +309,7 @@ impl<S, R> Connection<S, R> {
 
 /// Frees the memory of a buffer that was much larger than it is now.
 fn shrink(buffer: &mut Vec<u8>) {
-    if POOLED_BUFFER_BYTES.max(4 * buffer.len()) < buffer.capacity() {
+    if POOLED_BUFFER_BYTES_MAX.max(4 * buffer.len()) < buffer.capacity() {
         buffer.shrink_to_fit();
     }
 }

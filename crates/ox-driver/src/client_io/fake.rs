@@ -1,6 +1,7 @@
 //! A host with sockets in memory, for tests.
 
-use super::{ClientHost, CloseReason, GlobalLimits, Mail, Readiness, SocketRead, SocketWrite, Sockets, memory_of};
+use super::{ClientHost, ClientSockets, CloseReason, GlobalLimits, Mail, Readiness, memory_of};
+use crate::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_replica::outbox::Outbox;
 use ox_replica::{AdmissionLimits, Conn, ConnId, HandshakeKind, MemoryBudget, Now, Submission};
 use ox_tree::{State, TreeOptions};
@@ -92,11 +93,6 @@ impl FakeHost {
 impl Sockets for FakeHost {
     type Socket = usize;
 
-    fn register(&mut self, socket: &mut usize, slot: usize) -> bool {
-        self.sockets[*socket].place = Some(Place::Slot(slot));
-        true
-    }
-
     fn receive(&mut self, socket: &mut usize, buffer: &mut [u8]) -> SocketRead {
         let FakeSocket { input, is_ended, is_reset, .. } = &mut self.sockets[*socket];
         if *is_reset || (*is_ended && input.is_empty()) {
@@ -118,14 +114,21 @@ impl Sockets for FakeHost {
         if count == 0 { SocketWrite::Full } else { SocketWrite::Bytes(count) }
     }
 
+    fn close(&mut self, socket: usize) {
+        self.sockets[socket].is_closed = true;
+    }
+}
+
+impl ClientSockets for FakeHost {
+    fn register(&mut self, socket: &mut usize, slot: usize) -> bool {
+        self.sockets[*socket].place = Some(Place::Slot(slot));
+        true
+    }
+
     fn shut_down(&mut self, socket: &mut usize, index: usize) -> bool {
         let socket = &mut self.sockets[*socket];
         (socket.is_shut_down, socket.place) = (true, Some(Place::Lingering(index)));
         true
-    }
-
-    fn close(&mut self, socket: usize) {
-        self.sockets[socket].is_closed = true;
     }
 }
 

@@ -1,6 +1,7 @@
 //! What an I/O thread needs from outside: sockets, the state, the replica, and records for operators.
 
 use super::GlobalLimits;
+use crate::sockets::Sockets;
 use ox_proto::SessionId;
 use ox_replica::outbox::{Outbox, OutboxPart};
 use ox_replica::{Conn, ConnId, HandshakeKind, Now, Submission};
@@ -8,48 +9,15 @@ use ox_tree::State;
 use std::net::SocketAddr;
 use std::ops::Deref;
 
-/// Sockets of clients. No call waits.
-pub trait Sockets {
-    type Socket;
-
+/// Sockets of clients. Bytes and free space are announced by [`super::ClientIo::on_ready`].
+pub trait ClientSockets: Sockets {
     /// Prepares a socket for the connection in `slot`: [`super::ClientIo::on_ready`] is called from now on. False if
     /// that is impossible.
     fn register(&mut self, socket: &mut Self::Socket, slot: usize) -> bool;
 
-    /// Reads into `buffer`, which is not empty. A read that does not fill it has emptied the socket: further bytes are
-    /// announced by [`super::ClientIo::on_ready`].
-    fn receive(&mut self, socket: &mut Self::Socket, buffer: &mut [u8]) -> SocketRead;
-
-    /// Writes a prefix of `bytes`, which are not empty. If not all are written, free space is announced by
-    /// [`super::ClientIo::on_ready`].
-    fn send(&mut self, socket: &mut Self::Socket, bytes: &[u8]) -> SocketWrite;
-
     /// Ends the output of a socket, and prepares it as lingering socket `index`:
     /// [`super::ClientIo::on_lingering_ready`] is called when input arrives. False if that is impossible.
     fn shut_down(&mut self, socket: &mut Self::Socket, index: usize) -> bool;
-
-    fn close(&mut self, socket: Self::Socket);
-}
-
-/// Result of one read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketRead {
-    /// Number of bytes received.
-    Bytes(usize),
-    /// The socket has no bytes at present.
-    Nothing,
-    /// End of the stream, or an error.
-    End,
-}
-
-/// Result of one write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SocketWrite {
-    /// Number of bytes that the socket has taken.
-    Bytes(usize),
-    /// The socket is full.
-    Full,
-    Broken,
 }
 
 /// What a socket is ready for.
@@ -146,7 +114,7 @@ pub enum ClientNote {
 }
 
 /// The surroundings of an I/O thread. Methods with a body count and record for operators only.
-pub trait ClientHost: Sockets {
+pub trait ClientHost: ClientSockets {
     /// What the host records about one connection.
     type Record;
     /// The state, locked for reading until this is dropped.

@@ -46,10 +46,10 @@ pub(super) const LARGE_WRITE_WAIT_MS: i64 = 1000;
 /// How often the sessions of stalled connections are touched.
 pub(super) const STALLED_TOUCH_MS: i64 = 100;
 
-/// Free buffers that a thread keeps for its connections.
-pub(super) const POOLED_BUFFERS_MAX: usize = 64;
-/// Larger buffers are returned to the allocator.
-pub(super) const POOLED_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of free buffers that a thread keeps for its connections. Those that stay unused are freed after a second or two.
+pub(super) const POOLED_BYTES_MAX: usize = 16 << 20;
+/// Larger buffers are returned to the allocator. A pipeline of ten listings with a thousand names each fits.
+pub(super) const POOLED_BUFFER_BYTES_MAX: usize = 256 << 10;
 /// How long a client may take to close its side after the last reply.
 pub(super) const LINGER_MS: i64 = 2000;
 /// Bytes that the client may still send meanwhile, which are discarded.

@@ -5,8 +5,9 @@
 //! and closed when the client has closed its side or the time is over.
 
 use super::ClientIo;
-use super::host::{ClientHost, SocketRead, Sockets};
+use super::host::ClientHost;
 use super::limits::{LINGER_BYTES_MAX, LINGER_MS, LINGERING_MAX};
+use crate::sockets::{SocketRead, Sockets};
 
 #[derive(Debug)]
 struct LingeringSocket<S> {

@@ -2,9 +2,10 @@
 
 use super::ClientIo;
 use super::connection::Connection;
-use super::host::{ClientHost, ClientNote, CloseReason, SocketRead};
+use super::host::{ClientHost, ClientNote, CloseReason};
 use super::limits::STALLED_TOUCH_MS;
 use super::stalled::Retry;
+use crate::sockets::SocketRead;
 use ox_replica::{Load, Pressure, SMALL_BYTES};
 
 impl<S, R> ClientIo<S, R> {

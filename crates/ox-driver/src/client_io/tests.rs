@@ -2,7 +2,7 @@
 //! would be submitted to it, and sets how much memory all threads hold.
 
 use super::fake::{FakeHost, Place};
-use super::limits::{LARGE_WRITE_WAIT_MS, LINGER_MS, POOLED_BUFFER_BYTES};
+use super::limits::{LARGE_WRITE_WAIT_MS, LINGER_MS, POOLED_BUFFER_BYTES_MAX};
 use super::*;
 use ox_proto::connect::ConnectRequest;
 use ox_proto::request::{SetDataRequest, put_bare_request, put_request};
@@ -169,7 +169,7 @@ fn memory_of_a_large_request_is_released_when_it_is_served() {
     driver.pass_until("the request is served", |driver| driver.submitted() == [slot]);
     driver.pass_until("a part of the next is received", |driver| driver.conn(slot).input == next);
     let kept = driver.conn(slot).input.capacity();
-    assert!(kept <= POOLED_BUFFER_BYTES, "{kept} bytes for {}", next.len());
+    assert!(kept <= POOLED_BUFFER_BYTES_MAX, "{kept} bytes for {}", next.len());
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ox_replica::{
     ReplicaInput, ReplicaSettings, Service, Submission,
 };
 use ox_tree::{State, TreeOptions};
+use ox_zab::{QuorumPeer, ServerId};
 
 pub(super) fn corpus() -> Vec<Vec<u8>> {
     let mut out = Vec::new();
@@ -72,7 +73,7 @@ impl Harness {
             epoch_txns: u32::MAX,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };
-        let replica = Replica::standalone(settings, &state, now);
+        let replica = Replica::new(settings, QuorumPeer::standalone(ServerId(1), Zxid::ZERO), &state, now);
         let conn = Conn::new(ConnId::new(0, 0, 1), [127, 0, 0, 1].into());
         Self { state, replica, conn, effects: ReplicaEffects::new(1), now }
     }

@@ -20,13 +20,10 @@ use ox_zab::{Input as PeerInput, LinkId};
 impl Replica {
     /// After transactions were applied: starts roles, and replies to syncs and handshakes that waited for them.
     pub(super) fn on_applied(&mut self, now: Now, state: &State, out: &mut ReplicaEffects) {
-        if !self.is_member() {
-            return;
-        }
         let reached = self.reached();
         let begins = self.begins_at.take_if(|(_, from)| *from <= reached);
         begins.into_iter().for_each(|(role, _)| self.begin(now, role, state));
-        self.peer(now, PeerInput::Applied(state.last_zxid()));
+        self.step_peer(now, PeerInput::Applied(state.last_zxid()));
         self.perform_effects(now, state, out);
         while let Some((conn, (submission, at), behind)) = self.syncs.pop(reached) {
             self.reply_in_order(conn, Reply::Entry(submission, at), state, &mut out.outboxes);
@@ -61,12 +58,17 @@ impl Replica {
         self.role = role;
         self.local.sessions.touch_all(now.mono_ms);
         if role == Role::Leader {
-            for (session, timeout_ms) in state.sessions() {
-                self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);
-            }
+            self.track_sessions(now, state);
             for session in state.dead_owners() {
                 self.propose_close(now, session, 0, Proposer::Server, state);
             }
+        }
+    }
+
+    /// Gives every global session its full timeout.
+    pub(super) fn track_sessions(&mut self, now: Now, state: &State) {
+        for (session, timeout_ms) in state.sessions() {
+            self.sessions.add(session, timeout_ms, now.mono_ms, LastSeen::default(), None);
         }
     }
 

@@ -135,7 +135,11 @@ impl Replica {
         if let Err(code) = owner {
             view.fail_session(code);
         }
-        let change = ReconfigCheck { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let change = ReconfigCheck {
+            leader: self.peer.role().leader(),
+            prepared: self.reconfigures_at,
+            rules: self.change_rules,
+        };
         let mut made = op;
         let span = self.proposals.log_mut().record(header(stamp, cxid), |out| {
             let kind = match change.prepare(&mut view, op, body, out) {

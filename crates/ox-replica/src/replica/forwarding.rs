@@ -20,7 +20,7 @@ pub(super) const NO_IDS: Bytes = Bytes::from_static(RawIds::NULL.bytes());
 
 impl Replica {
     pub(super) fn send(&mut self, now: Now, link: LinkId, message: Message) {
-        self.peer(now, PeerInput::Send(link, message));
+        self.step_peer(now, PeerInput::Send(link, message));
     }
 
     /// Sends a write to the leader. It is replied to when its transaction is applied.
@@ -57,7 +57,7 @@ impl Replica {
     /// although its creation is only proposed (P44).
     pub(super) fn confirm_leadership(&mut self, now: Now, waiter: SyncWaiter) {
         let id = self.syncs.push(waiter);
-        self.peer(now, PeerInput::Sync(id, self.last_proposed_zxid));
+        self.step_peer(now, PeerInput::Sync(id, self.last_proposed_zxid));
     }
 
     /// A client's sync: the leader proves its leadership, a learner asks its leader.
@@ -81,7 +81,7 @@ impl Replica {
 
     /// The link to the leader.
     pub(super) fn leader_link(&self) -> Option<LinkId> {
-        self.as_peer().and_then(|peer| peer.role().learner()).map(Learner::link)
+        self.peer.role().learner().map(Learner::link)
     }
 
     /// Reports the sessions that were touched since the last ping.

@@ -29,7 +29,7 @@ impl Replica {
     ) {
         let ClientInput::Connect { address, ids, .. } = input else { return };
         state.watches().lock().add_watcher(conn.into(), *address);
-        let handshake = self.is_member().then(|| self.handshakes.begin(now, input.clone()));
+        let handshake = self.handshakes.may_wait().then(|| self.handshakes.begin(now, input.clone()));
         self.conns.insert(ConnState::new(conn, Arc::clone(ids), handshake));
         if !self.keep_handshake(now, conn) {
             self.on_handshake(now, conn, input, state, out);
@@ -105,12 +105,12 @@ impl Replica {
         if *proven && self.sessions.attach(*session, *timeout_ms, now.mono_ms, last_seen.clone(), conn) {
             self.addresses.count(*session, *address);
             let granted = Granted { session: *session, timeout_ms: *timeout_ms, read_only: *read_only };
-            if self.is_member() && !state.has_session(*session) {
+            if self.has_peers && !state.has_session(*session) {
                 self.confirm_leadership(now, SyncWaiter::ResumedConn(conn, granted));
             } else {
                 self.resume(conn, granted, out);
             }
-        } else if *proven && self.is_member() && !self.is_read_only() {
+        } else if *proven && self.has_peers && !self.is_read_only() {
             self.confirm_leadership(now, SyncWaiter::ExpiredConn(conn, *read_only));
         } else {
             self.refuse(conn, *read_only, out);

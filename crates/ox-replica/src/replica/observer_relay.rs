@@ -88,7 +88,7 @@ impl Replica {
     /// Closes an observer that has too many requests in flight.
     fn close_observer(&mut self, now: Now, link: LinkId) {
         let reason = Reason::Violation("observer has too many requests in flight".to_owned());
-        self.peer(now, PeerInput::Violation(link, reason));
+        self.step_peer(now, PeerInput::Violation(link, reason));
     }
 }
 

@@ -17,7 +17,7 @@ use crate::outbox::Outboxes;
 use crate::submission::ClientInput;
 use ox_proto::Zxid;
 use ox_tree::State;
-use ox_zab::{Epoch, QuorumPeer};
+use ox_zab::Epoch;
 use std::collections::BTreeMap;
 
 /// A handshake without a reply.
@@ -51,6 +51,11 @@ const NEVER: Zxid = Zxid(i64::MAX);
 impl Handshakes {
     pub(super) fn new(limit_ms: i64) -> Self {
         Self { limit_ms, lost_ms: None, waiting: BTreeMap::new(), next: 0, due_ms: i64::MAX, due_zxid: NEVER }
+    }
+
+    /// Whether handshakes may wait at all.
+    pub(super) fn may_wait(&self) -> bool {
+        0 < self.limit_ms
     }
 
     /// Whether a handshake may be ready at a server that serves and has applied this transaction.
@@ -110,8 +115,7 @@ impl Replica {
     /// commits of earlier epochs. Only a read-only server shows such a transaction. A client that has seen it there
     /// must not have to wait for the next write before a server accepts it.
     pub(super) fn was_never_committed(&self, zxid: Zxid) -> bool {
-        let is_earlier = |peer: &QuorumPeer| Epoch::of(zxid) < peer.status().epochs.current;
-        self.is_serving() && self.as_peer().is_some_and(is_earlier)
+        self.is_serving() && Epoch::of(zxid) < self.peer.status().epochs.current
     }
 
     /// The leader is lost. Parks all handshakes without a reply.

@@ -11,7 +11,7 @@
 use super::forwarded_requests::LearnerEvent;
 use super::proposals::{Proposal, Proposer};
 use super::syncs::SyncWaiter;
-use super::{Replica, Role, Zab};
+use super::{Replica, Role};
 use crate::clock::Now;
 use crate::effects::{LogJob, ReplicaEffect, ReplicaEffects};
 use crate::outbox::Outboxes;
@@ -24,9 +24,8 @@ use std::sync::Arc;
 
 impl Replica {
     /// Passes an event to the quorum peer. Its effects are executed by [`Self::perform_effects`].
-    pub(super) fn peer(&mut self, now: Now, input: PeerInput) {
-        let Zab::Member(peer) = &mut self.zab else { return };
-        peer.step(now.mono_ms, input, &mut self.new_effects);
+    pub(super) fn step_peer(&mut self, now: Now, input: PeerInput) {
+        self.peer.step(now.mono_ms, input, &mut self.new_effects);
         self.peer_effects.extend(self.new_effects.drain(..));
     }
 
@@ -44,17 +43,17 @@ impl Replica {
         {
             // A logged transaction has to be applied later, here and after every restart.
             let reason = Reason::Violation(format!("transaction {} cannot be decoded", txn.zxid));
-            return self.peer(now, PeerInput::Violation(link, reason));
+            return self.step_peer(now, PeerInput::Violation(link, reason));
         }
-        self.peer(now, PeerInput::Packet(link, message));
+        self.step_peer(now, PeerInput::Packet(link, message));
     }
 
     /// The leader's snapshot was received completely. It is dropped if the link carries none for the present role.
     pub(super) fn on_snapshot_received(&mut self, now: Now, link: LinkId, snapshot: Box<State>) {
         let is_expected = |learner: &Learner| learner.link() == link && learner.is_receiving_snapshot();
-        if self.as_peer().and_then(|peer| peer.role().learner()).is_some_and(is_expected) {
+        if self.peer.role().learner().is_some_and(is_expected) {
             self.snapshot = Some(snapshot);
-            self.peer(now, PeerInput::SnapshotReceived);
+            self.step_peer(now, PeerInput::SnapshotReceived);
         }
     }
 
@@ -63,7 +62,7 @@ impl Replica {
             (self.durable, self.committed) = (zxid, zxid);
             self.proposals.clear(); // the state was recovered again
         }
-        self.peer(now, PeerInput::Done(done));
+        self.step_peer(now, PeerInput::Done(done));
     }
 
     fn perform(&mut self, now: Now, effect: Effect, state: &State, out: &mut ReplicaEffects) {
@@ -155,7 +154,7 @@ impl Replica {
     fn activate_config(&mut self, committed: Arc<Ensemble>, leader: Option<ServerId>, out: &mut ReplicaEffects) {
         self.config_reply.on_activate(committed.version());
         self.log_before(out);
-        let proposed = self.as_peer().and_then(|peer| peer.configs().proposed());
+        let proposed = self.peer.configs().proposed();
         let proposed = proposed.filter(|proposed| committed.version() < proposed.version()).cloned();
         out.push(ReplicaEffect::ActivateConfig { committed, proposed, leader });
     }

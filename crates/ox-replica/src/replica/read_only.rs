@@ -41,7 +41,7 @@ impl Replica {
     /// When read-only mode begins, if it is due to.
     pub(super) fn read_only_at_ms(&self) -> Option<i64> {
         // A server that has lost its history has nothing to serve.
-        let has_history = self.as_peer().map(|peer| peer.status().eligibility) == Some(Eligibility::HasHistory);
+        let has_history = self.peer.status().eligibility == Eligibility::HasHistory;
         let ReadOnly { after_ms, since_ms } = self.read_only;
         (self.role == Role::None && has_history).then_some(since_ms? + after_ms?)
     }

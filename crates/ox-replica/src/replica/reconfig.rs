@@ -1,7 +1,7 @@
 //! Reconfiguration requests: the leader checks them, and one at a time is in progress.
 
+use super::Replica;
 use super::pending_requests::{PendingWrite, Waiting};
-use super::{Replica, Zab};
 use crate::ConnId;
 use crate::clock::Now;
 use crate::outbox::Outboxes;
@@ -10,6 +10,7 @@ use ox_proto::txn::Record;
 use ox_proto::{ErrorCode, OpCode, Zxid};
 use ox_tree::ops::{self, Prepared};
 use ox_tree::{Applied, PendingView, State, put_write_reply};
+use ox_zab::Leader;
 
 /// The reply to a reconfiguration, which waits until this server has stored the configuration. The watch event does not
 /// wait: Apache notifies watchers when a configuration becomes active, and replies when it has written its files and
@@ -54,7 +55,8 @@ impl ConfigReply {
 
 /// What a reconfiguration is checked against.
 pub(super) struct ReconfigCheck<'a> {
-    pub(super) zab: &'a Zab,
+    /// None on a standalone server.
+    pub(super) leader: Option<&'a Leader>,
     /// A reconfiguration that is prepared, and perhaps not proposed yet.
     pub(super) prepared: Option<Zxid>,
     pub(super) rules: ChangeRules,
@@ -63,8 +65,7 @@ pub(super) struct ReconfigCheck<'a> {
 impl ReconfigCheck<'_> {
     /// Prepares a write of any kind.
     pub(super) fn prepare(&self, view: &mut PendingView<'_>, op: OpCode, body: &[u8], out: &mut Vec<u8>) -> Prepared {
-        let Zab::Member(peer) = self.zab else { return ops::prepare(view, op, body, out) };
-        let Some(leader) = peer.role().leader().filter(|_| op == OpCode::Reconfig) else {
+        let Some(leader) = self.leader.filter(|_| op == OpCode::Reconfig) else {
             return ops::prepare(view, op, body, out);
         };
         let is_waiting = self.prepared.is_some_and(|prepared| leader.last_proposed() < prepared);

@@ -12,7 +12,7 @@ use super::local_sessions::LocalWrite;
 use super::pending_requests::{Origin, PendingWrite, Reply};
 use super::proposals::{Proposal, Proposer, digest, header};
 use super::reconfig::ReconfigCheck;
-use super::{Replica, Role, Zab};
+use super::{Replica, Role};
 use crate::ConnId;
 use crate::clock::Now;
 use crate::effects::{ReplicaEffect, ReplicaEffects};
@@ -24,7 +24,7 @@ use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
 use ox_tree::ops::{self, Prepared};
 use ox_tree::prefetch::BATCH;
 use ox_tree::{PendingView, State, WriteStamp, read};
-use ox_zab::{Epoch, Input as PeerInput, Reason};
+use ox_zab::{Input as PeerInput, Reason};
 use std::sync::Arc;
 
 impl Replica {
@@ -65,7 +65,7 @@ impl Replica {
                 let body = &submission.bytes[entry.span.clone()];
                 self.on_write(now, entry.conn, (*xid, *op, body), state, out);
             }
-            ClientInput::Request { op: OpCode::Sync, .. } if self.is_member() => {
+            ClientInput::Request { op: OpCode::Sync, .. } if self.has_peers => {
                 self.on_sync(now, entry.conn, (Arc::clone(submission), at), state, out);
             }
             ClientInput::Throttled { xid } => {
@@ -121,7 +121,11 @@ impl Replica {
         let mut view = PendingView::new(state, &mut self.pending, &ids, stamp);
         own.no_ephemerals.into_iter().for_each(|code| view.fail_ephemerals(code));
         let header = header(stamp, xid);
-        let change = ReconfigCheck { zab: &self.zab, prepared: self.reconfigures_at, rules: self.change_rules };
+        let change = ReconfigCheck {
+            leader: self.peer.role().leader().filter(|_| self.has_peers),
+            prepared: self.reconfigures_at,
+            rules: self.change_rules,
+        };
         let span = self.proposals.log_mut().record(header, |out| match change.prepare(&mut view, op, body, out) {
             Prepared::Txn(kind) => {
                 made = kind;
@@ -149,14 +153,11 @@ impl Replica {
 
     /// Zxid and time of the next transaction. None if the epoch has no zxid left; the leader then steps down.
     pub(super) fn stamp(&mut self, now: Now, session: SessionId) -> Option<WriteStamp> {
-        let zxid = Zxid(self.last_proposed_zxid.0 + 1);
-        let next = Epoch::next_zxid(self.last_proposed_zxid).filter(|next| next.counter() <= self.counter_max);
-        if self.is_member() && next != Some(zxid) {
-            if self.as_peer().is_some_and(|peer| peer.role().leader().is_some()) {
-                self.peer(now, PeerInput::StepDown(Reason::ZxidRollover));
-            }
+        let next = self.peer.role().leader()?.zxid_after(self.last_proposed_zxid);
+        let Some(zxid) = next.filter(|next| next.counter() <= self.counter_max) else {
+            self.step_peer(now, PeerInput::StepDown(Reason::ZxidRollover));
             return None;
-        }
+        };
         Some(WriteStamp { zxid, time_ms: now.wall_ms, session })
     }
 
@@ -184,9 +185,6 @@ impl Replica {
 
     pub(super) fn enter(&mut self, proposal: Proposal) {
         self.last_proposed_zxid = proposal.zxid;
-        if let Zab::Standalone(order) = &mut self.zab {
-            order.propose(proposal.zxid);
-        }
         self.log_space.spend(proposal.span.len());
         self.proposals.push(proposal);
     }
@@ -203,10 +201,10 @@ impl Replica {
     /// Hands prepared transactions over to the log, and proposes them.
     pub(super) fn flush(&mut self, now: Now, out: &mut ReplicaEffects) {
         let is_new = self.hand_over_log(out);
-        if self.is_member() && self.role == Role::Leader {
+        if self.role == Role::Leader {
             // An empty proposal still ends the batch, so that syncs are replied to.
             let txns = if is_new { self.proposals.last_handed().collect() } else { Vec::new() };
-            self.peer(now, PeerInput::Propose(txns));
+            self.step_peer(now, PeerInput::Propose(txns));
         }
     }
 
@@ -225,13 +223,7 @@ impl Replica {
 
     pub(super) fn on_durable(&mut self, now: Now, zxid: Zxid) {
         self.durable = zxid.max(self.durable);
-        match &mut self.zab {
-            Zab::Standalone(order) => {
-                order.on_ack(self.me, zxid);
-                self.committed = order.committed();
-            }
-            Zab::Member(_) => self.peer(now, PeerInput::Durable(zxid)),
-        }
+        self.step_peer(now, PeerInput::Durable(zxid));
     }
 
     pub(super) fn has_applicable(&self) -> bool {

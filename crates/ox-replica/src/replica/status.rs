@@ -1,7 +1,7 @@
 //! What a replica reports about itself, for status commands, log lines and tests.
 
 use super::write_admission::WriteAdmission;
-use super::{Replica, Role, Zab};
+use super::{Replica, Role};
 use crate::sessions::SessionInfo;
 use ox_proto::{SessionId, Zxid};
 use ox_zab::{PeerState, QuorumPeer};
@@ -13,7 +13,7 @@ pub struct ReplicaStatus<'a>(pub(super) &'a Replica);
 impl<'a> ReplicaStatus<'a> {
     /// None for a standalone server.
     pub fn peer(self) -> Option<&'a QuorumPeer> {
-        self.0.as_peer()
+        self.0.has_peers.then_some(&*self.0.peer)
     }
 
     /// None for a standalone server.
@@ -75,14 +75,6 @@ impl<'a> ReplicaStatus<'a> {
 }
 
 impl Replica {
-    pub(super) fn is_member(&self) -> bool {
-        matches!(self.zab, Zab::Member(_))
-    }
-
-    pub(super) fn as_peer(&self) -> Option<&QuorumPeer> {
-        if let Zab::Member(peer) = &self.zab { Some(peer) } else { None }
-    }
-
     pub(super) fn is_serving(&self) -> bool {
         matches!(self.role, Role::Leader | Role::Learner(_))
     }

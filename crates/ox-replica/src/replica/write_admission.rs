@@ -64,7 +64,7 @@ impl Replica {
         let load = self.load();
         self.log_space.on_measured(free_bytes, reserve_bytes, load.bytes);
         let is_low = self.log_space.writes() != WriteAdmission::All;
-        self.peer(now, ox_zab::Input::DiskLow(is_low));
+        self.step_peer(now, ox_zab::Input::DiskLow(is_low));
     }
 }
 

@@ -7,8 +7,9 @@ use ox_proto::txn::{Txn as Body, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{Replica, ReplicaInput, ReplicaSettings};
 use ox_zab::{
-    ConfigPair, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, LearnerKind, LinkId, Message, PeerOptions,
-    PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote, VoteNotification,
+    ConfigPair, ElectionSettings, Eligibility, EncodedTxn, Epoch, Epochs, Input, LearnerKind, LinkId, Message,
+    PeerOptions, PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Request, ServerId, Timing, Vote,
+    VoteNotification,
 };
 
 /// The link to the leader, or from a learner.
@@ -46,8 +47,8 @@ fn member_of(
     let history = RecentLog::new(world.state.last_zxid(), 500, 1 << 20);
     let peer = QuorumPeer::new(peer_settings, Recovered { epochs, history, eligibility: standing });
     world.settings.syncs_travel = true;
-    world.replica = Replica::member(settings, peer, &world.state, world.now);
-    world.pass(ReplicaInput::Start);
+    world.replica = Replica::new(settings, peer, &world.state, world.now);
+    world.pass(ReplicaInput::Peer(Input::Start));
     world.settle();
     world
 }
@@ -95,9 +96,9 @@ pub(crate) fn start_following(world: &mut Harness, epoch: i64) {
     let last = world.state.last_zxid();
     let vote = Vote { leader: ServerId(2), zxid: last, epoch: epoch - 1 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: epoch, has_version: true };
-    world.pass(ReplicaInput::Notification(ServerId(2), note));
+    world.pass(ReplicaInput::Peer(Input::Notification(ServerId(2), note)));
     world.settle();
-    world.pass(ReplicaInput::Dialed(ServerId(2), Some(LINK)));
+    world.pass(ReplicaInput::Peer(Input::Dialed(ServerId(2), Some(LINK))));
     let new_leader = Message::NewLeader { epoch: Epoch(epoch), config: Bytes::new() };
     for message in [Message::LeaderInfo(Epoch(epoch)), Message::Diff(last), new_leader, Message::UpToDate] {
         world.pass(ReplicaInput::Packet(LINK, message));
@@ -109,7 +110,7 @@ pub(crate) fn start_following(world: &mut Harness, epoch: i64) {
 /// An observer that a leader has accepted.
 pub(crate) fn observed(world: &mut Harness) {
     let last = world.state.last_zxid();
-    world.pass(ReplicaInput::LinkOpened(LINK));
+    world.pass(ReplicaInput::Peer(Input::LinkOpened(LINK)));
     let hello =
         Message::Hello { server: ServerId(2), kind: LearnerKind::Observer, accepted: Epoch::ZERO, config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: Some(Epoch::ZERO) };
@@ -165,7 +166,7 @@ pub(crate) fn observed_follower(change: impl FnOnce(&mut ReplicaSettings)) -> Ha
 /// An observer connects to a follower.
 pub(crate) fn observe(world: &mut Harness, link: LinkId, server: ServerId) {
     let last = world.state.last_zxid();
-    world.pass(ReplicaInput::LinkOpened(link));
+    world.pass(ReplicaInput::Peer(Input::LinkOpened(link)));
     let hello = Message::Hello { server, kind: LearnerKind::Observer, accepted: Epoch(1), config_version: 0 };
     let ack_epoch = Message::AckEpoch { last, current: None };
     for message in [hello, ack_epoch, Message::Ack(Zxid::new(1, 0))] {

@@ -8,7 +8,7 @@ use ox_proto::{SessionId, Zxid};
 use ox_replica::ReplicaInput;
 use ox_replica::limits::REVALIDATIONS_IN_FLIGHT_MAX;
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Eligibility, Message, PeerState, Reason, ServerId, Vote, VoteNotification};
+use ox_zab::{Eligibility, Input, Message, PeerState, Reason, ServerId, Vote, VoteNotification};
 
 const LIMIT_MS: i64 = 2_000;
 
@@ -24,7 +24,7 @@ fn leaderless(change: impl FnOnce(&mut ReplicaSettings)) -> Harness {
 }
 
 fn lose_leader(world: &mut Harness) {
-    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
+    world.pass(ReplicaInput::Peer(Input::StepDown(Reason::LinkLost)));
     world.settle();
     assert!(!world.replica.status().is_serving());
 }
@@ -165,7 +165,7 @@ fn failed_attempt_to_follow_keeps_handshakes() {
     world.cut(gone);
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 1 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: 2, has_version: true };
-    world.pass(ReplicaInput::Notification(ServerId(2), note));
+    world.pass(ReplicaInput::Peer(Input::Notification(ServerId(2), note)));
     world.settle();
     assert_eq!(world.replica.status().peer_state(), Some(PeerState::Following));
     lose_leader(&mut world);

@@ -14,7 +14,7 @@ use ox_replica::{
     ReplicaEffect, ReplicaEffects, ReplicaInput, ReplicaSettings, Service, Submission,
 };
 use ox_tree::{State, TreeOptions};
-use ox_zab::{DiskDone, LinkId, Message};
+use ox_zab::{DiskDone, LinkId, Message, QuorumPeer, ServerId};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -81,6 +81,12 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
     }
 }
 
+/// A standalone server with these settings and this state.
+pub(crate) fn standalone(settings: ReplicaSettings, state: &State, now: Now) -> Replica {
+    let peer = QuorumPeer::standalone(ServerId(settings.server.into()), state.last_zxid());
+    Replica::new(settings, peer, state, now)
+}
+
 impl Harness {
     pub(crate) fn new() -> Self {
         Self::of_server(1, 5)
@@ -91,7 +97,7 @@ impl Harness {
         let now = Now { mono_ms: 0, wall_ms };
         let state = State::new(options);
         Self {
-            replica: Replica::standalone(replica_settings(server, now.wall_ms), &state, now),
+            replica: standalone(replica_settings(server, now.wall_ms), &state, now),
             state,
             sides: Vec::new(),
             now,

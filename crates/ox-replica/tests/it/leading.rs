@@ -7,7 +7,7 @@ use ox_proto::{SessionId, Zxid};
 use ox_replica::{Replica, ReplicaInput};
 use ox_tree::State;
 use ox_zab::{
-    ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, LearnerKind, LinkId, Message,
+    ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, Input, LearnerKind, LinkId, Message,
     PeerOptions, PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, ServerId, Timing, Vote, VoteNotification,
 };
 
@@ -52,13 +52,13 @@ impl Leading {
     fn in_world(mut world: Harness) -> Self {
         world.settings.syncs_travel = true;
         let last = world.state.last_zxid();
-        world.replica = Replica::member(replica_settings(1, 5), peer(last), &world.state, world.now);
+        world.replica = Replica::new(replica_settings(1, 5), peer(last), &world.state, world.now);
         let mut leading = Self { world, is_followed: true, told: Vec::new() };
-        leading.world.pass(ReplicaInput::Start);
-        leading.world.pass(ReplicaInput::ElectionLink(ServerId(3), ElectionConnection::Down));
+        leading.world.pass(ReplicaInput::Peer(Input::Start));
+        leading.world.pass(ReplicaInput::Peer(Input::ElectionLink(ServerId(3), ElectionConnection::Down)));
         let vote = Vote { leader: ServerId(1), zxid: last, epoch: Epoch::of(last).0 };
         let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
-        leading.world.pass(ReplicaInput::Notification(ServerId(2), note));
+        leading.world.pass(ReplicaInput::Peer(Input::Notification(ServerId(2), note)));
         leading.follower_comes(last);
         assert!(leading.world.replica.status().is_serving());
         leading
@@ -78,7 +78,7 @@ impl Leading {
 
     fn comes(&mut self, link: LinkId, server: ServerId, (before, epoch): (Epoch, Epoch), last: Zxid) {
         let kind = LearnerKind::Follower;
-        self.world.pass(ReplicaInput::LinkOpened(link));
+        self.world.pass(ReplicaInput::Peer(Input::LinkOpened(link)));
         let hello = Message::Hello { server, kind, accepted: before, config_version: 0 };
         let promise = Message::AckEpoch { last, current: Some(before) };
         for message in [hello, promise, Message::Ack(epoch.start())] {

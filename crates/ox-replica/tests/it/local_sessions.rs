@@ -11,7 +11,7 @@ use ox_proto::txn::{CreateKind, CreateTxn, Txn as Body};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::ReplicaInput;
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Message, Reason, Request, Traffic};
+use ox_zab::{Input, Message, Reason, Request, Traffic};
 
 const EPHEMERAL: i32 = 1;
 
@@ -136,12 +136,12 @@ fn local_session_expires_at_its_server() {
     for mut world in [leading(stay), following(stay)] {
         let (side, session) = world.client();
         world.now.mono_ms += 9_000;
-        world.pass(ReplicaInput::Traffic(LINK, Traffic::Received)); // the leader is alive
+        world.pass(ReplicaInput::Peer(Input::Traffic(LINK, Traffic::Received))); // the leader is alive
         world.on_time();
         world.settle();
         assert!(!world.sides[side].is_closed);
         world.now.mono_ms += 3_000;
-        world.pass(ReplicaInput::Traffic(LINK, Traffic::Received));
+        world.pass(ReplicaInput::Peer(Input::Traffic(LINK, Traffic::Received)));
         let deadline = world.replica.deadline().unwrap();
         assert!(deadline <= world.now.mono_ms, "{deadline}");
         world.on_time();
@@ -244,7 +244,7 @@ fn closed_global_session_is_not_taken_for_local() {
 fn local_session_survives_leader_and_is_unknown_elsewhere() {
     let mut world = following(stay);
     let (side, session) = world.client();
-    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
+    world.pass(ReplicaInput::Peer(Input::StepDown(Reason::LinkLost)));
     world.settle();
     world.serve(side);
     world.settle();

@@ -6,7 +6,9 @@ use bytes::Bytes;
 use ox_proto::txn::TxnHeader;
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_replica::{PauseDetector, ReplicaEffect, ReplicaInput};
-use ox_zab::{DiskDone, Eligibility, EncodedTxn, Epoch, Message, PeerState, Reason, ServerId, Vote, VoteNotification};
+use ox_zab::{
+    DiskDone, Eligibility, EncodedTxn, Epoch, Input, Message, PeerState, Reason, ServerId, Vote, VoteNotification,
+};
 
 /// Server 1 of two, which is about to be sent the history of server 2.
 fn syncing() -> Harness {
@@ -14,10 +16,10 @@ fn syncing() -> Harness {
     world.now.mono_ms = 1_000;
     let vote = Vote { leader: ServerId(2), zxid: Zxid::ZERO, epoch: 0 };
     let note = VoteNotification { state: PeerState::Looking, vote, round: 1, has_version: true };
-    world.pass(ReplicaInput::Notification(ServerId(2), note));
+    world.pass(ReplicaInput::Peer(Input::Notification(ServerId(2), note)));
     let is_dialed = |effect: &ReplicaEffect| matches!(effect, ReplicaEffect::Dial(ServerId(2)));
     assert!(world.effects.take().iter().any(is_dialed));
-    world.pass(ReplicaInput::Dialed(ServerId(2), Some(LINK)));
+    world.pass(ReplicaInput::Peer(Input::Dialed(ServerId(2), Some(LINK))));
     world.pass(ReplicaInput::Packet(LINK, Message::LeaderInfo(Epoch(1))));
     world.pass(ReplicaInput::Done(DiskDone::AcceptedEpoch(Epoch(1))));
     world.pass(ReplicaInput::Packet(LINK, Message::Diff(Zxid::ZERO)));

@@ -1,6 +1,6 @@
 //! Limits, and the behaviour at the limits.
 
-use crate::harness::{Harness, SETTINGS, replica_settings};
+use crate::harness::{Harness, SETTINGS, replica_settings, standalone};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::multi::{MultiHeader, MultiOp};
 use ox_proto::request::{CreateTtlRequest, PathVersion, PathWatch, RequestHeader, SetDataRequest, put_request};
@@ -11,8 +11,7 @@ use ox_replica::limits::{
     REQUESTS_IN_FLIGHT_MAX,
 };
 use ox_replica::{
-    Admission, ConnSettings, FrameOutcome, Load, Replica, ReplicaSettings, SMALL_BYTES, Service, Submission,
-    WriteAdmission,
+    Admission, ConnSettings, FrameOutcome, Load, ReplicaSettings, SMALL_BYTES, Service, Submission, WriteAdmission,
 };
 use std::borrow::Cow;
 
@@ -364,7 +363,7 @@ fn k150_low_disk_accepts_writes_that_free_space() {
 fn k117_mass_node_expiry_is_split_into_steps() {
     let mut world = Harness::new();
     let settings = ReplicaSettings { sweep_interval_ms: 1000, sweep_per_minute: 1_000_000, ..replica_settings(1, 0) };
-    world.replica = Replica::standalone(settings, &world.state, world.now);
+    world.replica = standalone(settings, &world.state, world.now);
     let (side, _) = world.client();
     for number in 0..1000 {
         let path = Some(format!("/n{number}").into());

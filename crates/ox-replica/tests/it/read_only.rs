@@ -6,7 +6,7 @@ use ox_proto::txn::Txn as Body;
 use ox_proto::{OpCode, SessionId, Zxid};
 use ox_replica::ReplicaInput;
 use ox_replica::{LocalSessions, ReplicaSettings};
-use ox_zab::{Eligibility, Reason};
+use ox_zab::{Eligibility, Input, Reason};
 
 fn with_local(settings: &mut ReplicaSettings) {
     settings.local_sessions = LocalSessions::Upgrade;
@@ -107,7 +107,7 @@ fn k124_global_sessions_are_not_closed() {
         let mut world = following(change);
         let session = SessionId::first(2, 77);
         ordered(&mut world, Zxid::new(1, 1), session, 0, &Body::CreateSession { timeout_ms: 4_000 });
-        world.pass(ReplicaInput::StepDown(Reason::LinkLost));
+        world.pass(ReplicaInput::Peer(Input::StepDown(Reason::LinkLost)));
         world.settle();
         pass(&mut world, 2_000);
         assert!(world.replica.status().is_read_only());
@@ -143,7 +143,7 @@ fn read_only_mode_ends_with_leader() {
     let hello = world.hello(again);
     assert_eq!((hello.session, hello.read_only), (session, Some(false)));
     pass(&mut world, 1);
-    world.pass(ReplicaInput::StepDown(Reason::LinkLost));
+    world.pass(ReplicaInput::Peer(Input::StepDown(Reason::LinkLost)));
     world.settle();
     pass(&mut world, 1_999);
     assert!(!world.replica.status().is_read_only(), "the delay starts again");

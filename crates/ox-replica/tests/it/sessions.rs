@@ -1,8 +1,8 @@
 //! Sessions at their beginning and end, and when clocks jump.
 
-use crate::harness::{Harness, replica_settings};
+use crate::harness::{Harness, replica_settings, standalone};
 use ox_proto::{OpCode, SessionId};
-use ox_replica::{Now, Replica};
+use ox_replica::Now;
 
 #[test]
 fn k112_session_exists_after_its_transaction_is_applied() {
@@ -30,7 +30,7 @@ fn k114_session_ids_are_unique_for_any_server_and_clock() {
             assert_eq!(world.replies(side)[0].2, 0, "server {server} at {wall_ms}");
             assert_eq!(world.state.ephemerals_of(session).collect::<Vec<_>>(), ["/e"]);
             // The same server restarts while its clock stands still, or after it was set back.
-            world.replica = Replica::standalone(replica_settings(server, wall_ms), &world.state, world.now);
+            world.replica = standalone(replica_settings(server, wall_ms), &world.state, world.now);
             let (_, next) = world.client();
             assert_ne!(next, session);
             let again = world.connect(session, 10_000);

@@ -35,7 +35,7 @@ pub(super) fn stat(mode: ServerMode) -> Listing {
     Box::new(move |shared, text| {
         if !begun {
             begun = true;
-            text.push_str(&status::head(mode));
+            text.push_str(&status::head(shared, mode));
             text.push_str("Clients:\n");
         }
         after = put_connections(shared, after, Detail::Short, text);

@@ -2,23 +2,23 @@
 
 use crate::os_info;
 use crate::shared::Shared;
-use crate::version::version;
+use crate::version::Build;
 
 /// The value of properties that this server does not have.
 pub(crate) const UNKNOWN: &str = "<NA>";
 
-pub(super) fn envi(_: &Shared) -> String {
-    let lines: String = environment().iter().map(|(name, value)| format!("{name}={value}\n")).collect();
+pub(super) fn envi(shared: &Shared) -> String {
+    let lines: String = environment(shared.build).iter().map(|(name, value)| format!("{name}={value}\n")).collect();
     format!("Environment:\n{lines}")
 }
 
 /// Names and values in Apache's order. Properties of a Java virtual machine have no value.
-pub(crate) fn environment() -> Vec<(&'static str, String)> {
+pub(crate) fn environment(build: Build) -> Vec<(&'static str, String)> {
     let memory = os_info::memory();
     let megabytes = |bytes: Option<u64>| bytes.map(|bytes| format!("{}MB", bytes >> 20));
     let directory = std::env::current_dir().ok().map(|dir| dir.display().to_string());
     let values = [
-        ("zookeeper.version", Some(version())),
+        ("zookeeper.version", Some(build.version())),
         ("host.name", os_info::host_name()),
         ("java.version", None),
         ("java.vendor", None),

@@ -5,14 +5,13 @@ use crate::metrics::{Gauges, Kind, Number, Reading, UNUSED};
 use crate::os_info;
 use crate::server_mode::{LearnerCounts, ServerMode};
 use crate::shared::Shared;
-use crate::version::version;
 use ox_tree::{MetricSummary, QuotaStatus};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub(super) fn mntr(shared: &Shared, mode: ServerMode) -> String {
-    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", version(), mode.name());
+    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", shared.build.version(), mode.name());
     put_role(shared, mode, &mut text);
     let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut text, &full_name(name, key), reading);
     gauges(shared).show(&mut show);

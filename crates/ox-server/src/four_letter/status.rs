@@ -3,7 +3,6 @@
 use crate::java_text;
 use crate::server_mode::ServerMode;
 use crate::shared::Shared;
-use crate::version::version;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -15,17 +14,17 @@ pub(super) fn isro(_: &Shared, mode: ServerMode) -> String {
     if mode == ServerMode::ReadOnly { "ro" } else { "rw" }.to_owned()
 }
 
-pub(crate) fn srvr(shared: &Shared, mode: ServerMode) -> String {
-    format!("{}{}", head(mode), stats_lines(shared, mode))
+pub(super) fn srvr(shared: &Shared, mode: ServerMode) -> String {
+    format!("{}{}", head(shared, mode), stats_lines(shared, mode))
 }
 
 /// The first lines of `srvr` and `stat`.
-pub(super) fn head(mode: ServerMode) -> String {
+pub(super) fn head(shared: &Shared, mode: ServerMode) -> String {
     let remark = match mode {
         ServerMode::ReadOnly => "READ-ONLY mode; serving only read-only clients\n",
         ServerMode::Standalone | ServerMode::Leader(_) | ServerMode::Follower(_) | ServerMode::Observer(_) => "",
     };
-    format!("Zookeeper version: {}\n{remark}", version())
+    format!("Zookeeper version: {}\n{remark}", shared.build.version())
 }
 
 /// The lines that `srvr` and `stat` share.

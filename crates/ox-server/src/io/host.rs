@@ -14,9 +14,8 @@ use crate::log_limit::LogLimit;
 use crate::shared::Shared;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use ox_driver::client_io::{
-    ClientHost, ClientNote, CloseReason, FirstBytes, GlobalLimits, Mail, SocketRead, SocketWrite, Sockets,
-};
+use ox_driver::client_io::{ClientHost, ClientNote, ClientSockets, CloseReason, FirstBytes, GlobalLimits, Mail};
+use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_proto::SessionId;
 use ox_replica::{Conn, ConnId, HandshakeKind, Now, Submission};
 use ox_tree::State;
@@ -77,10 +76,6 @@ pub(super) struct Host<'a> {
 impl Sockets for Host<'_> {
     type Socket = TcpStream;
 
-    fn register(&mut self, socket: &mut TcpStream, slot: usize) -> bool {
-        self.registry.register(socket, Token(slot), Interest::READABLE | Interest::WRITABLE).is_ok()
-    }
-
     fn receive(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> SocketRead {
         match retry_on_intr(|| recv(&*socket, &mut *buffer, RecvFlags::empty())) {
             Ok((0, _)) => SocketRead::End,
@@ -98,14 +93,20 @@ impl Sockets for Host<'_> {
         }
     }
 
+    fn close(&mut self, socket: TcpStream) {
+        drop(socket);
+    }
+}
+
+impl ClientSockets for Host<'_> {
+    fn register(&mut self, socket: &mut TcpStream, slot: usize) -> bool {
+        self.registry.register(socket, Token(slot), Interest::READABLE | Interest::WRITABLE).is_ok()
+    }
+
     fn shut_down(&mut self, socket: &mut TcpStream, index: usize) -> bool {
         let _ = self.registry.deregister(socket); // registering it again fails if it is dead
         socket.shutdown(Shutdown::Write).is_ok()
             && self.registry.register(socket, Token(LINGERING_TOKENS + index), Interest::READABLE).is_ok()
-    }
-
-    fn close(&mut self, socket: TcpStream) {
-        drop(socket);
     }
 }
 

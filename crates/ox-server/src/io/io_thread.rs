@@ -76,7 +76,7 @@ impl IoThread {
             open(address)
         });
         let opened =
-            opened.inspect_err(|error| tracing::error!(%error, "Error reconfiguring client port to {address}"));
+            opened.inspect_err(|error| tracing::error!(%error, %address, "cannot listen on the new client address"));
         let opened =
             opened.or_else(|error| if self.listener.is_none() { before.map_or(Err(error), open) } else { Err(error) });
         let listening = opened.and_then(|listener| {

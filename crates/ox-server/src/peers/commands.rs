@@ -1,39 +1,15 @@
 //! Commands from the replica thread to the peers thread, and events back.
 
 use mio::Waker;
+use ox_driver::links::{LinkEvent, Packets};
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_store::LogDiff;
 use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, Message, Traffic, VoteNotification};
+use ox_zab::{LinkId, VoteNotification};
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::Arc;
-
-/// Encoded packets of one link.
-#[derive(Default)]
-pub(crate) struct Packets {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) count: u64,
-    /// Bytes that count in the send window of the link.
-    pub(crate) flow_bytes: usize,
-}
-
-impl Packets {
-    pub(crate) fn put(&mut self, message: &Message) {
-        message.put(&mut self.bytes);
-        self.count += message.packets();
-        self.flow_bytes += message.flow_bytes();
-    }
-}
-
-impl From<&Message> for Packets {
-    fn from(message: &Message) -> Self {
-        let mut packets = Self::default();
-        packets.put(message);
-        packets
-    }
-}
 
 /// A command to the peers thread.
 pub(crate) enum PeerCommand {
@@ -69,16 +45,9 @@ pub(crate) enum PeerEvent {
     LearnerConnected(LinkId, Option<SocketAddr>),
     /// The quorum port cannot be bound.
     CannotListen,
-    /// A link was closed.
-    LinkClosed(LinkId),
-    /// Bytes were received or sent.
-    Progress(LinkId, Traffic),
-    /// The socket has accepted packets that count this much in the link's send window.
-    Sent(LinkId, usize),
+    Link(LinkEvent),
     /// The on-disk log was searched up to this zxid, with the diff if it can be sent.
     LogDiffRead(LinkId, Zxid, Option<Box<LogDiff>>),
-    /// Received packets, and their size in bytes.
-    Messages(LinkId, Vec<Message>, usize),
     /// A snapshot was received and loaded.
     SnapshotLoaded(LinkId, Box<State>),
 }

@@ -11,7 +11,7 @@ use super::addresses::EnsembleAddresses;
 use super::commands::PeerEvent;
 use super::dial::{Dialer, Target};
 use super::handshakes::Accepted;
-use super::socket::Socket;
+use super::socket::{PeerSocket, PeerSockets};
 use super::timed_log_limit::TimedLogLimit;
 use crate::limits::{DIAL_BACK_INTERVAL, PROBE_AFTER, REDIAL_MAX, REDIAL_MIN};
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_READ_BYTES, ELECTION_UNACKED_MAX};
@@ -19,6 +19,8 @@ use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
+use ox_driver::sockets::{Broken, read_available};
+use ox_driver::unsent_buffer::UnsentBuffer;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
@@ -31,14 +33,26 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 struct Conn {
-    socket: Socket,
+    socket: PeerSocket,
     input: Vec<u8>,
+    unsent: UnsentBuffer,
     server: ServerId,
-    /// Address of the remote end, if that has dialled.
-    from: Option<IpAddr>,
     since: Instant,
     /// When its first notification arrived. A proxy may accept connections for a server that is down.
     first_notification: Option<Instant>,
+}
+
+impl Conn {
+    /// Appends input up to `max` bytes. False if there may be more.
+    fn read(&mut self, max: usize) -> Result<bool, Broken> {
+        let mut buffer = [0; RECEIVE_BUFFER_BYTES];
+        read_available(&mut self.input, max, &mut buffer, &mut PeerSockets, &mut self.socket)
+    }
+
+    /// Sends what the kernel accepts.
+    fn flush(&mut self) -> Result<usize, Broken> {
+        self.unsent.flush(ELECTION_INPUT_BYTES_MAX, &mut PeerSockets, &mut self.socket)
+    }
 }
 
 /// Size of the receive buffer.
@@ -154,8 +168,8 @@ impl Elections {
         // Otherwise votes would wait, after a long partition, until the kernel retransmits them.
         #[cfg(target_os = "linux")]
         let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
-        let conn =
-            Conn { socket: Socket::new(stream), input, server, from, since: Instant::now(), first_notification: None };
+        let (socket, unsent, since) = (PeerSocket { stream, from }, UnsentBuffer::default(), Instant::now());
+        let conn = Conn { socket, input, unsent, server, since, first_notification: None };
         self.conns.insert(token, conn);
         self.ready.insert(token);
     }
@@ -261,8 +275,8 @@ impl Elections {
         self.insert(stream, token, server, None, Vec::new());
         let sent = match (self.conns.get_mut(&token), hello_of(self.me, &self.mine, local)) {
             (Some(conn), Ok(hello)) => {
-                conn.socket.push(hello);
-                conn.socket.flush(ELECTION_INPUT_BYTES_MAX).is_ok()
+                conn.unsent.push(hello);
+                conn.flush().is_ok()
             }
             (_, Err(error)) => {
                 tracing::error!(%error, "cannot encode the election hello: the addresses are too long");
@@ -281,7 +295,7 @@ impl Elections {
     fn keep(&mut self, server: ServerId, token: Token, events: &mut Vec<PeerEvent>) {
         let remote = self.servers.entry(server).or_default();
         if std::mem::replace(&mut remote.is_unreachable, false) {
-            tracing::info!("election connection to server {server} is open again");
+            tracing::info!(%server, "election connection is open again");
         }
         if let Some(old) = remote.token.replace(token).filter(|old| *old != token) {
             self.conns.remove(&old);
@@ -309,7 +323,7 @@ impl Elections {
         for token in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns.get_mut(&token) else { continue };
             let max = (conn.input.len() + ELECTION_READ_BYTES).min(ELECTION_INPUT_BYTES_MAX);
-            let read = conn.socket.read(&mut conn.input, max, &mut [0; RECEIVE_BUFFER_BYTES]);
+            let read = conn.read(max);
             let is_good = self.take_notifications(token);
             match read {
                 Ok(is_all) if is_good => {
@@ -337,7 +351,7 @@ impl Elections {
 
     /// The address that the connection with a server comes from, if that server has dialled.
     pub(super) fn address_of(&self, server: ServerId) -> Option<IpAddr> {
-        self.conns.get(&self.servers.get(&server)?.token?)?.from
+        self.conns.get(&self.servers.get(&server)?.token?)?.socket.from
     }
 
     /// Has the kernel probe the connection with a server, because a refused connection names that server, too.
@@ -453,12 +467,12 @@ impl Elections {
         let Some(conn) = self.conns.get_mut(&token) else { return };
         if let Some(remote) = self.servers.get_mut(&conn.server)
             && remote.token == Some(token)
-            && conn.socket.unsent_bytes() == 0
+            && conn.unsent.bytes() == 0
             && let Some(frame) = remote.unsent.take()
         {
-            conn.socket.push(frame);
+            conn.unsent.push(frame);
         }
-        if conn.socket.flush(ELECTION_INPUT_BYTES_MAX).is_err() {
+        if conn.flush().is_err() {
             self.drop_conn(token, events);
         }
     }
@@ -474,7 +488,7 @@ impl Elections {
                 remote.redial_at = remote.redial_at.or_else(|| Some(Instant::now()));
             }
             if self.configured.contains_key(&server) {
-                tracing::info!("election connection to server {server} closed");
+                tracing::info!(%server, "election connection closed");
             }
             self.report(server, ElectionConnection::Down, events);
         }
@@ -492,7 +506,7 @@ impl Elections {
         let waits = |remote: &RemoteServer| remote.token.is_none() && remote.unsent.is_some();
         let is_due = |remote: &RemoteServer| remote.redial_at.is_some_and(|at| at <= now);
         let is_suspect = |server: ServerId, remote: &RemoteServer| {
-            let from = remote.looking_vote.as_ref().and_then(|_| self.conns.get(&remote.token?)?.from);
+            let from = remote.looking_vote.as_ref().and_then(|_| self.conns.get(&remote.token?)?.socket.from);
             let last = remote.dialed.map(|at| now.saturating_duration_since(at));
             from.is_some_and(|from| dialer.resolver.address_match(server, from).is_suspect(last))
         };

@@ -161,8 +161,7 @@ impl Listeners {
                 }
                 Err(error) => {
                     if !bindings.failed_before.contains(&address) {
-                        let Address { host, port } = &address;
-                        tracing::error!(%error, "cannot listen on {host}:{port}; retrying");
+                        tracing::error!(%error, %address, "cannot listen; retrying");
                         bindings.failed_before.push(address);
                     }
                     bindings.retry_at = Some(Instant::now() + BIND_PAUSE);

@@ -1,90 +1,66 @@
-//! A nonblocking socket with its unsent data.
+//! Sockets of identified connections to other servers, as the loops of `ox-driver` use them.
 
 use mio::net::TcpStream;
+use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use socket2::{SockRef, TcpKeepalive};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice, Read, Write};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::time::Duration;
 
-/// Buffers passed to one system call.
-const SLICES_MAX: usize = 16;
-
-pub(super) struct Socket {
-    stream: TcpStream,
-    unsent: VecDeque<Vec<u8>>,
-    /// Bytes of the first buffer that are sent.
-    sent: usize,
-    unsent_bytes: usize,
+pub(super) struct PeerSocket {
+    pub(super) stream: TcpStream,
+    /// Address of the remote end, if that has dialled.
+    pub(super) from: Option<IpAddr>,
 }
 
-impl Socket {
-    pub(super) fn new(stream: TcpStream) -> Self {
-        Self { stream, unsent: VecDeque::new(), sent: 0, unsent_bytes: 0 }
-    }
-
-    /// Makes closing this socket send a reset: unsent data is dropped, and one packet informs the remote end.
-    pub(super) fn reset_on_close(&self) {
-        let _ = SockRef::from(&self.stream).set_linger(Some(Duration::ZERO));
-    }
-
+impl PeerSocket {
     /// Has the kernel probe the remote end after `silence`, and at that interval.
     pub(super) fn probe_after(&self, silence: Duration) {
         let probes = TcpKeepalive::new().with_time(silence).with_interval(silence);
         let _ = SockRef::from(&self.stream).set_tcp_keepalive(&probes);
     }
+}
 
-    pub(super) fn unsent_bytes(&self) -> usize {
-        self.unsent_bytes
-    }
+pub(super) struct PeerSockets;
 
-    pub(super) fn push(&mut self, bytes: Vec<u8>) {
-        self.unsent_bytes += bytes.len();
-        self.unsent.push_back(bytes);
-    }
+impl Sockets for PeerSockets {
+    type Socket = PeerSocket;
 
-    /// Sends what the kernel accepts, `max` bytes and a little more at most. Returns the number of bytes: less than
-    /// `max` if the kernel accepts no more.
-    pub(super) fn flush(&mut self, max: usize) -> io::Result<usize> {
-        let mut total = 0;
-        while self.unsent_bytes != 0 && total < max {
-            let mut slices = [IoSlice::new(&[]); SLICES_MAX];
-            for (at, (slice, bytes)) in slices.iter_mut().zip(&self.unsent).enumerate() {
-                *slice = IoSlice::new(if at == 0 { &bytes[self.sent..] } else { bytes });
-            }
-            match self.stream.write_vectored(&slices) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    total += count;
-                    self.forget(count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(error),
+    fn receive(&mut self, socket: &mut PeerSocket, buffer: &mut [u8]) -> SocketRead {
+        match retry(|| socket.stream.read(buffer)) {
+            Ok(0) => SocketRead::End,
+            Ok(count) => SocketRead::Bytes(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SocketRead::Nothing,
+            Err(error) => {
+                tracing::debug!(%error, "cannot receive from another server");
+                SocketRead::End
             }
         }
-        Ok(total)
     }
 
-    fn forget(&mut self, count: usize) {
-        self.unsent_bytes -= count;
-        self.sent += count;
-        while let Some(first) = self.unsent.pop_front_if(|first| first.len() <= self.sent) {
-            self.sent -= first.len();
-        }
-    }
-
-    /// Appends input to `input`, up to about `max` bytes in it, by way of `buffer`. False if there may be more. The end
-    /// of the stream is an error.
-    pub(super) fn read(&mut self, input: &mut Vec<u8>, max: usize, buffer: &mut [u8]) -> io::Result<bool> {
-        while input.len() < max {
-            match self.stream.read(buffer) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(count) => input.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-                Err(error) => return Err(error),
+    fn send(&mut self, socket: &mut PeerSocket, bytes: &[u8]) -> SocketWrite {
+        match retry(|| socket.stream.write(bytes)) {
+            Ok(0) => SocketWrite::Broken,
+            Ok(count) => SocketWrite::Bytes(count),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => SocketWrite::Full,
+            Err(error) => {
+                tracing::debug!(%error, "cannot send to another server");
+                SocketWrite::Broken
             }
         }
-        Ok(false)
+    }
+
+    fn close(&mut self, socket: PeerSocket) {
+        drop(socket);
+    }
+}
+
+/// Repeats a system call that a signal has interrupted.
+fn retry(mut call: impl FnMut() -> io::Result<usize>) -> io::Result<usize> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
     }
 }

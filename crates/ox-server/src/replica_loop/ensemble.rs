@@ -2,164 +2,157 @@
 //!
 //! It also replaces the state: by a leader's snapshot, when it passes that to the log thread for installation; and by
 //! the state that the log thread has recovered after it truncated the log. To send a snapshot, it freezes the state for
-//! `peers/link.rs`; to send a log diff, it starts the search of the on-disk log (`log_diff_reads.rs`).
+//! `ox-driver/src/links.rs`; to send a log diff, it starts the search of the on-disk log (`log_diff_reads.rs`).
 
 use super::ReplicaLoop;
 use super::log_diff_reads::LogDiffReads;
 use super::role_log::RoleLog;
+use super::state_lock::StateLock;
 use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
 use crate::member_setup::show_config;
-use crate::peers::{LatestVote, Packets, PeerCommand, PeerCommands, PeerEvent};
+use crate::peers::{LatestVote, PeerCommand, PeerCommands, PeerEvent};
 use crate::reconfig::activate;
 use crate::shared::Shared;
 use ox_driver::config_change::ConfigChange;
+use ox_driver::links::{HeldPackets, LinkEvent, Packets};
 use ox_driver::log_writer::LogWork;
 use ox_driver::server_log::JobReport;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::{LogJob, Now, ReplicaEffect, ReplicaInput};
 use ox_store::LogDiff;
-use ox_zab::{DiskJob, LinkId, LogDiffRange, Message, Reason};
-use std::collections::{BTreeMap, VecDeque};
+use ox_zab::{DiskJob, Input as PeerInput, LinkId, LogDiffRange, Message, Reason};
 use std::sync::Arc;
-
-/// Packets of a link that the replica has not taken, with the bytes of each batch.
-#[derive(Default)]
-struct QueuedPackets {
-    messages: VecDeque<Message>,
-    batches: VecDeque<(usize, usize)>,
-}
 
 /// Communication with other servers.
 pub(super) struct PeerChannel {
     commands: Arc<PeerCommands>,
-    waiting: BTreeMap<LinkId, QueuedPackets>,
+    held: HeldPackets,
     log_diff_reads: LogDiffReads<Box<LogDiff>>,
-    /// Bytes of processed packets that are not yet reported to the peers thread.
-    consumed: BTreeMap<LinkId, usize>,
     role_log: RoleLog,
 }
 
 impl PeerChannel {
     pub(super) fn new(commands: Arc<PeerCommands>, shared: Arc<Shared>) -> Self {
-        let (waiting, consumed) = (BTreeMap::new(), BTreeMap::new());
-        Self { commands, waiting, log_diff_reads: LogDiffReads::default(), consumed, role_log: RoleLog::new(shared) }
+        let (held, log_diff_reads) = (HeldPackets::default(), LogDiffReads::default());
+        Self { commands, held, log_diff_reads, role_log: RoleLog::new(shared) }
     }
 }
 
 impl ReplicaLoop {
     /// Processes finished disk jobs, events of connections and notifications.
-    pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input) {
+    pub(super) fn process_peer_input(&mut self, now: Now, input: &mut Input, lock: &mut StateLock<'_>) {
         let Some(peers) = &mut self.peers else { return };
         input.durable.into_iter().for_each(|zxid| peers.role_log.durable(zxid, now.wall_ms));
         for JobReport { done, state } in std::mem::take(&mut input.reports) {
             if let Some(state) = state {
+                lock.release();
                 let mut shown = self.shared.state.write();
                 *shown = *state;
                 show_config(&self.shared, &mut shown);
             }
-            self.pass(now, ReplicaInput::Done(done));
+            self.pass(now, ReplicaInput::Done(done), lock);
         }
-        input.config_stored.into_iter().for_each(|version| self.pass(now, ReplicaInput::ConfigStored(version)));
+        if let Some(version) = input.config_stored {
+            self.pass(now, ReplicaInput::ConfigStored(version), lock);
+        }
         for event in std::mem::take(&mut input.peers) {
-            self.on_peer_event(now, event);
+            self.on_peer_event(now, event, lock);
         }
         for (from, LatestVote { note, config, config_version }) in std::mem::take(&mut input.votes) {
             self.peers.iter_mut().for_each(|peers| peers.role_log.notified(&self.replica, from, note, config_version));
-            config.into_iter().for_each(|config| self.pass(now, ReplicaInput::Config(from, config)));
-            self.pass(now, ReplicaInput::Notification(from, note));
+            if let Some(config) = config {
+                self.pass(now, ReplicaInput::Peer(PeerInput::Config(from, config)), lock);
+            }
+            self.pass(now, ReplicaInput::Peer(PeerInput::Notification(from, note)), lock);
         }
-        self.take_packets(now);
-        self.flush(now);
+        self.take_packets(now, lock);
+        self.flush(now, lock);
         self.post();
     }
 
-    fn on_peer_event(&mut self, now: Now, event: PeerEvent) {
-        let input = match event {
-            PeerEvent::Election(server, link) => ReplicaInput::ElectionLink(server, link),
-            PeerEvent::Dialed(leader, link) => ReplicaInput::Dialed(leader, link),
+    fn on_peer_event(&mut self, now: Now, event: PeerEvent, lock: &mut StateLock<'_>) {
+        let input = ReplicaInput::Peer(match event {
+            PeerEvent::Election(server, link) => PeerInput::ElectionLink(server, link),
+            PeerEvent::Dialed(leader, link) => {
+                self.open(link);
+                PeerInput::Dialed(leader, link)
+            }
             PeerEvent::LearnerConnected(link, address) => {
+                self.open(Some(link));
                 self.peers.iter_mut().for_each(|peers| peers.role_log.connected(link, address));
-                ReplicaInput::LinkOpened(link)
+                PeerInput::LinkOpened(link)
             }
-            PeerEvent::CannotListen => ReplicaInput::StepDown(Reason::CannotListen),
-            PeerEvent::LinkClosed(link) => {
-                self.take_packets(now); // packets received before the end count
+            PeerEvent::CannotListen => PeerInput::StepDown(Reason::CannotListen),
+            PeerEvent::Link(LinkEvent::Closed(link)) => {
+                self.take_packets(now, lock); // packets received before the end count
                 self.forget(link);
-                ReplicaInput::LinkClosed(link)
+                return self.pass(now, ReplicaInput::LinkClosed(link), lock);
             }
-            PeerEvent::Progress(link, moved) => ReplicaInput::Traffic(link, moved),
-            PeerEvent::Sent(link, bytes) => ReplicaInput::Sent(link, bytes),
+            PeerEvent::Link(LinkEvent::Progress(link, moved)) => PeerInput::Traffic(link, moved),
+            PeerEvent::Link(LinkEvent::Sent(link, bytes)) => PeerInput::Sent(link, bytes),
             PeerEvent::LogDiffRead(link, below, found) => {
                 let below = found.is_some().then_some(below);
                 if let Some(peers) = &mut self.peers {
                     peers.log_diff_reads.end(link, found);
                 }
-                ReplicaInput::LogRead(link, below)
+                PeerInput::LogRead(link, below)
             }
             PeerEvent::SnapshotLoaded(link, state) => {
-                self.take_packets(now);
-                ReplicaInput::SnapshotReceived(link, state)
+                self.take_packets(now, lock);
+                return self.pass(now, ReplicaInput::SnapshotReceived(link, state), lock);
             }
-            PeerEvent::Messages(link, messages, bytes) => {
+            PeerEvent::Link(LinkEvent::Messages(link, messages, bytes)) => {
                 if let Some(peers) = &mut self.peers {
-                    let waiting = peers.waiting.entry(link).or_default();
-                    waiting.batches.push_back((messages.len(), bytes));
-                    waiting.messages.extend(messages);
+                    peers.held.add(link, messages, bytes);
                 }
-                return self.take_packets(now);
+                return self.take_packets(now, lock);
             }
-        };
-        self.pass(now, input);
+        });
+        self.pass(now, input, lock);
+    }
+
+    fn open(&mut self, link: Option<LinkId>) {
+        if let (Some(peers), Some(link)) = (&mut self.peers, link) {
+            peers.held.open(link);
+        }
     }
 
     fn forget(&mut self, link: LinkId) {
         if let Some(peers) = &mut self.peers {
-            peers.waiting.remove(&link);
+            peers.held.forget(link);
             peers.log_diff_reads.forget(link);
-            peers.consumed.remove(&link);
             peers.role_log.link_closed(link);
         }
     }
 
     /// Passes packets to the replica for as long as it takes them.
-    fn take_packets(&mut self, now: Now) {
-        let links: Vec<LinkId> = self.peers.iter().flat_map(|peers| peers.waiting.keys().copied()).collect();
-        let shared = Arc::clone(&self.shared);
+    fn take_packets(&mut self, now: Now, lock: &mut StateLock<'_>) {
+        let links = self.peers.as_ref().map_or(Vec::new(), |peers| peers.held.links());
         for link in links {
-            let mut state = shared.state.read();
             while self.replica.takes_packets(link)
                 && let Some(message) = self.next_packet(now, link)
             {
-                self.replica.step(now, ReplicaInput::Packet(link, message), &state, &mut self.effects);
+                self.pass(now, ReplicaInput::Packet(link, message), lock);
                 if self.effects.has_log() {
-                    drop(state);
-                    self.execute_effects(now);
-                    state = shared.state.read();
+                    self.execute_effects(now, lock);
                 }
             }
         }
     }
 
     fn next_packet(&mut self, now: Now, link: LinkId) -> Option<Message> {
-        let PeerChannel { waiting, consumed, role_log, .. } = self.peers.as_mut()?;
-        let waiting = waiting.get_mut(&link)?;
-        let message = waiting.messages.pop_front()?;
-        if let Some((left, bytes)) = waiting.batches.front_mut() {
-            *left -= 1;
-            if *left == 0 {
-                *consumed.entry(link).or_default() += *bytes;
-                waiting.batches.pop_front();
-            }
-        }
+        let PeerChannel { held, role_log, .. } = self.peers.as_mut()?;
+        let message = held.next(link)?;
         role_log.received(link, &message, now.wall_ms);
         Some(message)
     }
 
     /// Passes effects to the log thread and to the peers thread.
-    pub(super) fn execute_effects(&mut self, now: Now) {
+    pub(super) fn execute_effects(&mut self, now: Now, lock: &mut StateLock<'_>) {
+        lock.release();
         let mut effects = self.effects.take();
-        let unreported = self.peers.iter().flat_map(|peers| peers.consumed.values()).sum::<usize>();
+        let unreported = self.peers.as_ref().map_or(0, |peers| peers.held.unreported_bytes());
         if !effects.is_empty() || LINK_CONSUMED_REPORT_BYTES <= unreported {
             let mut batch = CommandBatch::default();
             for effect in effects.drain(..) {
@@ -169,7 +162,7 @@ impl ReplicaLoop {
                 self.execute(effect, &mut batch);
             }
             if let Some(peers) = &mut self.peers {
-                let consumed = std::mem::take(&mut peers.consumed);
+                let consumed = peers.held.take_consumed();
                 consumed.into_iter().for_each(|(link, bytes)| batch.push(PeerCommand::Consumed(link, bytes)));
                 peers.commands.send(batch.commands);
             }

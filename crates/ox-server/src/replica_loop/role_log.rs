@@ -9,7 +9,7 @@ use crate::java_text;
 use crate::shared::Shared;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{LogJob, Replica, ReplicaEffect};
-use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, QuorumPeer, Reason, VoteNotification};
+use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, PeerStatus, QuorumPeer, Reason, VoteNotification};
 use ox_zab::{Leader, ZxidRange};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -102,7 +102,7 @@ impl RoleLog {
         tracing::info!("LOOKING");
         if let (Some(member), Some(peer)) = (&self.shared.config.member, replica.status().peer()) {
             let is_voter = peer.status().kind == LearnerKind::Follower;
-            let proposed = if is_voter { peer.recent_log().last() } else { Zxid(i64::MIN) };
+            let proposed = if is_voter { peer.status().last_logged } else { Zxid(i64::MIN) };
             tracing::info!("New election. My id = {}, proposed zxid={proposed}", member.server);
         }
         self.shared.metrics.looking_count.add(1);
@@ -412,8 +412,8 @@ impl RoleLog {
         if let (Some(peer), Some(learner)) = (replica.status().peer(), self.learners.get_mut(&link)) {
             learner.is_synced = false;
             let processed = self.shared.state.read().last_zxid();
-            let first = peer.recent_log().first();
-            let last = first.map_or(Zxid::ZERO, |_| peer.recent_log().last().min(processed));
+            let PeerStatus { first_recent: first, last_logged, .. } = peer.status();
+            let last = first.map_or(Zxid::ZERO, |_| last_logged.min(processed));
             tracing::info!(
                 "Synchronizing with Learner sid: {} maxCommittedLog={last} minCommittedLog={} \
                  lastProcessedZxid={processed} peerLastZxid={}",

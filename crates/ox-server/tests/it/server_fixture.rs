@@ -1,7 +1,7 @@
 //! A server on a free port, with a directory of its own.
 
 use ox_config::{Config, Environment, StartArgs, SystemProperties};
-use ox_server::{Fatal, Server};
+use ox_server::{Build, Fatal, Server};
 use ox_store::disk::{Disk, RealDisk};
 use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use std::io::ErrorKind;
@@ -54,7 +54,8 @@ impl ServerFixture {
     }
 
     fn begin(&mut self) {
-        self.server = Some(Server::start_on(Arc::clone(&self.disk), self.config()).expect("the server starts"));
+        self.server =
+            Some(Server::start_on(Arc::clone(&self.disk), Build::UNKNOWN, self.config()).expect("the server starts"));
     }
 
     /// The configuration of the server. `maxClientCnxns` is unlimited unless the test sets it.

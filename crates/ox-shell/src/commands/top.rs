@@ -8,7 +8,7 @@ use crate::options::{CommandArgs, Opt};
 use crate::output::Output;
 use crate::shell::Shell;
 use crate::subtree_output;
-use crate::table::{self, Column, Row};
+use crate::table::{self, Column, Row, or_dash};
 use jiff::Zoned;
 use ox_client::ServerAddress;
 use serde::Serialize;
@@ -169,7 +169,7 @@ async fn sample(server: &ServerAddress, patience: Duration) -> Result<ServerRepl
         four_letter::send(server, "mntr", patience),
         four_letter::send(server, "cons", patience),
     );
-    let figures = SrvrStats::parse(&srvr.map_err(|error| error.to_string())?)?;
+    let figures = SrvrStats::parse(&srvr.map_err(|error| four_letter::cause(&error))?)?;
     // Servers permit only `srvr` by default; without the others, fewer columns are shown.
     let (mntr, cons) = (mntr.unwrap_or_default(), cons.unwrap_or_default());
     Ok(ServerReply {
@@ -289,14 +289,19 @@ fn print(out: &Output, view: &View) -> Result<(), CommandError> {
 }
 
 fn per_second(rate: Option<f64>) -> String {
-    rate.map_or("-".to_owned(), |rate| format!("{rate:.1}"))
+    or_dash(rate.map(|rate| format!("{rate:.1}")))
+}
+
+/// Milliseconds, with two digits after the point where the server has more.
+fn latencies(values_ms: &[f64]) -> String {
+    let values: Vec<String> = values_ms.iter().map(|value| ((value * 100.0).round() / 100.0).to_string()).collect();
+    values.join("/")
 }
 
 fn server_cells(row: &ServerRow) -> Row {
     let Some(figures) = &row.figures else {
         return vec![row.server.clone(), row.error.clone().unwrap_or_default()];
     };
-    let or_dash = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
     vec![
         row.server.clone(),
         figures.mode.clone(),
@@ -304,7 +309,7 @@ fn server_cells(row: &ServerRow) -> Row {
         per_second(figures.requests_per_second),
         figures.received.to_string(),
         figures.outstanding.to_string(),
-        format!("{}/{:.2}/{}", figures.latency_min_ms, figures.latency_avg_ms, figures.latency_max_ms),
+        latencies(&[figures.latency_min_ms, figures.latency_avg_ms, figures.latency_max_ms]),
         figures.nodes.to_string(),
         or_dash(figures.watches),
         or_dash(figures.ephemerals),
@@ -319,7 +324,7 @@ fn session_cells(row: &SessionRow) -> Row {
         per_second(row.requests_per_second),
         row.received.to_string(),
         row.queued.to_string(),
-        format!("{}/{}", row.latency_avg_ms, row.latency_max_ms),
+        latencies(&[row.latency_avg_ms, row.latency_max_ms]),
         row.last.clone(),
     ]
 }

@@ -92,6 +92,7 @@ impl Plan {
         (self.clients, self.requests, self.active_ms) = (6, 200, 15_000);
         (self.burst, self.pipeline, self.large_per_mille, self.think_us) = (30, 50, 700, 300_000);
         (self.wire_bytes, self.held_bytes) = (4_000, 1_000);
+        (self.link_chunk_bytes, self.link_partial_per_mille) = (2_000, 20);
         (self.learner_window_bytes, self.request_window_bytes, self.pinned_bytes) = (2_000, 1_000, 4_000);
         (self.freeze_ms, self.freeze_per_cent, self.slow_read_ms) = (freeze_ms, 60, 700);
         self.disk_us = 20;

@@ -7,9 +7,10 @@ use crate::event::{Event, ProcessId};
 use crate::link::{Direction, LinkId, Place};
 use crate::plan::Plan;
 use ox_driver::client_io::{
-    ClientHost, ClientIo, ClientIoSettings, ClientIoSizes, ClientNote, CloseReason, GlobalLimits, IoStage, Mail,
-    Readiness, SocketRead, SocketWrite, Sockets,
+    ClientHost, ClientIo, ClientIoSettings, ClientIoSizes, ClientNote, ClientSockets, CloseReason, GlobalLimits,
+    IoStage, Mail, Readiness,
 };
+use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_history::Time;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_replica::outbox::Outbox;
@@ -217,11 +218,6 @@ impl Host<'_> {
 impl Sockets for Host<'_> {
     type Socket = LinkId;
 
-    fn register(&mut self, link: &mut LinkId, slot: usize) -> bool {
-        self.env.links[*link].place = Some(Place { thread: self.thread, slot, is_lingering: false });
-        true
-    }
-
     fn receive(&mut self, link: &mut LinkId, buffer: &mut [u8]) -> SocketRead {
         let up = &self.env.links[*link].up;
         let arrived = up.arrived_bytes().min(buffer.len());
@@ -251,13 +247,6 @@ impl Sockets for Host<'_> {
         SocketWrite::Bytes(count)
     }
 
-    fn shut_down(&mut self, link: &mut LinkId, index: usize) -> bool {
-        self.env.close(*link, Direction::ToClient);
-        self.env.links[*link].place = Some(Place { thread: self.thread, slot: index, is_lingering: true });
-        self.ready.insert(*link);
-        true
-    }
-
     fn close(&mut self, link: LinkId) {
         self.env.links[link].place = None;
         if self.env.links[link].up.unread() == 0 {
@@ -266,6 +255,20 @@ impl Sockets for Host<'_> {
             self.env.coverage.resets += 1;
             self.env.cut(link); // the kernel resets a connection that is closed with unread input
         }
+    }
+}
+
+impl ClientSockets for Host<'_> {
+    fn register(&mut self, link: &mut LinkId, slot: usize) -> bool {
+        self.env.links[*link].place = Some(Place { thread: self.thread, slot, is_lingering: false });
+        true
+    }
+
+    fn shut_down(&mut self, link: &mut LinkId, index: usize) -> bool {
+        self.env.close(*link, Direction::ToClient);
+        self.env.links[*link].place = Some(Place { thread: self.thread, slot: index, is_lingering: true });
+        self.ready.insert(*link);
+        true
     }
 }
 

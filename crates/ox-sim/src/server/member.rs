@@ -1,30 +1,29 @@
 //! A member's part of the replica thread: processes input from peers and executes effects.
 
 use super::ExpectedDisk;
+use super::peers_thread::LinkCommand;
 use super::process::Process;
 use super::unidentified::Connections;
-use super::wire_end::{SlowRead, WireEnd};
 use crate::checkers::quorums::Decision;
-use crate::checkers::{Finding, configs, elections, leaders, sent_is_durable};
+use crate::checkers::{configs, elections, leaders, sent_is_durable};
 use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
 use crate::faults::Fault;
 use crate::net::WireId;
 use crate::server::reference_log::Change;
-use bytes::Bytes;
 use ox_driver::config_change::ConfigChange;
+use ox_driver::links::{HeldPackets, LinkEvent, Packets};
 use ox_driver::log_writer::LogWork;
 use ox_driver::server_log::JobReport;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_replica::{LogJob, ReplicaEffect, ReplicaInput};
 use ox_store::LogDiff;
-use ox_store::snapshot::stream::{SnapshotReceiver, SnapshotSender};
+use ox_tree::State;
 use ox_zab::{
-    DiskDone, DiskJob, ElectionConnection, Epoch, LearnerKind, LinkId, LogDiffRange, Message, Origin, PeerState,
-    QuorumPeer, Reason, Sender, ServerId, Traffic, VoteNotification,
+    DiskDone, DiskJob, ElectionConnection, Epoch, Input, LearnerKind, LinkId, LogDiffRange, Message, Origin, PeerState,
+    QuorumPeer, Reason, ServerId, VoteNotification,
 };
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -34,21 +33,16 @@ pub(crate) enum PeerInput {
     Notification(usize, VoteNotification, Option<Arc<Ensemble>>),
     Election(usize, ElectionConnection),
     /// A dial to this leader has succeeded or failed.
-    Dialed(usize, Option<WireId>),
-    Link(WireId),
+    Dialed(usize, Option<LinkId>),
+    /// The hello of a learner has arrived.
+    LearnerConnected(LinkId),
+    Link(LinkEvent),
+    /// A snapshot was received and loaded.
+    SnapshotLoaded(LinkId, Box<State>),
     /// An attacker opens this many connections to the quorum port.
     Flood(usize, Origin),
-    Readable(WireId),
     /// A search of the on-disk log for a log diff has ended.
     LogSearched(LinkId, Zxid, Option<Box<LogDiff>>),
-    /// Queued bytes or part of a history were sent.
-    Progress(WireId),
-    /// The socket has accepted packets with this many bytes of the send window.
-    Sent(WireId, usize),
-    /// The socket has free space again.
-    Writable(WireId),
-    /// The wire has failed and must be closed.
-    Broken(WireId),
 }
 
 /// State that only members have.
@@ -56,8 +50,8 @@ pub(crate) enum PeerInput {
 pub(crate) struct Member {
     pub(crate) peers: VecDeque<PeerInput>,
     pub(crate) reports: VecDeque<JobReport>,
-    pub(super) wire_ends: BTreeMap<WireId, WireEnd>,
-    pub(crate) slow_read: SlowRead,
+    /// Packets that the replica has not taken.
+    pub(super) held: HeldPackets,
     pub(super) unidentified: Connections,
     pub(crate) is_listening: bool,
     /// The committed configuration, if reconfiguration is enabled.
@@ -84,12 +78,8 @@ pub(crate) fn number(server: ServerId) -> usize {
     usize::try_from(server.0 - 1).unwrap_or(0)
 }
 
-fn link(wire: WireId) -> LinkId {
+pub(super) fn link(wire: WireId) -> LinkId {
     LinkId(wire as u64)
-}
-
-pub(super) fn wire(link: LinkId) -> WireId {
-    usize::try_from(link.0).unwrap_or(usize::MAX)
 }
 
 impl Process {
@@ -114,8 +104,6 @@ impl Process {
             self.show_config(env);
         }
         self.pass(env, ReplicaInput::Done(done));
-        let wires: Vec<WireId> = self.member.wire_ends.keys().copied().collect();
-        self.member.peers.extend(wires.into_iter().map(PeerInput::Readable));
         self.maybe_flush(env, expected, pid);
     }
 
@@ -127,34 +115,34 @@ impl Process {
         pid: ProcessId,
         input: PeerInput,
     ) {
-        self.expire_unidentified(env, pid);
         match input {
             PeerInput::Notification(from, note, config) => {
                 env.note(format_args!("peer {}: {from} sends {note:?}", pid.server));
                 if let Some(config) = config {
-                    self.pass(env, ReplicaInput::Config(server_id(from), config));
+                    self.pass(env, ReplicaInput::Peer(Input::Config(server_id(from), config)));
                 }
-                self.pass(env, ReplicaInput::Notification(server_id(from), note));
+                self.pass(env, ReplicaInput::Peer(Input::Notification(server_id(from), note)));
             }
             PeerInput::Election(peer, link) => {
                 env.note(format_args!("peer {}: election connection to {peer} is {link:?}", pid.server));
-                self.pass(env, ReplicaInput::ElectionLink(server_id(peer), link));
+                self.pass(env, ReplicaInput::Peer(Input::ElectionLink(server_id(peer), link)));
             }
-            PeerInput::Dialed(leader, None) => self.pass(env, ReplicaInput::Dialed(server_id(leader), None)),
-            PeerInput::Dialed(leader, Some(wire)) => {
-                self.attach_wire(wire, Sender::Leader);
-                self.pass(env, ReplicaInput::Dialed(server_id(leader), Some(link(wire))));
-                self.member.peers.push_back(PeerInput::Readable(wire));
+            PeerInput::Dialed(leader, link) => {
+                link.into_iter().for_each(|link| self.member.held.open(link));
+                self.pass(env, ReplicaInput::Peer(Input::Dialed(server_id(leader), link)));
             }
-            PeerInput::Link(wire) => {
+            PeerInput::LearnerConnected(link) => {
+                self.member.held.open(link);
                 let leads = self.replica.status().peer_state() == Some(PeerState::Leading);
                 env.coverage.observer_master_links += u64::from(!leads && self.replica.status().is_serving());
-                self.attach_wire(wire, Sender::Learner);
-                self.admit(env, pid, wire);
-                self.member.peers.push_back(PeerInput::Readable(wire));
+                self.pass(env, ReplicaInput::Peer(Input::LinkOpened(link)));
+            }
+            PeerInput::Link(event) => self.take_link_event(env, expected, pid, event),
+            PeerInput::SnapshotLoaded(link, state) => {
+                self.take_packets(env, expected, pid);
+                self.pass(env, ReplicaInput::SnapshotReceived(link, state));
             }
             PeerInput::Flood(count, origin) => self.flood(env, pid, count, origin),
-            PeerInput::Readable(wire) => self.read_wire(env, expected, pid, wire),
             PeerInput::LogSearched(link, below, found) => {
                 env.note(format_args!(
                     "peer {}: searched a log diff for {}: found {}",
@@ -164,148 +152,29 @@ impl Process {
                 ));
                 let below = found.is_some().then_some(below);
                 self.member.found.extend(found.map(|found| (link, found)));
-                self.pass(env, ReplicaInput::LogRead(link, below));
-            }
-            PeerInput::Progress(wire) => self.pass(env, ReplicaInput::Traffic(link(wire), Traffic::Sent)),
-            PeerInput::Sent(wire, bytes) => self.pass(env, ReplicaInput::Sent(link(wire), bytes)),
-            PeerInput::Writable(wire) => self.drain(env, pid, wire, true),
-            PeerInput::Broken(wire) => {
-                self.close_wire(env, pid, wire);
-                self.pass(env, ReplicaInput::LinkClosed(link(wire)));
+                self.pass(env, ReplicaInput::Peer(Input::LogRead(link, below)));
             }
         }
         self.maybe_flush(env, expected, pid);
     }
 
-    fn attach_wire(&mut self, wire: WireId, from: Sender) {
-        self.member.wire_ends.insert(wire, WireEnd::new(from));
-    }
-
     /// Production ends a batch after one input, or after several.
-    fn maybe_flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
+    pub(super) fn maybe_flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
         if self.effects.has_log() || env.rng.chance(env.plan.flush_per_mille) {
             self.flush(env, expected, pid);
         }
         self.update_role(env, expected, pid);
     }
 
-    /// Reads from a wire and processes the packets that the replica accepts now.
-    fn read_wire(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) {
-        let most = *env.rng.pick(&[7, 100, 64 << 10]);
-        let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return };
-        let other = 1 - env.net.wires[id].side(pid);
-        let waits = wire_end.loading.is_none() && !self.replica.takes_packets(link(id));
-        let is_full = waits && env.plan.held_bytes <= wire_end.input.len();
-        let slow = Some(self.member.slow_read).filter(|slow| slow.is_on(env));
-        let is_early = slow.is_some() && env.now < wire_end.reads_at;
-        let most = if is_full || is_early { 0 } else { slow.map_or(most, |slow| slow.bytes.min(most)) };
-        let bytes = env.wire_read(id, other, most);
-        if !bytes.is_empty() {
-            wire_end.input.extend_from_slice(&bytes);
-            let is_identified = wire_end.is_identified;
-            if let Some(SlowRead { pause_us, .. }) = slow {
-                wire_end.reads_at = Time(env.now.0 + pause_us);
-                env.schedule_in(pause_us, Event::Ready(id, 1 - other));
-            }
-            if !is_identified {
-                self.on_hello_bytes(env, pid, id);
-            }
-            self.member.last_seen.insert(env.net.wires[id].ends[other].server, env.now);
-            self.pass(env, ReplicaInput::Traffic(link(id), Traffic::Received));
-            if slow.is_none() && env.net.wires[id].pipes[other].has_bytes() {
-                self.member.peers.push_back(PeerInput::Readable(id));
-            }
-        }
-        while self.take_packet(env, expected, pid, id) {}
-        // Packets before the end of the stream count, unless they wait for the disk.
-        if self.member.wire_ends.contains_key(&id) && env.net.wires[id].pipes[other].is_at_end() {
-            self.close_wire(env, pid, id);
-            self.pass(env, ReplicaInput::LinkClosed(link(id)));
-        }
-    }
-
-    pub(super) fn close_wire(&mut self, env: &mut Env, pid: ProcessId, id: WireId) {
-        self.forget_unidentified(id);
-        self.member.found.remove(&link(id));
-        if self.member.wire_ends.remove(&id).is_some() {
-            env.wire_close(id, env.net.wires[id].side(pid));
-        }
-    }
-
-    /// Processes the next packet, or the next part of a snapshot. Returns false if there is none.
-    fn take_packet(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId, id: WireId) -> bool {
-        let Some(wire_end) = self.member.wire_ends.get_mut(&id) else { return false };
-        if let Some((receiver, zxid)) = &mut wire_end.loading {
-            let zxid = *zxid;
-            let input = std::mem::take(&mut wire_end.input);
-            match receiver.feed(&input) {
-                Ok(None) => return false,
-                Ok(Some(taken)) => {
-                    wire_end.input = input[taken..].to_vec();
-                    let (receiver, _) = wire_end.loading.take().expect("it was fed");
-                    match receiver.finish(zxid) {
-                        Ok(received) => {
-                            env.note(format_args!("peer {}: has received a snapshot at {zxid}", pid.server));
-                            env.coverage.snapshots_received += 1;
-                            let snapshot = Box::new(received.state);
-                            self.pass(env, ReplicaInput::SnapshotReceived(link(id), snapshot));
-                        }
-                        Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
-                    }
-                    return true;
-                }
-                Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
-            }
-            return false;
-        }
-        if !self.replica.takes_packets(link(id)) {
-            return false;
-        }
-        let chunk = Bytes::copy_from_slice(&wire_end.input);
-        match wire_end.reader.next(&chunk, FRAME_BYTES_MAX_DEFAULT) {
-            Ok(None) => false,
-            Ok(Some((packet, length))) => {
-                wire_end.input.drain(..length);
-                let is_first = !std::mem::replace(&mut wire_end.is_identified, true);
-                match Message::read(&packet, &chunk, wire_end.from) {
-                    Ok(message) => {
-                        if let Message::Snap(zxid) = message {
-                            wire_end.loading =
-                                Some((SnapshotReceiver::new(crate::jobs::tree_options(&env.plan)), zxid));
-                        }
-                        if let Message::LeaderInfo(epoch) = message {
-                            self.member.leader_epochs.insert(link(id), epoch);
-                        }
-                        if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
-                            env.note(format_args!("peer {}: receives {}", pid.server, short(&message)));
-                        }
-                        if is_first {
-                            self.pass(env, ReplicaInput::LinkOpened(link(id)));
-                        }
-                        self.pass(env, ReplicaInput::Packet(link(id), message));
-                        if is_first {
-                            self.forget_unidentified(id);
-                        }
-                        self.maybe_flush(env, expected, pid);
-                    }
-                    Err(error) => Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env),
-                }
-                env.failure.is_none()
-            }
-            Err(error) => {
-                Finding::new(crate::outcome::FailureKind::Link, error.to_string()).report(env);
-                false
-            }
-        }
-    }
-
     /// Ends a batch of inputs, and executes the effects.
     pub(super) fn flush(&mut self, env: &mut Env, expected: &mut ExpectedDisk, pid: ProcessId) {
+        let mut has_effects = false;
         loop {
             self.pass(env, ReplicaInput::Flush);
             if self.effects.is_empty() {
-                return;
+                return self.report_consumed(env, pid, has_effects);
             }
+            has_effects = true;
             for effect in self.effects.take() {
                 if let Err(finding) = sent_is_durable::check(self, env, expected, pid, &effect) {
                     return finding.report(env);
@@ -331,16 +200,12 @@ impl Process {
                 if !matches!(message, Message::Ping(_) | Message::Pong(..)) {
                     env.note(format_args!("peer {}: sends {} on {}", pid.server, short(&message), link.0));
                 }
-                self.send_message(env, pid, wire(link), &message);
+                self.command(env, pid, LinkCommand::Send(link, Packets::from(&message)));
             }
             ReplicaEffect::SendSnapshot(link) => {
-                let sender = SnapshotSender::new(self.state.freeze());
-                env.note(format_args!("peer {}: sends a snapshot at {}", pid.server, sender.last_zxid()));
-                let mut bytes = Vec::new();
-                Message::Snap(sender.last_zxid()).put(&mut bytes);
-                for bytes in std::iter::once(bytes).chain(sender) {
-                    self.send_history(env, pid, wire(link), bytes);
-                }
+                env.note(format_args!("peer {}: sends a snapshot at {}", pid.server, self.state.last_zxid()));
+                self.member.found.remove(&link);
+                self.command(env, pid, LinkCommand::Snapshot(link, self.state.freeze()));
             }
             ReplicaEffect::ReadLog(link, search) => {
                 env.coverage.continued_diffs += u64::from(search.continues);
@@ -348,8 +213,15 @@ impl Process {
                 let delay = self.thread_delay(env);
                 env.schedule_in(delay, Event::Job(Job::ReadLog(pid, link)));
             }
-            ReplicaEffect::SendLogDiff(link) => self.send_log_diff(env, pid, link),
-            ReplicaEffect::Close(link) => self.close_wire(env, pid, wire(link)),
+            ReplicaEffect::SendLogDiff(link) => match self.member.found.remove(&link) {
+                Some(found) => self.send_log_diff(env, pid, link, found),
+                // An announced DIFF must not be skipped.
+                None => self.command(env, pid, LinkCommand::Close(link)),
+            },
+            ReplicaEffect::Close(link) => {
+                self.forget_link(link);
+                self.command(env, pid, LinkCommand::Close(link));
+            }
             ReplicaEffect::Disk(job) => self.give_job(env, expected, pid, job),
             ReplicaEffect::Listen | ReplicaEffect::ServeObservers => self.member.is_listening = true,
             ReplicaEffect::StepDown(reason) => {
@@ -492,7 +364,7 @@ fn choose_observer_master(env: &mut Env, peer: &QuorumPeer, pid: ProcessId) -> O
     Some(*env.rng.pick(&voters))
 }
 
-fn short(message: &Message) -> String {
+pub(super) fn short(message: &Message) -> String {
     let mut text = format!("{message:?}");
     text.truncate(text.floor_char_boundary(100));
     text

@@ -9,6 +9,7 @@
 use super::config;
 use super::io_thread::{IoThread, global_limits};
 use super::member::{Member, server_id};
+use super::peers_thread::PeersThread;
 use super::replica_thread::Phase;
 use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
@@ -30,7 +31,7 @@ use ox_replica::{
 use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Store};
 use ox_tree::{FrozenView, State};
 use ox_zab::{
-    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
+    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, Input, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
     Recovered, Timing,
 };
 use std::cell::RefCell;
@@ -66,6 +67,7 @@ pub(crate) struct Process {
     pub(crate) log: Option<LogWriter>,
     pub(crate) log_queue: LogQueue,
     pub(crate) member: Member,
+    pub(crate) peers_thread: PeersThread,
     pub(crate) log_is_scheduled: bool,
     pub(crate) space_check: SpaceCheck,
     pub(crate) inbox: Inbox,
@@ -101,7 +103,8 @@ impl Process {
     pub(crate) fn standalone(env: &mut Env, pid: ProcessId, opened: Opened, wall_ahead_ms: i64) -> Self {
         let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
-        let replica = Replica::standalone(settings, &opened.state, now);
+        let peer = QuorumPeer::standalone(server_id(pid.server), opened.state.last_zxid());
+        let replica = Replica::new(settings, peer, &opened.state, now);
         let log = ServerLog::Standalone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         if opened.report.start_snapshot == StartSnapshot::Due {
@@ -152,14 +155,14 @@ impl Process {
             peer_settings(&env.plan, pid, configs),
             Recovered { epochs, history, eligibility: standing },
         );
-        let replica = Replica::member(settings, peer, &state, now);
+        let replica = Replica::new(settings, peer, &state, now);
         let log = ServerLog::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
         process.member.ensemble = in_force;
         process.show_config(env);
         let (free_bytes, reserve_bytes) = (space.usable_bytes(), space.low_water_bytes);
         process.pass(env, ReplicaInput::DiskSpace { free_bytes, reserve_bytes });
-        process.pass(env, ReplicaInput::Start);
+        process.pass(env, ReplicaInput::Peer(Input::Start));
         process.begin(env, pid);
         process
     }
@@ -177,6 +180,7 @@ impl Process {
             log: Some(LogWriter::new(log, limits)),
             log_queue: LogQueue::default(),
             member: Member::default(),
+            peers_thread: PeersThread::new(&env.plan),
             log_is_scheduled: false,
             space_check: SpaceCheck::new(env.plan.is_ensemble()),
             inbox: Inbox::default(),

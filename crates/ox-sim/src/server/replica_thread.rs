@@ -52,6 +52,7 @@ impl Process {
                     } else if let Some(input) = peers.pop_front() {
                         self.take_peer_input(env, expected, pid, input);
                     } else {
+                        self.take_packets(env, expected, pid);
                         self.flush(env, expected, pid);
                         self.look_at_clock(env);
                         self.phase = Phase::Stepping(std::mem::take(&mut self.inbox.submissions));

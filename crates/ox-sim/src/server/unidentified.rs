@@ -67,7 +67,7 @@ impl Process {
     fn close_unidentified(&mut self, env: &mut Env, pid: ProcessId, closed: Option<Caller>) {
         if let Some(Caller::Learner(wire)) = closed {
             env.note(format_args!("peer {}: closes unidentified connection {wire}", pid.server));
-            self.close_wire(env, pid, wire);
+            self.close_unidentified_wire(env, pid, wire);
         }
     }
 }

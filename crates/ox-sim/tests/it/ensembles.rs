@@ -133,11 +133,27 @@ fn learners_beyond_the_recent_log_get_log_diffs() {
 #[test]
 fn full_links_and_paused_members_cause_no_election() {
     let mut coverage = CoverageCounts::default();
-    for seed in 24..32 {
+    for seed in 40..48 {
         coverage.add(&survives(seed, &Plan::with_profile(seed, FaultProfile::Links)).coverage);
     }
-    let met = [coverage.full_wires, coverage.freezes, coverage.slow_reads, coverage.continued_diffs];
-    assert!(met.iter().all(|count| 0 < *count), "full links, pauses, slow readers, continued log diffs: {met:?}");
+    let links = [coverage.full_wires, coverage.full_links, coverage.partial_link_reads, coverage.partial_link_writes];
+    assert!(links.iter().all(|count| 0 < *count), "full sockets, full links, partial reads and writes: {links:?}");
+    let met = [coverage.freezes, coverage.slow_reads, coverage.continued_diffs];
+    assert!(met.iter().all(|count| 0 < *count), "pauses, slow readers, continued log diffs: {met:?}");
+}
+
+#[test]
+fn links_transfer_everything_although_reads_and_writes_end_at_any_byte() {
+    let faulty = |plan: &mut Plan| {
+        (plan.link_partial_per_mille, plan.link_chunk_bytes, plan.wire_bytes) = (500, 100, 500);
+        plan.wire_ms = 2_000; // learners are synchronised again and again
+    };
+    check(faulty, |coverage| coverage.partial_link_reads.min(coverage.partial_link_writes).min(coverage.full_wires));
+}
+
+#[test]
+fn links_are_not_read_while_the_replica_has_many_packets() {
+    check(|plan| (plan.held_bytes, plan.slow_disk_ms) = (1, 500), |coverage| coverage.full_links);
 }
 
 #[test]

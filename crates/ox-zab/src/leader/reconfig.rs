@@ -54,8 +54,8 @@ impl Leader {
 
     /// Called before a proposal is sent. If it is a reconfiguration, the new quorum must acknowledge it too.
     pub(super) fn note_proposed_config(&mut self, cx: &mut Context<'_>, txn: &EncodedTxn) {
-        if let Ok(Some(config)) = config_of_txn(txn)
-            && self.configs.is_dynamic()
+        if self.configs.is_dynamic()
+            && let Ok(Some(config)) = config_of_txn(txn)
         {
             self.configs.set_proposed(Arc::clone(&config));
             self.broadcast.propose_quorum(Quorum::of(&config));

@@ -6,9 +6,8 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::message::LearnerKind;
 use crate::observer_master::ObserverMaster;
-use crate::recent_log::RecentLog;
-use ox_proto::ServerId;
 use ox_proto::quorum::notification::PeerState;
+use ox_proto::{ServerId, Zxid};
 
 /// What a member reports about itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +21,10 @@ pub struct PeerStatus {
     pub eligibility: Eligibility,
     /// The disk has files of a history that is in doubt.
     pub has_quarantined_files: bool,
+    /// The first transaction of the recent log; none if that is empty.
+    pub first_recent: Option<Zxid>,
+    /// The last transaction of the log.
+    pub last_logged: Zxid,
 }
 
 /// A member's role, for reading.
@@ -57,12 +60,14 @@ impl QuorumPeer {
             epochs: self.epochs,
             eligibility: self.eligibility,
             has_quarantined_files: self.has_quarantined_files(),
+            first_recent: self.history.first(),
+            last_logged: self.history.last(),
         }
     }
 
-    /// The transactions in memory. The last one is the last of the log.
-    pub fn recent_log(&self) -> &RecentLog {
-        &self.history
+    /// Whether this server was created by [`Self::standalone`].
+    pub fn is_standalone(&self) -> bool {
+        self.role().leader().is_some_and(Leader::is_standalone)
     }
 
     /// The role that this member has been elected to, if any.

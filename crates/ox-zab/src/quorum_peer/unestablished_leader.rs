@@ -11,7 +11,7 @@ impl QuorumPeer {
     /// notifications only in reply to a LOOKING server, so an unestablished leader has to ask.
     pub(super) fn probe_others(&self, now_ms: i64, out: &mut Effects) {
         let Role::Leading(leader) = &self.role else { return };
-        if leader.is_established() || now_ms < leader.deadline() {
+        if leader.is_established() || leader.deadline().is_none_or(|at_ms| now_ms < at_ms) {
             return;
         }
         if self.disk_jobs != 0 {

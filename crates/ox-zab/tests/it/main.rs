@@ -20,5 +20,6 @@ mod pending_config;
 mod random_faults;
 mod scripts;
 mod single_member;
+mod standalone;
 mod unestablished_leaders;
 mod zab_cluster;

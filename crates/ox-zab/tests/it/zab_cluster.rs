@@ -706,7 +706,7 @@ impl ZabCluster {
             if process.is_serving
                 && let Some(leader) = process.peer.role().leader()
             {
-                let zxid = leader.next().unwrap();
+                let zxid = leader.zxid_after(leader.last_proposed()).unwrap();
                 let change = wanted.and_then(|members| {
                     let change = Change { members: Some(&members), ..Change::default() };
                     let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };

@@ -6,7 +6,7 @@ use crate::port_owner;
 use anyhow::{Context, Result, bail, ensure};
 use ready_report::ReadyReport;
 use std::fs;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
@@ -111,10 +111,13 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
             "{} contains an ensemble with other ports\nhint: use another --dir, or no --base-port",
             args.dir.display()
         );
-        if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
-            let hint = "stop that process, or use another --dir and --base-port";
-            bail!("port {port} of server {} is in use by {owner} ({error})\nhint: {hint}", at + 1);
+        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
+                let hint = "stop that process, or use another --dir and --base-port";
+                bail!("port {port} of server {} is in use by {owner}\nhint: {hint}", at + 1);
+            }
+            bound => drop(bound.with_context(|| format!("cannot listen on port {port} of server {}", at + 1))?),
         }
     }
     Ok(homes)
@@ -160,7 +163,7 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
         fs::create_dir_all(home.join("data"))?;
         fs::write(home.join("data/myid"), format!("{id}\n"))?;
         let text = format!(
-            "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=data\nclientPort={}\nclientPortAddress=127.0.0.1\n\
+            "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=./data\nclientPort={}\nclientPortAddress=127.0.0.1\n\
              4lw.commands.whitelist=*\nmaxClientCnxns=0\n{members}",
             ports.client
         );

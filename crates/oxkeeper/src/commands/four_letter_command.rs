@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             }
             Err(error) => {
                 let server = four_letter::with_port(&args.server);
-                crate::say(format_args!("error: no reply from {server}: {}", four_letter::cause(&error)));
+                crate::say(format_args!("error: no reply from {server}: {}", ox_shell::four_letter::cause(&error)));
                 Ok(UNKNOWN)
             }
         }

@@ -97,7 +97,7 @@ impl Output {
 
 fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFailure> {
     output.lines.hold(HOLD_MAX).map_err(|error| StartFailure::new(1, format!("cannot start a thread: {error}")))?;
-    tracing::info!("oxkeeper {} (compatible with ZooKeeper 3.9.3)", env!("CARGO_PKG_VERSION"));
+    tracing::info!(version = crate::VERSION, "oxkeeper starts");
     raise_open_files_limit();
     end_with_parent();
     let stop = Arc::new(Stop::default());
@@ -123,7 +123,7 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
 fn serve_once(config: &Config, stop: &Stop, first: Option<(Instant, &Output)>) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
-    let server = Server::start(config.clone()).map_err(|error| {
+    let server = Server::start(crate::BUILD, config.clone()).map_err(|error| {
         if is_member && error.is_full() {
             Ended::Full(error.to_string())
         } else if first.is_none() && error.is_locked() {
@@ -213,10 +213,10 @@ fn log_diagnostic(diagnostic: &Diagnostic) {
 
 fn log_directories(config: &Config) {
     tracing::info!(
-        "Starting server: dataDir {}, dataLogDir {}, forceSync {}, snapCount {}",
-        config.data_dir.display(),
-        config.data_log_dir.display(),
-        if config.storage.force_sync { "yes" } else { "no" },
-        config.storage.snap_count,
+        data_dir = %config.data_dir.display(),
+        data_log_dir = %config.data_log_dir.display(),
+        force_sync = config.storage.force_sync,
+        snap_count = config.storage.snap_count,
+        "Starting server"
     );
 }

@@ -7,9 +7,10 @@ mod table;
 use super::output::conclude;
 use crate::terminal::Paint;
 use member_status::MemberStatus;
-use members::Members;
+use members::{MemberFinder, Members};
+use ox_shell::output::Output;
 use serde_json::json;
-use std::io::{IsTerminal, Write as _};
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -18,8 +19,9 @@ const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-The members are read from /zookeeper/config. Each is asked by the four-letter commands srvr, mntr and dirs; if it
-executes only srvr, columns that the others would fill show a dash.
+The members are read from the four-letter command conf, or from /zookeeper/config with a session, where conf is not
+allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only srvr, columns that the others would fill
+show a dash.
 Exit code: 0 if all members serve, 1 if some do not, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
@@ -72,26 +74,54 @@ impl Health {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let servers: Vec<String> = members::split(&args.servers);
+    let mut finder = MemberFinder::new(members::split(&args.servers), REPLY_LIMIT);
     loop {
-        let Members { members, remark } = members::find(&servers, REPLY_LIMIT);
-        let members: Vec<MemberStatus> = member_status::ask_all(members, REPLY_LIMIT);
-        let health = Health::of(&members);
-        let paint = Paint::of(&std::io::stdout());
+        let report = Report::query(&mut finder);
+        let mut is_printed = false;
         let code = conclude(|out| {
-            if args.watch.is_some() && std::io::stdout().is_terminal() {
-                write!(out, "\x1b[H\x1b[2J")?;
-            }
-            if args.json {
-                let members: Vec<_> = members.iter().map(MemberStatus::in_json).collect();
-                writeln!(out, "{}", json!({ "health": health.name(), "remark": remark, "members": members }))?;
-            } else {
-                table::print(&members, health, remark.as_deref(), paint, out)?;
-            }
-            Ok(health.exit_code())
+            if args.json { report.print_json(out) } else { report.print(args.watch.is_some(), out) }?;
+            out.flush()?;
+            is_printed = true;
+            Ok(report.health.exit_code())
         });
-        let Some(seconds) = args.watch else { return code };
-        let _ = std::io::stdout().flush(); // an error shows at the next line
-        std::thread::sleep(Duration::from_secs(seconds));
+        match args.watch {
+            Some(seconds) if is_printed => std::thread::sleep(Duration::from_secs(seconds)),
+            _ => return code, // also when the reader of a pipe has ended
+        }
+    }
+}
+
+/// The state of all members at one moment.
+struct Report {
+    health: Health,
+    remark: Option<String>,
+    members: Vec<MemberStatus>,
+}
+
+impl Report {
+    fn query(finder: &mut MemberFinder) -> Self {
+        let Members { members, remark } = finder.find();
+        let members = member_status::ask_all(members, REPLY_LIMIT);
+        Self { health: Health::of(&members), remark, members }
+    }
+
+    fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
+        let members: Vec<_> = self.members.iter().map(MemberStatus::in_json).collect();
+        writeln!(out, "{}", json!({ "health": self.health.name(), "remark": self.remark, "members": members }))
+    }
+
+    /// Prints a table that fits the terminal. A repeated one replaces the last one there, without clearing the screen
+    /// first, which would flicker.
+    fn print(&self, is_repeated: bool, out: &mut dyn Write) -> io::Result<()> {
+        let (size, paint) = (Output::standard().size(), Paint::of(&io::stdout()));
+        let width = size.map(|(columns, _)| columns);
+        let mut lines = table::lines(&self.members, self.health, self.remark.as_deref(), width, paint);
+        let Some((_, rows)) = size.filter(|_| is_repeated) else {
+            return lines.iter().try_for_each(|line| writeln!(out, "{line}"));
+        };
+        lines.truncate(rows.saturating_sub(1).max(1));
+        write!(out, "\x1b[H")?;
+        lines.iter().try_for_each(|line| writeln!(out, "{line}\x1b[K"))?;
+        write!(out, "\x1b[J")
     }
 }

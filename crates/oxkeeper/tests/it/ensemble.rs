@@ -2,7 +2,7 @@
 
 use crate::members;
 use crate::process;
-use ox_testkit::{FailoverClient, RawHandshake, TestEnsemble, WriteLoad, wait_until};
+use ox_testkit::{FailoverClient, RawHandshake, TestEnsemble, WriteLoad, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -85,13 +85,13 @@ fn k087_frozen_leader_is_replaced_and_rejoins() {
 fn p28_leader_with_frozen_followers_stops_serving() {
     let ensemble = start(0, "");
     let leader = ensemble.leader();
-    for at in (0..3).filter(|at| *at != leader) {
-        ensemble.process(at).signal("STOP");
+    let followers: Vec<usize> = (0..3).filter(|at| *at != leader).collect();
+    followers.iter().for_each(|at| ensemble.process(*at).pause());
+    if wait_for(|| ensemble.mode(leader).is_none().then_some(())).is_none() {
+        let states: Vec<_> = followers.iter().map(|at| ensemble.process(*at).thread_states()).collect();
+        panic!("the leader still serves; threads of followers: {states:?}\n{}", ensemble.four_letter(leader, "mntr"));
     }
-    wait_until("the leader steps down", || ensemble.mode(leader).is_none());
-    for at in (0..3).filter(|at| *at != leader) {
-        ensemble.process(at).signal("CONT");
-    }
+    followers.iter().for_each(|at| ensemble.process(*at).signal("CONT"));
     ensemble.client().create("/n/again", 0);
 }
 

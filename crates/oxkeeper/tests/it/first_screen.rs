@@ -1,61 +1,19 @@
 //! What a user sees first: on a terminal, in a log, and when a start fails.
 
-use crate::ensemble::children_of;
 use crate::process::{self, Running, Site};
-use ox_testkit::{PATIENCE, free_port};
-use std::io::{BufRead, BufReader};
+use crate::terminal::{Terminal, without_colours};
+use ox_testkit::free_port;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::process::Command;
 
-/// A command on a pseudo-terminal, by script(1).
-struct Terminal(Child);
-
-impl Terminal {
-    fn start(directory: &Path, command: &str) -> Self {
-        let command = format!("{} {command}", env!("CARGO_BIN_EXE_oxkeeper"));
-        let mut script = Command::new("script");
-        script.args(["-qfec", &command, "/dev/null"]).current_dir(directory).env_remove("OXKEEPER_LOG");
-        script.env_remove("NO_COLOR").env_remove("OXKEEPER_LOG_FORMAT");
-        Self(script.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap())
-    }
-
-    /// Reads lines up to one that contains `last`, or to the end.
-    fn lines_until(&mut self, last: &str) -> Vec<String> {
-        let (mut lines, until) = (Vec::new(), Instant::now() + PATIENCE);
-        for line in BufReader::new(self.0.stdout.as_mut().unwrap()).lines() {
-            let line = line.unwrap().trim_end().to_owned();
-            assert!(Instant::now() < until, "{lines:#?}");
-            let is_last = line.contains(last);
-            lines.push(line);
-            if is_last {
-                break;
-            }
-        }
-        lines
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        for server in children_of(self.0.id()) {
-            let _ = Command::new("kill").arg(server.to_string()).status(); // it may have ended already
-        }
-        let _ = self.0.wait();
-    }
-}
-
-fn without_colours(line: &str) -> String {
-    let mut parts = line.split('\x1b');
-    let first = parts.next().unwrap_or_default().to_owned();
-    first + &parts.map(|part| part.split_once('m').map_or("", |(_, text)| text)).collect::<String>()
-}
+/// Columns of a usual terminal.
+const WIDTH: usize = 80;
 
 #[test]
 fn terminal_shows_at_most_ten_lines_and_colours() {
     let directory = tempfile::tempdir().unwrap();
     let port = free_port();
-    let mut terminal = Terminal::start(directory.path(), &format!("server {port} data"));
+    let mut terminal = Terminal::start(directory.path(), WIDTH, &format!("server {port} data"));
     let lines = terminal.lines_until("ready in ");
     assert!(lines[0].contains("\x1b[1m"), "{lines:#?}");
     let lines: Vec<String> = lines.iter().map(|line| without_colours(line)).collect();
@@ -169,7 +127,7 @@ fn port_in_use_names_the_process() {
     let process = format!("port {port} is in use by pid {} (", std::process::id());
     assert!(first.starts_with(&process), "{first}");
     assert!(last.starts_with(&process) && last.contains("): stop that process, or change clientPort"), "{last}");
-    let mut terminal = Terminal::start(directory.path(), "server zoo.cfg");
+    let mut terminal = Terminal::start(directory.path(), WIDTH, "server zoo.cfg");
     let lines: Vec<String> = terminal.lines_until("no such line").iter().map(|line| without_colours(line)).collect();
     assert!(lines.first().unwrap().starts_with(&format!("error: {process}")), "{lines:#?}");
     assert!(lines.last().unwrap().starts_with(&format!("error: {process}")), "{lines:#?}");
@@ -182,7 +140,7 @@ fn version_contains_commit_date_and_target() {
     let start = format!("oxkeeper {} (commit ", env!("CARGO_PKG_VERSION"));
     let rest = text.strip_prefix(&start).unwrap_or_else(|| panic!("{text}"));
     let fields: Vec<&str> = rest.split(", ").collect();
-    let is_date = fields[1] == "unknown" || fields[1].len() == "2026-11-15".len();
+    let is_date = fields[1] == "unknown" || fields[1].len() == "2026-11-15 06:29 UTC".len();
     assert!(!fields[0].is_empty() && is_date && fields[2].contains(std::env::consts::ARCH), "{text}");
     assert_eq!(fields[3], "compatible with ZooKeeper 3.9.3)\n");
 }

@@ -27,6 +27,7 @@ mod stalled;
 mod start;
 mod status;
 mod stopped_followers;
+mod terminal;
 mod tools;
 mod tools_config;
 mod tools_log;

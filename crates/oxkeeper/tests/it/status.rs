@@ -3,13 +3,22 @@
 use crate::ensemble::children_of;
 use crate::members;
 use crate::process::Site;
+use crate::terminal::{Terminal, without_colours};
 use crate::tools::{CommandOutput, run_command};
 use ox_testkit::{free_port, wait_until};
+use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 fn run(arguments: &[&str]) -> CommandOutput {
     run_command(&std::env::temp_dir(), arguments)
+}
+
+/// The distinct zxids of all members.
+fn zxids(server: &str) -> BTreeSet<String> {
+    let json = run(&["status", "--json", server]);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    value["members"].as_array().unwrap().iter().map(|member| member["zxid"].to_string()).collect()
 }
 
 #[test]
@@ -38,15 +47,25 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let all: Vec<String> = (0..4).map(address).collect();
     assert_eq!(report[6], format!("connect to {}", all.join(",")));
 
-    // An observer that has just joined may not have applied the first transaction of the epoch yet.
-    let in_epoch = |status: &CommandOutput| status.out.matches("  1      0x1").count() == 4;
-    wait_until("all members in epoch 1", || in_epoch(&run(&["status", &address(2)])));
+    let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
+    assert!(!log.contains("is relative"), "no warning about our own configuration: {log}");
+    let again = run(&["ensemble", "--base-port", &base, "--dir", &home.path().join("other").display().to_string()]);
+    let expected = format!("error: port {base} of server 1 is in use by pid ");
+    assert!(again.code == Some(1) && again.err.starts_with(&expected), "{}", again.err);
+    assert!(again.err.ends_with("(oxkeeper)\nhint: stop that process, or use another --dir and --base-port\n"));
+
+    // A learner has the zxid 0x0 until it has applied the first transaction.
+    assert_eq!(run(&["cli", "-server", &address(3), "create", "/a"]).code, Some(0));
+    wait_until("all members have the zxid of the last transaction", || zxids(&address(2)).len() == 1);
+    let before = zxids(&address(2));
     let status = run(&["status", &address(2)]);
+    assert_eq!(zxids(&address(2)), before, "status causes no transactions where conf is allowed");
     assert_eq!((status.code, status.err.as_str()), (Some(0), ""), "{}", status.out);
     let table: Vec<Vec<&str>> = status.out.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(table[0][..4], ["ID", "SERVER", "ROLE", "EPOCH"]);
     for (at, row) in table[1..5].iter().enumerate() {
         assert_eq!((row[0], row[1], row[3]), (&*(at + 1).to_string(), &*all[at], "1"), "{}", status.out);
+        assert_eq!(row[5], "0", "the lag: {}", status.out);
         assert!(row.contains(&"MB") || row.contains(&"KB"), "the size on disk: {}", status.out);
     }
     assert!(status.out.contains("\nhealthy: 4 of 4 serve clients, server "), "{}", status.out);
@@ -87,13 +106,51 @@ fn status_shows_what_srvr_alone_gives() {
 }
 
 #[test]
+fn status_is_repeated_and_fits_the_terminal() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    let width = 50;
+    let mut terminal = Terminal::start(directory.path(), width, &format!("status --watch 1 {}", running.address));
+    for _ in 0..2 {
+        let lines = terminal.lines_until("serve clients");
+        // From the first line of the screen on, and each line replaces what was there.
+        assert!(lines[0].contains("\x1b[H") && lines.iter().all(|line| line.ends_with("\x1b[K")), "{lines:#?}");
+        let lines: Vec<String> = lines.iter().map(|line| without_colours(line.trim_end_matches("\x1b[K"))).collect();
+        assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
+        assert!(lines[0].contains("ROLE") && !lines[0].contains("VERSION"), "{lines:#?}");
+    }
+    drop(terminal);
+    running.stop();
+}
+
+#[test]
+fn repeated_status_for_scripts_is_a_json_object_per_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    command.args(["status", "--json", "--watch", "1", &running.address.to_string()]);
+    let mut status = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let values: Vec<serde_json::Value> = lines.take(3).map(|line| serde_json::from_str(&line).unwrap()).collect();
+    wait_until("it ends with the reader of its output", || status.try_wait().unwrap().is_some());
+    assert!(values.iter().all(|value| value["health"] == "healthy"), "{values:?}");
+    // srvr alone is allowed, so the first look needs a session: its opening and its end. The others need none.
+    let zxids: Vec<_> = values.iter().map(|value| value["members"][0]["zxid"].as_str().unwrap()).collect();
+    assert_eq!(zxids[1..], ["0x2", "0x2"]);
+    running.stop();
+}
+
+#[test]
 fn four_letter_command_prints_the_reply() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "").start();
     let address = running.address.to_string();
     let reply = run(&["4lw", "srvr", &address]);
     assert_eq!(reply.code, Some(0));
-    assert!(reply.out.starts_with("Zookeeper version: 3.9.3-oxkeeper-") && reply.out.contains("\nMode: standalone\n"));
+    let version = run(&["--version"]).out;
+    let commit = version.split("(commit ").nth(1).unwrap().split(',').next().unwrap();
+    let expected = format!("Zookeeper version: 3.9.3-oxkeeper-{}-{commit}, built on ", env!("CARGO_PKG_VERSION"));
+    assert!(reply.out.starts_with(&expected) && reply.out.contains("\nMode: standalone\n"), "{}", reply.out);
     let refused = run(&["4lw", "mntr", &address]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     let expected =

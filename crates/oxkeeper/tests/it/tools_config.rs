@@ -73,7 +73,7 @@ fn verdict_on_every_recorded_configuration_matches_the_server() {
         let server = words("server");
         let server: Vec<&str> = server.iter().map(String::as_str).collect();
         let mut process = process::start(&server, root.path());
-        let line = process.wait_for_one(&["Starting server: dataDir", "exit_code="]);
+        let line = process.wait_for_one(&["Starting server data_dir=", "exit_code="]);
         let does_start = line.contains("Starting server");
         // Problems of directories and ports are found later.
         let is_later = case.name.contains("datadir.autocreate=false");

@@ -1,5 +1,6 @@
-//! Oxkeeper: the release binary of this workspace.
+//! Oxkeeper: the binary of this workspace, with the profile `release`, or `dist` for measurements.
 
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -7,12 +8,11 @@ use anyhow::{Context, Result};
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-/// Builds the release binary if the sources have changed.
-pub(crate) fn build(workspace: &Workspace) -> Result<()> {
-    tool::run(
-        Command::new("cargo").args(["build", "--quiet", "--release", "-p", "oxkeeper"]).current_dir(workspace.root()),
-    )
-    .context("build oxkeeper")
+/// Builds the binary with a profile of the workspace, if the sources have changed, and returns its path.
+pub(crate) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
+    let arguments = ["build", "--quiet", "--profile", profile, "-p", "oxkeeper"];
+    tool::run(Command::new("cargo").args(arguments).current_dir(workspace.root())).context("build oxkeeper")?;
+    Ok(workspace.target().join(profile).join("oxkeeper"))
 }
 
 /// The command line of a server in the foreground.

@@ -208,7 +208,8 @@ fn wipe(server: &mut Server) -> Result<(), String> {
 fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
     let leader = servers.process(id)?.peer.role().leader().filter(|leader| leader.is_established());
-    let first = leader.ok_or("the server is no established leader")?.next().ok_or("no zxid is left")?;
+    let leader = leader.ok_or("the server is no established leader")?;
+    let first = leader.zxid_after(leader.last_proposed()).ok_or("no zxid is left")?;
     let count: i64 = args.get("count")?.unwrap_or(1);
     let txn = args.txn_at(first)?;
     let txns: Vec<EncodedTxn> = (0..count).map(|at| EncodedTxn { zxid: Zxid(first.0 + at), ..txn.clone() }).collect();

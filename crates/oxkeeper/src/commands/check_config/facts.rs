@@ -1,5 +1,6 @@
 //! What a configuration results in: role, addresses, directories.
 
+use crate::commands::output::count;
 use ox_config::{Config, FourLetterWhitelist};
 use ox_proto::ensemble::Role;
 use ox_store::names::{Dirs, VERSION_DIR};
@@ -91,7 +92,8 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
     Ok(match ox_store::names::list(&ox_store::disk::RealDisk, &dirs) {
         Ok(listing) => {
-            format!("{shown} (contains {} snapshots and {} logs)", listing.snapshots.len(), listing.logs.len())
+            let [snapshots, logs] = [listing.snapshots.len(), listing.logs.len()].map(|number| number as u64);
+            format!("{shown} (contains {} and {})", count(snapshots, "snapshot"), count(logs, "log"))
         }
         Err(error) => return Err(error.to_string()),
     })

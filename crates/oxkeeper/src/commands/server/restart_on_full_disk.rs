@@ -98,8 +98,8 @@ impl Wait {
             Ended::Locked(_) => self.locked += 1,
             Ended::Full(why) => {
                 self.locked = 0;
-                tracing::error!("{why}");
                 tracing::error!(
+                    cause = why,
                     "disk is full: this member has stopped and restarts when space is free; free some space in dataDir and dataLogDir"
                 );
             }

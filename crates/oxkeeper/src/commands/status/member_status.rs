@@ -64,7 +64,7 @@ pub(super) fn ask_all(members: Vec<FoundMember>, limit: Duration) -> Vec<MemberS
 fn ask(address: &str, limit: Duration) -> Result<MemberReport, String> {
     let text = match four_letter::ask(address, "srvr", limit) {
         Ok(Reply::Text(text) | Reply::NotAllowed(text)) => text,
-        Err(error) => return Err(four_letter::cause(&error)),
+        Err(error) => return Err(ox_shell::four_letter::cause(&error)),
     };
     let mut report = from_srvr(&text)?;
     let more = |command| match four_letter::ask(address, command, limit) {

@@ -1,12 +1,13 @@
-//! Finds the members of an ensemble: in `/zookeeper/config`, or as given.
+//! Finds the members of an ensemble: by `conf`, in `/zookeeper/config`, or as given.
 
-use crate::four_letter::with_port;
+use crate::four_letter::{self, Reply, with_port};
 use ox_client::{Client, Error};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The members to ask.
+#[derive(Clone, Debug)]
 pub(super) struct Members {
     pub(super) members: Vec<FoundMember>,
     /// Why the list may be incomplete.
@@ -15,7 +16,7 @@ pub(super) struct Members {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FoundMember {
-    /// Set if the member is in `/zookeeper/config`.
+    /// Set if the member is in the configuration.
     pub(super) id: Option<i64>,
     pub(super) is_observer: bool,
     /// `host:port` for clients; `None` if the configuration does not contain it.
@@ -28,15 +29,71 @@ pub(super) fn split(servers: &str) -> Vec<String> {
     servers.split(',').map(str::trim).filter(|server| !server.is_empty()).map(with_port).collect()
 }
 
-/// Reads the members from `/zookeeper/config`. Without a session, only the given servers are known.
-pub(super) fn find(servers: &[String], limit: Duration) -> Members {
-    match read_config(servers, limit) {
-        Ok(Some(ensemble)) => from_config(&ensemble, servers),
-        Ok(None) => Members { members: given(servers), remark: None },
-        Err(error) => Members {
-            members: given(servers),
-            remark: Some(format!("/zookeeper/config cannot be read ({error}); only the given servers are shown")),
-        },
+/// Finds the members of an ensemble, repeatedly.
+pub(super) struct MemberFinder {
+    servers: Vec<String>,
+    limit: Duration,
+    /// Found with a session. They are kept: opening and closing a session are two transactions of the ensemble.
+    kept: Option<Members>,
+}
+
+impl MemberFinder {
+    /// `limit` is the time for the replies of one server.
+    pub(super) fn new(servers: Vec<String>, limit: Duration) -> Self {
+        Self { servers, limit, kept: None }
+    }
+
+    /// The members, from the four-letter command `conf` where a given server executes it, and with a session otherwise.
+    /// Without a session, only the given servers are known.
+    pub(super) fn find(&mut self) -> Members {
+        match self.ask_conf() {
+            Some(Membership::Ensemble(ensemble)) => return from_config(&ensemble, &self.servers),
+            Some(Membership::Standalone) => return Members { members: given(&self.servers), remark: None },
+            None => (),
+        }
+        if let Some(kept) = &self.kept {
+            return kept.clone();
+        }
+        let members = match read_config(&self.servers, self.limit) {
+            Ok(Some(ensemble)) => from_config(&ensemble, &self.servers),
+            Ok(None) => Members { members: given(&self.servers), remark: None },
+            Err(error) => {
+                let remark = format!("/zookeeper/config cannot be read ({error}); only the given servers are shown");
+                return Members { members: given(&self.servers), remark: Some(remark) };
+            }
+        };
+        self.kept.insert(members).clone()
+    }
+
+    /// The membership that the first of the given servers reports.
+    fn ask_conf(&self) -> Option<Membership> {
+        std::thread::scope(|scope| {
+            let servers = self.servers.iter();
+            let asked: Vec<_> =
+                servers.map(|server| scope.spawn(|| four_letter::ask(server, "conf", self.limit))).collect();
+            asked.into_iter().find_map(|thread| match thread.join() {
+                Ok(Ok(Reply::Text(text))) => Membership::parse(&text),
+                _ => None,
+            })
+        })
+    }
+}
+
+/// What a reply to `conf` tells about members.
+#[derive(Debug, PartialEq, Eq)]
+enum Membership {
+    Standalone,
+    Ensemble(Ensemble),
+}
+
+impl Membership {
+    /// `None` if the reply does not tell: the server does not serve clients, or is read-only.
+    fn parse(conf: &str) -> Option<Self> {
+        let is_standalone = || conf.contains("\nserverId=") && !conf.contains("\nelectionAlg=");
+        match conf.split_once("\nmembership:") {
+            Some((_, text)) => Ensemble::parse(text, Addresses::Several).ok().map(Self::Ensemble),
+            None => is_standalone().then_some(Self::Standalone),
+        }
     }
 }
 
@@ -73,7 +130,7 @@ fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
         return Members { members, remark: None };
     }
     let remark = format!(
-        "{unknown} of {} members have no client address in /zookeeper/config (server.N=...;host:port); give their \
+        "{unknown} of {} members have no client address in the configuration (server.N=...;host:port); give their \
          addresses as arguments",
         members.len()
     );
@@ -87,9 +144,7 @@ fn client_address(member: &Member, port: Option<&str>) -> Option<String> {
     let host = &member.quorum.first()?.host;
     let bracketed = |host: &str| if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
     match &member.client {
-        Some(client) if ["0.0.0.0", "::", "0:0:0:0:0:0:0:0"].contains(&client.host.as_str()) => {
-            Some(format!("{}:{}", bracketed(host), client.port))
-        }
+        Some(client) if client.is_wildcard() => Some(format!("{}:{}", bracketed(host), client.port)),
         Some(client) => Some(format!("{}:{}", bracketed(&client.host), client.port)),
         None => port.map(|port| format!("{}:{port}", bracketed(host))),
     }
@@ -98,6 +153,22 @@ fn client_address(member: &Member, port: Option<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn conf_tells_members_or_standalone() {
+        let head = "clientPort=2181\nserverId=1\n";
+        assert_eq!(Membership::parse(head), Some(Membership::Standalone));
+        let members = "server.1=a:1:2:participant;b:3\nversion=0";
+        let expected = Ensemble::parse(members, Addresses::Several).unwrap();
+        let member = format!("{head}electionAlg=3\npeerType=0\n");
+        assert_eq!(
+            Membership::parse(&format!("{member}membership: \n{members}")),
+            Some(Membership::Ensemble(expected))
+        );
+        for conf in [member.as_str(), "This ZooKeeper instance is not currently serving requests\n"] {
+            assert_eq!(Membership::parse(conf), None, "{conf}");
+        }
+    }
 
     fn addresses(config: &str, servers: &str) -> (Vec<String>, bool) {
         let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();

@@ -1,62 +1,49 @@
-//! The table of members, with aligned columns, and a summary.
+//! The table of members, and a summary.
 
 use super::Health;
 use super::member_status::{MemberReport, MemberStatus};
 use crate::terminal::{Paint, Tone};
-use anyhow::Result;
-use std::io::Write;
+use ox_shell::table::{self, Column, Row, or_dash};
 
-const HEADINGS: [&str; 11] =
-    ["ID", "SERVER", "ROLE", "EPOCH", "ZXID", "LAG", "LATENCY MS", "CONNS", "NODES", "DISK", "VERSION"];
-const ROLE: usize = 2;
-/// What a cell without a value shows.
-const NONE: &str = "-";
+const COLUMNS: [Column; 11] = [
+    Column::text("ID", 2),
+    Column::text("SERVER", 0),
+    Column::text("ROLE", 1),
+    Column::number("EPOCH", 8),
+    Column::text("ZXID", 4),
+    Column::number("LAG", 3),
+    Column::number("LATENCY MS", 6),
+    Column::number("CONNS", 5),
+    Column::number("NODES", 7),
+    Column::number("DISK", 9),
+    Column::text("VERSION", 10),
+];
 
-pub(super) fn print(
+/// The lines of the report, none longer than `width_max`.
+pub(super) fn lines(
     members: &[MemberStatus],
     health: Health,
     remark: Option<&str>,
+    width_max: Option<usize>,
     paint: Paint,
-    out: &mut dyn Write,
-) -> Result<()> {
-    let rows: Vec<Vec<String>> = members.iter().map(cells).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().map(|row| row.get(column).map_or(0, |cell| cell.chars().count()));
-        cells.max().unwrap_or(0).max(HEADINGS[column].len())
-    };
-    let widths: Vec<usize> = (0..HEADINGS.len()).map(width).collect();
-    let line = |cells: &[String], tone: Option<Tone>| {
-        let mut text = String::new();
-        for (at, cell) in cells.iter().enumerate() {
-            let width = widths[at];
-            let padded = format!("{cell:<width$}");
-            match tone {
-                Some(tone) if at == ROLE => text += &paint.text(tone, padded).to_string(),
-                _ => text += &padded,
-            }
-            text += "  ";
-        }
-        text.trim_end().to_owned()
-    };
-    writeln!(out, "{}", paint.text(Tone::Heading, line(&HEADINGS.map(str::to_owned), None)))?;
-    for (member, row) in members.iter().zip(&rows) {
-        let tone = match &member.report {
-            Err(_) => Tone::Bad,
-            Ok(report) if report.role == "read-only" => Tone::Warning,
-            Ok(_) => Tone::Good,
-        };
-        writeln!(out, "{}", line(row, Some(tone)))?;
-    }
-    if let Some(remark) = remark {
-        writeln!(out, "{} {remark}", paint.text(Tone::Warning, "warning:"))?;
-    }
+) -> Vec<String> {
+    let rows: Vec<Row> = members.iter().map(cells).collect();
+    let mut table = table::format(&COLUMNS, &rows, width_max).into_iter();
+    let mut lines: Vec<String> =
+        table.next().map(|line| paint.text(Tone::Heading, line).to_string()).into_iter().collect();
+    lines.extend(members.iter().zip(table).map(|(member, line)| match &member.report {
+        Err(_) => paint.text(Tone::Bad, line).to_string(),
+        Ok(report) if report.role == "read-only" => paint.text(Tone::Warning, line).to_string(),
+        Ok(_) => line,
+    }));
+    lines.extend(remark.map(|remark| format!("{} {remark}", paint.text(Tone::Warning, "warning:"))));
     let tone = match health {
         Health::Good => Tone::Good,
         Health::Degraded => Tone::Warning,
         Health::Down => Tone::Bad,
     };
-    writeln!(out, "{}: {}", paint.text(tone, health.name()), summary(members))?;
-    Ok(())
+    lines.push(format!("{}: {}", paint.text(tone, health.name()), summary(members)));
+    lines
 }
 
 fn summary(members: &[MemberStatus]) -> String {
@@ -73,9 +60,8 @@ fn summary(members: &[MemberStatus]) -> String {
     format!("{serving} of {} serve clients{leader}", members.len())
 }
 
-fn cells(status: &MemberStatus) -> Vec<String> {
-    let id = status.member.id.map_or(NONE.to_owned(), |id| id.to_string());
-    let address = status.member.address.clone().unwrap_or(NONE.to_owned());
+fn cells(status: &MemberStatus) -> Row {
+    let (id, address) = (or_dash(status.member.id), or_dash(status.member.address.as_ref()));
     let report = match &status.report {
         Err(cause) => return vec![id, address, cause.clone()],
         Ok(report) => report,
@@ -85,19 +71,15 @@ fn cells(status: &MemberStatus) -> Vec<String> {
         id,
         address,
         role.clone(),
-        or_none(zxid.map(|zxid| zxid.epoch())),
-        or_none(*zxid),
-        or_none(status.lag),
-        or_none(latency.as_ref()),
-        or_none(*connections),
-        or_none(*nodes),
-        or_none(disk_bytes.map(bytes)),
-        or_none(version.as_ref()),
+        or_dash(zxid.map(|zxid| zxid.epoch())),
+        or_dash(*zxid),
+        or_dash(status.lag),
+        or_dash(latency.as_ref()),
+        or_dash(*connections),
+        or_dash(*nodes),
+        or_dash(disk_bytes.map(bytes)),
+        or_dash(version.as_ref()),
     ]
-}
-
-fn or_none<T: ToString>(value: Option<T>) -> String {
-    value.map_or(NONE.to_owned(), |value| value.to_string())
 }
 
 /// A size with three digits at most.

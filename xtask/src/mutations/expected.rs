@@ -1,0 +1,204 @@
+//! Guards whose removal is detected by a test, or not at all; the simulator has to detect all others.
+
+/// Guards whose removal the simulator is not expected to detect, and why. They are run nevertheless.
+pub(super) const NOT_DETECTED: &[(&str, &str)] = &[
+    (
+        "a client that has waited for its reply gets its full timeout",
+        "a race of milliseconds that one seed in ten thousand meets; tested by `ox-replica/tests/it/sessions.rs`",
+    ),
+    (
+        "a member votes with its last durable zxid",
+        "a role ends after its disk jobs have finished, so the history in memory is durable when the member votes",
+    ),
+];
+
+/// Guards whose removal makes a test fail: guard, package and test. Most seeds do not reach the situations that these
+/// guards are for, so the test runs instead of the simulator.
+pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
+    (
+        "a link is not read while the replica has too many of its packets",
+        "ox-driver",
+        "links::tests::leader_is_not_silent_while_its_learner_does_not_read",
+    ),
+    (
+        "an iteration of all links transfers a limited number of bytes",
+        "ox-driver",
+        "links::tests::iteration_transfers_a_limited_number_of_bytes",
+    ),
+    (
+        "a log diff that could not be read to its end closes the link",
+        "ox-driver",
+        "links::tests::log_diff_that_could_not_be_read_closes_the_link",
+    ),
+    (
+        "bytes that a socket accepts immediately are no sign of life",
+        "ox-driver",
+        "links::tests::only_bytes_that_had_to_wait_are_a_sign_of_life",
+    ),
+    (
+        "a new link of a server replaces its oldest one",
+        "ox-driver",
+        "links::tests::new_link_of_a_server_replaces_its_oldest_one",
+    ),
+    (
+        "links of unknown servers together hold one packet",
+        "ox-driver",
+        "links::tests::unknown_servers_hold_no_more_than_one_packet_together",
+    ),
+    (
+        "a learner sends only its hello before the leader has replied",
+        "ox-driver",
+        "links::tests::learner_sends_only_its_hello_before_the_leader_has_replied",
+    ),
+    (
+        "packets of a link that the replica has closed are dropped",
+        "ox-driver",
+        "links::held_packets::tests::packets_of_a_link_that_the_replica_has_closed_leave_nothing",
+    ),
+    (
+        "a learner refuses an epoch below its accepted epoch",
+        "ox-zab",
+        "learner_rules::epoch_is_accepted_once_and_never_lowered",
+    ),
+    (
+        "NEWLEADER is acknowledged after its epoch is durable",
+        "ox-zab",
+        "learner_rules::k002_history_is_acknowledged_when_durable",
+    ),
+    ("a proposal is acknowledged after its fsync", "ox-zab", "learner_rules::acks_are_in_order_and_complete"),
+    ("a transaction must follow the previous zxid", "ox-zab", "learner_rules::k009_gap_in_history_is_refused"),
+    (
+        "packets wait for the disk job of the current phase",
+        "ox-zab",
+        "learner_rules::k003_k004_k005_disk_gets_history_epoch_proposals_in_order",
+    ),
+    (
+        "a learner that requested a snapshot accepts nothing else",
+        "ox-zab",
+        "learner_rules::learner_that_asks_for_snapshot_is_not_counted",
+    ),
+    (
+        "a quarantined member does not count for an epoch",
+        "ox-zab",
+        "learner_rules::empty_learner_stores_epoch_with_history",
+    ),
+    ("a learner leaves a silent leader", "ox-zab", "learner_rules::silent_leader_times_out"),
+    (
+        "a leader announces its epoch after storing it",
+        "ox-zab",
+        "leader_rules::epoch_is_above_all_accepted_epochs_and_durable_before_leader_info",
+    ),
+    (
+        "the new epoch is above every accepted epoch",
+        "ox-zab",
+        "leader_rules::epoch_is_above_all_accepted_epochs_and_durable_before_leader_info",
+    ),
+    ("a learner that is ahead of its leader is refused", "ox-zab", "leader_rules::voter_ahead_of_leader_is_refused"),
+    ("an accepted epoch counts once per server", "ox-zab", "random_faults::random_faults_keep_one_served_history"),
+    ("a leader is established by a quorum", "ox-zab", "leader_rules::k084_only_voters_count"),
+    ("a leader without a quorum steps down", "ox-zab", "leader_rules::leader_without_quorum_steps_down_in_time"),
+    (
+        "a sync needs replies to a ping that was sent after it",
+        "ox-zab",
+        "leader_rules::k100_sync_needs_fresh_proof_of_leadership",
+    ),
+    ("a leader whose disk hangs steps down", "ox-zab", "leader_rules::k095_leader_with_stalled_disk_steps_down"),
+    (
+        "transactions that a snapshot does not contain follow it",
+        "ox-zab",
+        "random_faults::random_faults_keep_one_served_history",
+    ),
+    (
+        "a transaction is committed after a quorum has acknowledged it",
+        "ox-zab",
+        "broadcast::tests::three_voters_commit_after_two_acks",
+    ),
+    (
+        "a learner with an unknown transaction is truncated",
+        "ox-zab",
+        "recent_log::tests::sync_mode_depends_on_end_of_learner_log",
+    ),
+    ("a learner that is ahead is truncated", "ox-zab", "recent_log::tests::learner_ahead_of_leader_is_truncated"),
+    (
+        "a role ends after its disk jobs have finished",
+        "ox-zab",
+        "peer_rules::k008_k030_old_role_does_not_affect_new_one",
+    ),
+    ("a quarantined member does not vote", "ox-zab", "peer_rules::k041_quarantined_member_does_not_vote"),
+    (
+        "a candidate that does not reply is left out",
+        "ox-zab",
+        "deaf_members::leader_deaf_to_a_quorum_is_replaced_within_two_sync_limits",
+    ),
+    (
+        "a leader that is not established asks for the current leader",
+        "ox-zab",
+        "unestablished_leaders::restarted_server_elected_by_old_votes_joins_the_leader_soon",
+    ),
+    (
+        "an epoch needs a voter of every quorum of a proposed configuration",
+        "ox-zab",
+        "quorum::tests::proposed_configuration_without_quorum_elsewhere_may_elect",
+    ),
+    (
+        "a member reports a session as expired after its closing is committed",
+        "ox-replica",
+        "leadership::k122_expiry_is_reported_after_proof_of_leadership",
+    ),
+    (
+        "client connections are closed when the role ends",
+        "ox-replica",
+        "leadership::k121_leader_without_followers_expires_no_session",
+    ),
+    (
+        "a leader reports a session as expired after its closing is committed",
+        "ox-replica",
+        "leadership::k121_leader_without_followers_expires_no_session",
+    ),
+    (
+        "the newest connection of a session owns it",
+        "ox-replica",
+        "sessions::tests::previous_owner_does_not_regain_session",
+    ),
+    (
+        "a new leader gives every session its full timeout",
+        "ox-replica",
+        "leadership::k123_session_gets_full_timeout_after_leader_change",
+    ),
+    (
+        "an observer forwards writes of its own sessions only",
+        "ox-replica",
+        "observer_relay::session_moved_from_observer_is_written_by_new_connection_only",
+    ),
+    ("no disk job follows a failed one", "ox-store", "member::jobs_after_a_failed_job_are_refused"),
+    (
+        "an epoch that does not continue the previous one is damage",
+        "ox-store",
+        "member_cases::missing_end_of_an_epoch_is_noticed",
+    ),
+    (
+        "an unreadable record before a new epoch is damage",
+        "ox-store",
+        "member_cases::damage_before_an_epoch_is_noticed_in_apache_logs",
+    ),
+    (
+        "a log follows the record that it names as its predecessor",
+        "ox-store",
+        "member_cases::missing_end_of_an_epoch_is_noticed_without_digests",
+    ),
+    (
+        "files that would lead past a gap are retired",
+        "ox-store",
+        "member_cases::damage_to_a_covered_log_retires_older_snapshots",
+    ),
+    (
+        "no snapshot is ahead of the synced log",
+        "ox-store",
+        "member_cases::k024_start_writes_no_snapshot_of_uncommitted_transactions",
+    ),
+    (
+        "a snapshot that cannot be decompressed is damage",
+        "ox-store",
+        "snapshot::compress::tests::damage_is_distinguished_from_system_failures",
+    ),
+];
