@@ -166,7 +166,7 @@ impl Replica {
     /// A server with a recovered state. A standalone server serves immediately, and gives every session its full
     /// timeout; a member serves no clients before it has a leader.
     pub fn new(settings: ReplicaSettings, peer: QuorumPeer, state: &State, now: Now) -> Self {
-        if !peer.is_standalone() {
+        if !peer.status().is_standalone {
             return Self::looking(settings, peer, state.last_zxid(), now);
         }
         let settings = ReplicaSettings {

@@ -25,6 +25,8 @@ pub struct PeerStatus {
     pub first_recent: Option<Zxid>,
     /// The last transaction of the log.
     pub last_logged: Zxid,
+    /// Whether it was created by [`QuorumPeer::standalone`].
+    pub is_standalone: bool,
 }
 
 /// A member's role, for reading.
@@ -62,12 +64,8 @@ impl QuorumPeer {
             has_quarantined_files: self.has_quarantined_files(),
             first_recent: self.history.first(),
             last_logged: self.history.last(),
+            is_standalone: self.role().leader().is_some_and(Leader::is_standalone),
         }
-    }
-
-    /// Whether this server was created by [`Self::standalone`].
-    pub fn is_standalone(&self) -> bool {
-        self.role().leader().is_some_and(Leader::is_standalone)
     }
 
     /// The role that this member has been elected to, if any.

@@ -18,7 +18,7 @@ fn step(peer: &mut QuorumPeer, input: Input) -> Vec<Effect> {
 fn own_disk_commits_without_election_and_epochs() {
     let last = Zxid::new(3, 7);
     let mut peer = QuorumPeer::standalone(ServerId(1), last);
-    assert!(peer.is_standalone());
+    assert!(peer.status().is_standalone);
     assert_eq!(step(&mut peer, Input::Propose(vec![txn(Zxid::new(3, 8)), txn(Zxid::new(3, 9))])), []);
     for input in [Input::Time, Input::Pause, Input::DiskLow(true), Input::Time] {
         assert_eq!(step(&mut peer, input), [], "however slow and full the disk is");
