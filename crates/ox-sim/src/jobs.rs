@@ -537,13 +537,16 @@ fn check_restorable(world: &mut World, pid: ProcessId) {
     }
 }
 
-/// Whether all queues of a server are empty.
+/// Whether all queues of a server are empty, and its sockets have accepted all output.
 pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
     process.replica.status().outstanding() == 0
         && process.inbox.is_empty()
         && !process.has_peer_input()
         && process.peers_thread.is_idle()
         && process.log_queue.is_empty()
-        && process.io.iter().all(|io| io.mailbox.is_empty())
+        && process
+            .io
+            .iter()
+            .all(|io| io.mailbox.is_empty() && io.connections.connections().all(|conn| conn.unsent() == 0))
         && env.failure.is_none()
 }
