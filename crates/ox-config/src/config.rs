@@ -14,6 +14,7 @@ use crate::error::{Cause, ConfigErrors, ErrorCollector};
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
 use crate::member_config::MemberConfig;
+use crate::sasl::{self, SaslConfig};
 use crate::settings::Settings;
 use crate::start_args::{Environment, StartArgs};
 use crate::storage::{Containers, Recovery, Storage};
@@ -58,6 +59,7 @@ pub struct Config {
     pub request_throttle: RequestThrottle,
     pub connection_throttle: ConnectionThrottle,
     pub auth: Auth,
+    pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
     /// Set if the server is a member of an ensemble.
     pub member: Option<MemberConfig>,
@@ -89,11 +91,12 @@ impl Config {
         let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
         checks::check_server(&settings, &mut errors);
         unsupported_protection::check(&settings, &mut errors);
+        let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
         errors.finish()?;
-        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), diagnostics) })
+        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), sasl, diagnostics) })
     }
 
     /// The configuration of a server started without arguments: standalone on 127.0.0.1:2181, data in
@@ -104,7 +107,12 @@ impl Config {
             .expect("the defaults of the table are valid")
     }
 
-    fn from_checked(settings: &Settings, client: Option<&Address>, diagnostics: &mut Vec<Diagnostic>) -> Config {
+    fn from_checked(
+        settings: &Settings,
+        client: Option<&Address>,
+        sasl: SaslConfig,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) -> Config {
         let data_dir = PathBuf::from(settings.text("dataDir").unwrap_or_default());
         let (min_session_timeout_ms, max_session_timeout_ms) = checks::session_timeouts_ms(settings);
         Config {
@@ -131,6 +139,7 @@ impl Config {
             request_throttle: RequestThrottle::from_checked(settings),
             connection_throttle: ConnectionThrottle::from_checked(settings, diagnostics),
             auth: Auth::from_checked(settings, diagnostics),
+            sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
             member: None,
         }

@@ -144,6 +144,22 @@ pub enum Cause {
     EnforcedSchemesMissing,
     #[error("Authentication scheme {0} is not available.")]
     SchemeNotAvailable(String),
+    /// The section was asked for by name, or the file cannot be read.
+    #[error("No JAAS configuration section named '{section}' was found in '{file}'. {why}")]
+    JaasSectionMissing {
+        section: String,
+        file: String,
+        /// The error of the operating system, or empty.
+        why: String,
+    },
+    /// What is wrong with a JAAS file; names the file and the line.
+    #[error("{0}")]
+    Jaas(String),
+    /// Rules that cannot be read.
+    #[error("{0}; expected RULE:[n:format](regex)s/from/to/ or DEFAULT")]
+    AuthToLocal(String),
+    #[error("DIGEST-MD5 is not allowed in FIPS mode; set fips-mode=false, or use Kerberos")]
+    DigestMd5InFipsMode,
     /// An authentication class that does not ship with Apache.
     #[error(
         "{0} cannot be loaded: Java classes do not run here, and the server does not start with less protection than \
@@ -262,8 +278,11 @@ impl Cause {
 
 impl ConfigError {
     pub fn exit_code(&self) -> u8 {
-        // Compat: Apache checks its own id after it has accepted the configuration (`recorded_configs_match_apache`).
-        if matches!(self.cause, Cause::NotAMember { .. }) { 1 } else { 2 }
+        // Compat: Apache checks its own id, and reads the JAAS file, after it has accepted the configuration
+        // (`recorded_configs_match_apache`).
+        let is_late =
+            matches!(self.cause, Cause::NotAMember { .. } | Cause::JaasSectionMissing { .. } | Cause::Jaas(_));
+        if is_late { 1 } else { 2 }
     }
 }
 

@@ -16,12 +16,10 @@ use crate::key::{Key, PREFIX, Section};
 /// Features that are not implemented yet, as warnings and errors name them.
 pub(crate) const ADMIN: &str = "the admin server";
 const AUDIT: &str = "the audit log";
-const ENFORCED: &str = "enforced authentication";
-pub(crate) const ENSEMBLE_AUTH: &str = "ensemble authentication";
 const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
-pub(crate) const SASL: &str = "SASL authentication";
+const SASL: &str = "SASL between servers";
 pub(crate) const TLS: &str = "TLS";
 
 /// The row of a name: an exact match, else the family's.
@@ -454,49 +452,51 @@ pub static SECTIONS: &[Section] = sections! {
         "DigestAuthenticationProvider.enabled", Passed, Bool, "true", "", M, Built;
         /// Name and password digest of the super user, as `super:<digest>`. If unset, there is no super user.
         "DigestAuthenticationProvider.superDigest", Passed, Secret, "", "", M, Built;
-        /// Hash of the `digest` scheme; with any other than SHA1 the server refuses to start.
+        /// Hash of the `digest` scheme: SHA1, SHA-256, SHA-384, SHA-512, SHA3-256 or SHA3-512. All servers must have the
+        /// same, and stored ACLs must contain its values. With any other the server refuses to start.
         "DigestAuthenticationProvider.digestAlg", Passed, Text("hash"), "SHA1", "", M, Built;
         /// Take the address of HTTP clients from `X-Forwarded-For`.
         "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
         /// Certificate subject of the super user.
         "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, NotBuilt(TLS);
         /// Password of the SASL user `super`.
-        "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, NotBuilt(SASL);
-        /// An additional authentication scheme, by the class name of Apache's provider. Oxkeeper has digest, ip and
-        /// key; with any other class the server refuses to start.
+        "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, Built;
+        /// An additional authentication scheme, by the class name of Apache's provider. Oxkeeper has digest, ip, key,
+        /// sasl and ensemble; with any other class the server refuses to start.
         "authProvider.*", Passed, Text("class"), "", "", M, Built;
-        /// Ensemble names that a client may expect.
-        "ensembleAuthName", Passed, Text("names"), "", "", M, Refused(ENSEMBLE_AUTH);
-        /// Close sessions that have not authenticated with one of `enforce.auth.schemes`.
-        "enforce.auth.enabled", Passed, Bool, "false", "", M, Refused(ENFORCED);
+        /// Names of the ensemble, separated by commas. A client that sends another name is disconnected.
+        "ensembleAuthName", Passed, Text("names"), "", "", M, Built;
+        /// Close connections that have not authenticated with one of `enforce.auth.schemes`.
+        "enforce.auth.enabled", Passed, Bool, "false", "", M, Built;
         /// Schemes accepted by `enforce.auth.enabled`.
-        "enforce.auth.schemes", Passed, Text("schemes"), "", "", M, NotBuilt(ENFORCED);
-        /// Close sessions that have not authenticated by SASL.
-        "sessionRequireClientSASLAuth", Passed, Bool, "false", "", M, Refused(SASL);
+        "enforce.auth.schemes", Passed, Text("schemes"), "", "", M, Built;
+        /// Close connections that have not authenticated by SASL.
+        "sessionRequireClientSASLAuth", Passed, Bool, "false", "", M, Built;
         /// Keep connections whose SASL login failed.
-        "allowSaslFailedClients", Passed, Bool, "false", "", M, NotBuilt(SASL);
-        /// Section of the JAAS file for the client port.
-        "sasl.serverconfig", Passed, Text("section"), "Server", "", M, NotBuilt(SASL);
-        /// Path of the JAAS login file.
-        "java.security.auth.login.config", Property, Text("path"), "", "", M, Refused(SASL);
+        "allowSaslFailedClients", Passed, Bool, "false", "", M, Built;
+        /// Section of the JAAS file for the client port. If it is set and the file has no such section, the server
+        /// refuses to start.
+        "sasl.serverconfig", Passed, Text("section"), "Server", "", M, Built;
+        /// Path of the JAAS login file. If it has a section for the client port, clients may authenticate by SASL.
+        "java.security.auth.login.config", Property, Text("path"), "", "", M, Built;
         /// SASL ids of super users.
-        "superUser*", Passed, Text("id"), "", "", M, NotBuilt(SASL);
+        "superUser*", Passed, Text("id"), "", "", M, Built;
         /// Id whose ACL entries match every SASL user.
-        "letAnySaslUserDoX", Passed, Text("id"), "", "", M, NotBuilt(SASL);
+        "letAnySaslUserDoX", Passed, Text("id"), "", "", M, Built;
         /// Remove the host from Kerberos principals.
-        "kerberos.removeHostFromPrincipal", Passed, Word("true"), "false", "", M, NotBuilt(SASL);
+        "kerberos.removeHostFromPrincipal", Passed, Word("true"), "false", "", M, Built;
         /// Remove the realm from Kerberos principals.
-        "kerberos.removeRealmFromPrincipal", Passed, Word("true"), "false", "", M, NotBuilt(SASL);
+        "kerberos.removeRealmFromPrincipal", Passed, Word("true"), "false", "", M, Built;
         /// Rules that map Kerberos principals to short names.
-        "security.auth_to_local", Passed, Text("rules"), "DEFAULT", "", M, NotBuilt(SASL);
-        /// Fail if there is no Kerberos configuration.
-        "requireKerberosConfig", Passed, Text("text"), "", "", M, NotBuilt(SASL);
-        /// Minimum time between Kerberos logins.
-        "kerberos.minReLoginTimeMs", Passed, LenientLong, "60000", "ms", M, NotBuilt(SASL);
-        /// Path of the program that renews Kerberos tickets.
-        "kinit", Passed, Text("path"), "/usr/bin/kinit", "", M, NotBuilt(SASL);
+        "security.auth_to_local", Passed, Text("rules"), "DEFAULT", "", M, Built;
+        /// Fail if there is no Kerberos configuration. Oxkeeper needs one only for principals without a realm.
+        "requireKerberosConfig", Passed, Text("text"), "", "", P, Hint;
+        /// Minimum time between Kerberos logins. On the client port Oxkeeper needs no tickets of its own.
+        "kerberos.minReLoginTimeMs", Passed, LenientLong, "60000", "ms", P, Hint;
+        /// Path of the program that renews Kerberos tickets. On the client port Oxkeeper needs no tickets of its own.
+        "kinit", Passed, Text("path"), "/usr/bin/kinit", "", P, Hint;
         /// Path of the Kerberos configuration.
-        "java.security.krb5.conf", Property, Text("path"), "", "", M, NotBuilt(SASL);
+        "java.security.krb5.conf", Property, Text("path"), "", "", M, Built;
         /// Enable SASL between servers.
         "quorum.auth.enableSasl", File, TrueFalse, "false", "", M, Refused(SASL);
         /// Refuse servers that do not authenticate by SASL.

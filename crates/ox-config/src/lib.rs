@@ -34,6 +34,7 @@ mod limits;
 mod lint;
 mod member_config;
 mod providers;
+mod sasl;
 mod server_lines;
 mod settings;
 mod spelling;
@@ -42,7 +43,7 @@ mod storage;
 mod system_properties;
 mod unsupported_protection;
 
-pub use auth::{Auth, FourLetterWhitelist, Secret};
+pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
 pub use diagnostic::{Diagnostic, Level};
 pub use docs::config_page;
@@ -52,6 +53,7 @@ pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
 pub use member_config::{MemberConfig, MemberFiles};
+pub use sasl::SaslConfig;
 pub use settings::{Effective, Settings};
 pub use start_args::{Environment, StartArgs};
 pub use storage::{CompressionSetting, Containers, OnDamageSetting, Recovery, Storage, TornTailSetting};

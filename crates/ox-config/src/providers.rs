@@ -1,6 +1,6 @@
 //! Maps the Java classes that `authProvider.*` names to authentication schemes.
 
-use crate::keys::{ENSEMBLE_AUTH, SASL, TLS};
+use crate::keys::TLS;
 use crate::settings::{Entry, Settings};
 
 /// An authentication provider that ships with Apache.
@@ -17,9 +17,9 @@ const PROVIDERS: &[Provider] = &[
     Provider { class: "DigestAuthenticationProvider", scheme: "digest", missing: None },
     Provider { class: "IPAuthenticationProvider", scheme: "ip", missing: None },
     Provider { class: "KeyAuthenticationProvider", scheme: "key", missing: None },
-    Provider { class: "SASLAuthenticationProvider", scheme: "sasl", missing: Some(SASL) },
+    Provider { class: "SASLAuthenticationProvider", scheme: "sasl", missing: None },
     Provider { class: "X509AuthenticationProvider", scheme: "x509", missing: Some(TLS) },
-    Provider { class: "EnsembleAuthenticationProvider", scheme: "ensemble", missing: Some(ENSEMBLE_AUTH) },
+    Provider { class: "EnsembleAuthenticationProvider", scheme: "ensemble", missing: None },
 ];
 
 /// The provider of each `authProvider.*` setting; `None` for a class that does not ship with Apache.

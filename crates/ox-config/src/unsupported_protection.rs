@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::error::{Cause, ConfigError, ErrorCollector, Place};
+use crate::auth::DigestHashSetting;
+use crate::error::{Cause, ErrorCollector, Place};
 use crate::key::{Key, Status};
 use crate::keys;
 use crate::providers;
@@ -33,21 +34,8 @@ pub(crate) fn check(settings: &Settings, errors: &mut ErrorCollector) {
             refuse(&entry.place, feature, errors);
         }
     }
-    errors.check(check_digest_hash(settings));
+    errors.check(DigestHashSetting::read(settings));
 }
-
-/// With a hash other than the one the ACLs were created with, no client could authenticate.
-fn check_digest_hash(settings: &Settings) -> Result<(), ConfigError> {
-    let text = settings.text(DIGEST_ALG).unwrap_or_default();
-    if ["SHA1", "SHA-1", "SHA"].iter().any(|name| text.eq_ignore_ascii_case(name)) {
-        return Ok(());
-    }
-    let expected = "SHA1, the only hash that is implemented yet".to_owned();
-    let cause = Cause::BadValue { key: DIGEST_ALG, text, expected };
-    Err(settings.place_of(DIGEST_ALG).error(cause))
-}
-
-const DIGEST_ALG: &str = "DigestAuthenticationProvider.digestAlg";
 
 /// Where a key, or a member of its family, is set to something other than its default.
 pub(crate) fn places_set<'s>(settings: &'s Settings, key: &'static Key) -> Vec<&'s Place> {

@@ -10,7 +10,8 @@
 //! | [`IoStage::Flush`] | `flush.rs`, `idle.rs` | writes every socket once; closes connections that are done, silent, slow or stuck |
 //! | [`IoStage::SubmitCloses`] | | tells the replica about closed connections |
 //!
-//! The state is locked during `Serve` only, and released between two budgets. No socket is read or written meanwhile,
+//! The state is locked during `Serve` only, and released between two budgets. SASL tokens are processed at the end of
+//! `Serve`, after the release. No socket is read or written meanwhile,
 //! except to a client with too many unsent events.
 //!
 //! The invariant that keeps a connection from hanging: a connection with work to do that is not in the ready list will
@@ -38,7 +39,7 @@ mod tests;
 pub use connection::Connection;
 pub use global_limits::{BufferGrowth, GlobalLimits};
 pub use host::{
-    ClientHost, ClientNote, ClientSockets, CloseReason, CommandText, FirstBytes, Mail, Readiness, memory_of,
+    ClientHost, ClientNote, ClientSockets, CloseReason, CommandText, FirstBytes, Mail, Readiness, SaslTurn, memory_of,
 };
 pub use idle::closes_at_ms;
 pub use settings::{ClientIoSettings, ClientIoSizes};
@@ -80,6 +81,8 @@ pub struct ClientIo<S, R> {
     lingering: Lingering<S>,
     /// Connections with work in this iteration.
     ready: Vec<usize>,
+    /// Connections with a SASL token to process as soon as the state is released.
+    sasl_steps: Vec<usize>,
     stalled: Stalled,
     /// Connections with work and unsent replies, paused while the unsent replies of all connections use much memory.
     paused: BTreeSet<usize>,
@@ -121,6 +124,7 @@ impl<S, R> ClientIo<S, R> {
             generation: 0,
             lingering: Lingering::default(),
             ready: Vec::new(),
+            sasl_steps: Vec::new(),
             stalled: Stalled::default(),
             paused: BTreeSet::new(),
             next_touch_ms: 0,

@@ -11,20 +11,23 @@
 use crate::ConnId;
 use crate::admission::{Admission, SMALL_BYTES, Shortage};
 use crate::clock::Now;
+use crate::enforced_schemes::EnforcedSchemes;
 use crate::limits::{
     BYTES_IN_FLIGHT_MAX, ENTRY_BYTES, EXPECTED_REPLY_BYTES_MAX, FIRST_REPLY_BYTES, IDENTITIES_MAX,
     REQUESTS_IN_FLIGHT_MAX,
 };
+use crate::sasl::{SaslExchange, SaslFailure, SaslOutcome, SaslProgress, SaslService};
 use crate::sessions::LastSeen;
 use crate::submission::{ClientInput, Submission};
 use crate::throttle::HandshakeKind;
 use ox_proto::connect::ConnectRequest;
+use ox_proto::jute::put_buffer;
 use ox_proto::password::password_matches;
 use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::State;
-use ox_tree::auth::{Identities, Identity, authenticate};
+use ox_tree::auth::{AuthOutcome, EnsembleName, Identities, Identity, authenticate};
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -40,6 +43,33 @@ pub struct ConnSettings {
     pub drop_late: bool,
     /// Whether `sync` goes through the leader, as it does in an ensemble.
     pub syncs_travel: bool,
+    pub auth: ConnAuth,
+}
+
+/// How connections authenticate, and whether they must.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnAuth {
+    /// Whether a SASL login is configured.
+    pub has_sasl: bool,
+    /// Whether a connection stays open if its SASL exchange fails, unless SASL is enforced.
+    pub keeps_failed_sasl: bool,
+    pub enforced: EnforcedSchemes,
+}
+
+impl ConnAuth {
+    /// Neither SASL nor enforced authentication.
+    pub const NONE: Self = Self { has_sasl: false, keeps_failed_sasl: false, enforced: EnforcedSchemes::NONE };
+}
+
+/// Something about authentication that operators want to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AuthEvent {
+    /// An auth packet was refused.
+    Failed,
+    /// The client has named its ensemble.
+    Ensemble(EnsembleName),
+    /// A request without the identity that is enforced.
+    NotEnforced,
 }
 
 /// What the I/O thread does with the connection after a frame.
@@ -94,6 +124,9 @@ pub struct Conn {
     last_seen: LastSeen,
     last_op: Option<OpCode>,
     last_xid: i32,
+    /// Present from the first SASL token on.
+    sasl: Option<Box<SaslExchange>>,
+    auth_event: Option<AuthEvent>,
 }
 
 impl Conn {
@@ -110,6 +143,8 @@ impl Conn {
             last_seen: LastSeen::default(),
             last_op: None,
             last_xid: 0,
+            sasl: None,
+            auth_event: None,
         }
     }
 
@@ -161,7 +196,10 @@ impl Conn {
         match self.phase {
             Phase::Handshake => true,
             Phase::Connecting | Phase::Closing => false,
-            Phase::Serving(_) => self.in_flight == 0 || (admission == Admission::Open && self.is_below_limits()),
+            Phase::Serving(_) => {
+                let is_below = self.in_flight == 0 || (admission == Admission::Open && self.is_below_limits());
+                is_below && !self.has_sasl_token()
+            }
         }
     }
 
@@ -203,6 +241,16 @@ impl Conn {
 
     fn expect_replies_of(&mut self, bytes: usize) {
         self.reply_bytes_expected = bytes.max(self.reply_bytes_expected - self.reply_bytes_expected / 8);
+    }
+
+    /// Whether a SASL token waits for [`step_sasl`](Self::step_sasl). Until then no frame is processed.
+    pub fn has_sasl_token(&self) -> bool {
+        self.sasl.as_ref().is_some_and(|sasl| sasl.has_token())
+    }
+
+    /// What the last frame has done to the authentication of the client.
+    pub fn take_auth_event(&mut self) -> Option<AuthEvent> {
+        self.auth_event.take()
     }
 
     /// From now on frames are ignored.
@@ -247,6 +295,11 @@ impl Conn {
         }
         self.last_xid = xid;
         self.last_op = known;
+        if !matches!(known, Some(OpCode::Auth | OpCode::Sasl)) && !service.settings.auth.enforced.admit(&self.ids) {
+            self.auth_event = Some(AuthEvent::NotEnforced);
+            self.refuse(xid, ErrorCode::SessionClosedRequireSaslAuth, service);
+            return FrameOutcome::Continue;
+        }
         if let Some(op) = known.filter(|op| !matches!(op, OpCode::Ping | OpCode::CloseSession))
             && let Some(verdict) = self.on_late_request(xid, op, service)
         {
@@ -264,15 +317,15 @@ impl Conn {
                     }
                     self.expect_replies_of(service.out.len() - before);
                 } else {
-                    self.submit(ClientInput::Request { xid, op }, body, service);
+                    self.submit(ClientInput::Request { xid, op }, body, service.submission);
                 }
             }
-            Some(op) if is_write(op) => self.submit(ClientInput::Request { xid, op }, body, service),
+            Some(op) if is_write(op) => self.submit(ClientInput::Request { xid, op }, body, service.submission),
             Some(OpCode::Auth) => return self.on_auth(xid, body, service),
             Some(OpCode::Sasl) => return self.on_sasl(xid, body, service),
             _ => {
                 let err = ErrorCode::Unimplemented.code();
-                self.reply_and_close(ReplyHeader { xid, zxid: Zxid(-1), err }, service);
+                self.reply_and_close(ReplyHeader { xid, zxid: Zxid(-1), err }, |_| (), service.submission);
             }
         }
         FrameOutcome::Continue
@@ -292,25 +345,32 @@ impl Conn {
             let err = ErrorCode::ThrottledOp.code();
             put_bare_reply(service.out, ReplyHeader { xid, zxid: service.state.last_zxid(), err });
         } else {
-            self.submit(ClientInput::Throttled { xid }, &[], service);
+            self.submit(ClientInput::Throttled { xid }, &[], service.submission);
         }
         Some(FrameOutcome::Continue)
     }
 
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> FrameOutcome {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return FrameOutcome::Close };
-        let proven = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
-        if proven.is_some_and(|proven| self.add_identities(proven, service)) {
-            self.reply(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
+        let outcome = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
+        if let AuthOutcome::Ensemble(name) = outcome {
+            self.auth_event = Some(AuthEvent::Ensemble(name));
+            if name == EnsembleName::Differs {
+                return FrameOutcome::Close;
+            }
+        }
+        let proven = outcome.proven();
+        if proven.is_some_and(|proven| self.add_identities(proven, service.submission)) {
+            self.reply(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service.out, service.submission);
         } else {
-            let err = ErrorCode::AuthFailed.code();
-            self.reply_and_close(ReplyHeader { xid, zxid: Zxid::ZERO, err }, service);
+            self.auth_event = Some(AuthEvent::Failed);
+            self.refuse(xid, ErrorCode::AuthFailed, service);
         }
         FrameOutcome::Continue
     }
 
     /// Adds authenticated identities and submits them to the replica. False if there are too many.
-    fn add_identities(&mut self, proven: Vec<Identity>, service: &mut Service<'_>) -> bool {
+    fn add_identities(&mut self, proven: Vec<Identity>, submission: &mut Submission) -> bool {
         // Authenticating again with the same identity does not copy the list.
         if proven.iter().all(|proven| self.ids.iter().any(|known| known == proven)) {
             return true;
@@ -320,44 +380,110 @@ impl Conn {
         }
         // The replica keeps every version of the list that a request was submitted with.
         self.bytes_in_flight += self.ids.iter().map(|identity| identity.id.len()).sum::<usize>();
-        service.submission.push(self.id, ClientInput::Identified(Arc::clone(&self.ids)), &[]);
+        submission.push(self.id, ClientInput::Identified(Arc::clone(&self.ids)), &[]);
         true
     }
 
-    /// Without a SASL configuration, every token gets a null token as reply.
+    /// Keeps the token for [`step_sasl`](Self::step_sasl). Without a SASL configuration, every token gets a null token as
+    /// reply.
     fn on_sasl(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> FrameOutcome {
-        let header = |err| ReplyHeader { xid, zxid: Zxid::ZERO, err };
-        match Reader::new(body).get::<SaslToken<'_>>() {
-            Ok(SaslToken { token: Some(_) }) => {
-                self.reply(header(0), |out| ox_proto::jute::put_buffer(out, None), service);
-                FrameOutcome::Continue
-            }
-            _ => FrameOutcome::Close,
+        let Ok(SaslToken { token: Some(token) }) = Reader::new(body).get() else { return FrameOutcome::Close };
+        if service.settings.auth.has_sasl {
+            self.sasl.get_or_insert_default().keep_token(xid, token);
+        } else {
+            let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 };
+            self.reply(header, |out| put_buffer(out, None), service.out, service.submission);
         }
+        FrameOutcome::Continue
     }
 
-    fn submit(&mut self, input: ClientInput, bytes: &[u8], service: &mut Service<'_>) {
+    /// Processes the token that waits, without the state. `None` if there is none.
+    pub fn step_sasl(
+        &mut self,
+        auth: ConnAuth,
+        service: &mut SaslService<'_>,
+        out: &mut Vec<u8>,
+        submission: &mut Submission,
+    ) -> Option<SaslOutcome> {
+        let mut exchange = self.sasl.take()?;
+        let request = exchange.take_token();
+        let progress = request.as_ref().map(|request| exchange.step(request, service));
+        self.sasl = Some(exchange);
+        let header = ReplyHeader { xid: request?.xid, zxid: Zxid::ZERO, err: 0 };
+        Some(match progress? {
+            Ok(SaslProgress::Challenge(token)) => {
+                self.reply(header, |out| put_buffer(out, Some(&token)), out, submission);
+                SaslOutcome::Challenged
+            }
+            Ok(SaslProgress::Complete { peer, id, proven }) => {
+                if !self.add_identities(proven, submission) {
+                    return Some(self.fail_sasl(auth, header, SaslFailure::TooManyIdentities, out, submission));
+                }
+                self.reply(header, |out| put_buffer(out, peer.token.as_deref()), out, submission);
+                SaslOutcome::Authenticated { authentication_id: peer.authentication_id, id }
+            }
+            Err(failure) => self.fail_sasl(auth, header, failure, out, submission),
+        })
+    }
+
+    fn fail_sasl(
+        &mut self,
+        auth: ConnAuth,
+        header: ReplyHeader,
+        failure: SaslFailure,
+        out: &mut Vec<u8>,
+        submission: &mut Submission,
+    ) -> SaslOutcome {
+        let is_required = auth.enforced.requires_sasl();
+        if auth.keeps_failed_sasl && !is_required {
+            self.reply(header, |out| put_buffer(out, None), out, submission);
+            return SaslOutcome::Kept(failure);
+        }
+        let code = if is_required { ErrorCode::SessionClosedRequireSaslAuth } else { ErrorCode::AuthFailed };
+        let header = ReplyHeader { err: code.code(), ..header };
+        self.reply_and_close(header, |out| put_buffer(out, None), submission);
+        SaslOutcome::Failed(failure)
+    }
+
+    fn submit(&mut self, input: ClientInput, bytes: &[u8], submission: &mut Submission) {
         self.in_flight += 1;
         self.bytes_in_flight += bytes.len() + ENTRY_BYTES;
-        service.submission.push(self.id, input, bytes);
+        submission.push(self.id, input, bytes);
     }
 
     /// Replies now, or after the requests in flight.
-    fn reply(&mut self, header: ReplyHeader, put_body: impl FnOnce(&mut Vec<u8>), service: &mut Service<'_>) {
+    fn reply(
+        &mut self,
+        header: ReplyHeader,
+        put_body: impl FnOnce(&mut Vec<u8>),
+        out: &mut Vec<u8>,
+        submission: &mut Submission,
+    ) {
         if self.in_flight == 0 {
-            put_reply(service.out, header, put_body);
+            put_reply(out, header, put_body);
         } else {
             let mut frame = Vec::new();
             put_reply(&mut frame, header, put_body);
-            self.submit(ClientInput::Reply, &frame, service);
+            self.submit(ClientInput::Reply, &frame, submission);
         }
     }
 
+    /// Replies with an error of authentication and closes the connection.
+    fn refuse(&mut self, xid: i32, code: ErrorCode, service: &mut Service<'_>) {
+        let header = ReplyHeader { xid, zxid: Zxid::ZERO, err: code.code() };
+        self.reply_and_close(header, |_| (), service.submission);
+    }
+
     /// The last reply goes through the replica, so that it and the following close stay in order.
-    fn reply_and_close(&mut self, header: ReplyHeader, service: &mut Service<'_>) {
+    fn reply_and_close(
+        &mut self,
+        header: ReplyHeader,
+        put_body: impl FnOnce(&mut Vec<u8>),
+        submission: &mut Submission,
+    ) {
         let mut frame = Vec::new();
-        put_bare_reply(&mut frame, header);
-        self.submit(ClientInput::ReplyAndClose, &frame, service);
+        put_reply(&mut frame, header, put_body);
+        self.submit(ClientInput::ReplyAndClose, &frame, submission);
         self.phase = Phase::Closing;
     }
 }

@@ -28,6 +28,14 @@ impl SecretBytes {
     }
 }
 
+impl PartialEq for SecretBytes {
+    fn eq(&self, other: &Self) -> bool {
+        self.matches(&other.0)
+    }
+}
+
+impl Eq for SecretBytes {}
+
 impl Drop for SecretBytes {
     fn drop(&mut self) {
         self.0.zeroize();

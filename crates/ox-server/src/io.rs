@@ -4,6 +4,7 @@
 //! which reads, serves and writes them. `host.rs` gives that iteration sockets, state, metrics and log lines.
 
 mod accept;
+mod auth_log;
 mod host;
 mod in_flight;
 mod io_thread;

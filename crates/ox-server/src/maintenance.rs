@@ -1,4 +1,4 @@
-//! Periodic work: free disk space and refused watches every second, and old files on a thread of their own.
+//! Periodic work: free disk space, refused watches and the keytab every second, and old files on a thread of their own.
 
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
@@ -13,6 +13,9 @@ pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
     while !shared.is_stopping() {
         heartbeat.beat();
         check_space(shared, &mut space_check);
+        if let Some(sasl) = &shared.sasl {
+            sasl.refresh_keytab();
+        }
         reported = log_refused_watches(shared, reported);
         shared.sleep(CHECK_INTERVAL);
     }

@@ -227,6 +227,12 @@ metrics! {
         stale_sessions_expired;
         /// New connections that waited for the next leader and were then served (`oxkeeper.parkLimitMs`); not in Apache.
         parked_handshakes;
+        /// Clients that named this ensemble (`ensembleAuthName`).
+        ensemble_auth_success;
+        /// Clients that named another ensemble, and were disconnected.
+        ensemble_auth_fail;
+        /// Auth packets of scheme `ensemble` that named no ensemble, or while `ensembleAuthName` is unset.
+        ensemble_auth_skip;
         /// Bytes of packets received from clients.
         bytes_received_count;
         /// Bytes of replies without their length fields; replies to pings and authentication do not count.

@@ -1,5 +1,6 @@
 //! Settings of the replica, the tree, the store and the I/O threads, derived from the configuration.
 
+use crate::client_sasl::conn_auth;
 use crate::limits::{
     GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, REQUESTS_IN_FLIGHT_MAX,
 };
@@ -10,6 +11,7 @@ use ox_proto::ensemble::ChangeRules;
 use ox_replica::{AdmissionLimits, ConnSettings, LocalSessions, MemoryBudget, ReplicaSettings};
 use ox_store::StoreOptions;
 use ox_tree::TreeOptions;
+use ox_tree::auth::{DigestHash, SchemeSettings, SuperDigest};
 
 /// More records than a log file can hold.
 const UNLIMITED: usize = 1 << 30;
@@ -44,6 +46,7 @@ pub(crate) fn client_io_settings(config: &Config, thread: u8) -> ClientIoSetting
             throttled_op_wait_ms: i64::from(throttle.throttled_op_wait_ms),
             drop_late: throttle.drop_stale && throttle.stale_latency_check,
             syncs_travel: config.member.is_some(),
+            auth: conn_auth(config),
         },
         frame_bytes_max: config.limits.jute_max_buffer_bytes as usize,
         sessionless_timeout_ms: i64::from(config.sessionless_timeout_ms),
@@ -83,6 +86,28 @@ fn local_sessions(member: &MemberConfig) -> LocalSessions {
     }
 }
 
+fn scheme_settings(config: &Config) -> SchemeSettings {
+    use ox_config::DigestHashSetting as Asked;
+    let auth = &config.auth;
+    SchemeSettings {
+        digest: auth.digest_scheme_enabled,
+        digest_hash: match auth.digest_hash {
+            Asked::Sha1 => DigestHash::Sha1,
+            Asked::Sha256 => DigestHash::Sha256,
+            Asked::Sha384 => DigestHash::Sha384,
+            Asked::Sha512 => DigestHash::Sha512,
+            Asked::Sha3_256 => DigestHash::Sha3_256,
+            Asked::Sha3_512 => DigestHash::Sha3_512,
+        },
+        super_digest: auth.super_digest.as_ref().map(|digest| SuperDigest::new(digest.reveal().to_owned())),
+        key: auth.key_scheme_enabled,
+        sasl: auth.sasl_scheme_enabled,
+        any_sasl_user: config.sasl.any_user.clone(),
+        ensemble: auth.ensemble_scheme_enabled,
+        ensemble_names: auth.ensemble_names.clone(),
+    }
+}
+
 pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
     let limits = &config.limits;
     TreeOptions {
@@ -92,9 +117,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         enforce_quota: config.enforce_quota,
         skip_acl: config.auth.skip_acl,
         close_session_txn: config.storage.close_session_txn,
-        super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
-        digest_scheme: config.auth.digest_scheme_enabled,
-        key_scheme: config.auth.key_scheme_enabled,
+        schemes: scheme_settings(config),
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
         watches_per_address_max: limits.watches_per_address as usize,

@@ -1,5 +1,6 @@
 //! Start and stop of a server and its threads.
 
+use crate::client_sasl::{ClientSasl, SaslSetupError};
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
 use crate::io::{IoThread, WAKER, bind};
@@ -54,6 +55,9 @@ pub enum StartError {
         /// The error of the system call.
         source: io::Error,
     },
+    /// A file of SASL cannot be used.
+    #[error("{0}")]
+    Sasl(#[from] SaslSetupError),
     /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
@@ -67,7 +71,7 @@ impl StartError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
-            Self::Bind { .. } | Self::Setup(_) => None,
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) => None,
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
@@ -86,7 +90,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) => 1,
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) => 1,
         }
     }
 }
@@ -157,8 +161,9 @@ impl Server {
         startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_port(&config)?;
+        let sasl = ClientSasl::open(&config.sasl)?;
         if let Some(member) = config.member.clone() {
-            return Self::start_member(disk, build, config, member);
+            return Self::start_member(disk, build, config, member, sasl);
         }
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
@@ -171,7 +176,9 @@ impl Server {
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
         let connections_max = connections_max(false)?;
         let space = opened.store.space()?;
-        let shared = Arc::new(Shared::new(build, config, opened.state, opened.store, mailboxes));
+        let mut shared = Shared::new(build, config, opened.state, opened.store, mailboxes);
+        shared.sasl = sasl;
+        let shared = Arc::new(shared);
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
@@ -193,6 +200,7 @@ impl Server {
         build: Build,
         config: Config,
         member: MemberConfig,
+        sasl: Option<ClientSasl>,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
         let config_files = member_setup::config_files(&disk, &config, &member);
@@ -206,7 +214,7 @@ impl Server {
         let connections_max = connections_max(true)?;
         let space = opened.store.space()?;
         let mut shared = Shared::new(build, config, opened.state, opened.store, mailboxes);
-        shared.config_files = config_files;
+        (shared.config_files, shared.sasl) = (config_files, sasl);
         // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {

@@ -6,6 +6,7 @@
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration.
 
+use crate::client_sasl::ClientSasl;
 use crate::clock::Clock;
 use crate::connection_table::ConnectionTable;
 use crate::inbox::Inbox;
@@ -66,6 +67,8 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// SASL of clients, where it is configured.
+    pub(crate) sasl: Option<ClientSasl>,
     /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
     /// The active configuration; `None` on a standalone server.
@@ -97,6 +100,7 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
+            sasl: None,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
             config_files: None,

@@ -25,7 +25,7 @@ use ox_store::{
     StoreOptions,
 };
 use ox_tree::TreeOptions;
-use ox_tree::auth::digest_id;
+use ox_tree::auth::{DigestHash, SchemeSettings, SuperDigest, digest_id};
 use ox_zab::{DiskDone, DiskJob, LinkId, LogDiffRange};
 use std::sync::Arc;
 
@@ -61,7 +61,10 @@ pub(crate) fn tree_options(plan: &Plan) -> TreeOptions {
         close_session_txn: plan.close_session_txn,
         hash_seed: 7,
         reconfig_enabled: plan.is_dynamic(),
-        super_digest: plan.is_dynamic().then(|| digest_id(SUPER)),
+        schemes: SchemeSettings {
+            super_digest: plan.is_dynamic().then(|| SuperDigest::new(digest_id(DigestHash::Sha1, SUPER))),
+            ..SchemeSettings::default()
+        },
         ..TreeOptions::default()
     }
 }

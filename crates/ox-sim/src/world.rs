@@ -16,7 +16,7 @@ use crate::server::process::Process;
 use crate::server::{ExpectedDisk, Server};
 use ox_history::{HistorySettings, Time};
 use ox_store::disk::KeepUnsynced;
-use ox_tree::auth::digest_id;
+use ox_tree::auth::{DigestHash, digest_id};
 use ox_zab::ElectionConnection as ElectionLink;
 use std::path::Path;
 
@@ -369,7 +369,7 @@ fn settings(plan: &Plan) -> HistorySettings {
         is_dynamic: plan.is_dynamic(),
         local_sessions: plan.local_sessions,
         reconfig_enabled: plan.is_dynamic(),
-        super_id: plan.is_dynamic().then(|| digest_id(SUPER)),
+        super_id: plan.is_dynamic().then(|| digest_id(DigestHash::Sha1, SUPER)),
         is_ensemble: plan.is_ensemble(),
         has_observer_masters: plan.observer_masters && plan.is_ensemble(),
     }

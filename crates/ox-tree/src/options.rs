@@ -1,5 +1,7 @@
 //! The server's settings that concern the tree.
 
+use crate::auth::SchemeSettings;
+
 /// Settings that determine what the tree accepts and stores. Java property names are in brackets.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
@@ -15,12 +17,8 @@ pub struct TreeOptions {
     pub skip_acl: bool,
     /// List the deleted ephemeral nodes in closeSession transactions (`closeSessionTxn.enabled`).
     pub close_session_txn: bool,
-    /// The digest identity that has super permissions (`DigestAuthenticationProvider.superDigest`).
-    pub super_digest: Option<String>,
-    /// Enable the digest scheme (`DigestAuthenticationProvider.enabled`).
-    pub digest_scheme: bool,
-    /// Enable the key scheme (`authProvider.*` names `KeyAuthenticationProvider`).
-    pub key_scheme: bool,
+    /// The authentication schemes.
+    pub schemes: SchemeSettings,
     /// Refuse reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
     pub reconfig_enabled: bool,
     /// The largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
@@ -48,9 +46,7 @@ impl Default for TreeOptions {
             enforce_quota: false,
             skip_acl: false,
             close_session_txn: true,
-            super_digest: None,
-            digest_scheme: true,
-            key_scheme: false,
+            schemes: SchemeSettings::default(),
             reconfig_enabled: false,
             record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
             watches_per_address_max: 0,

@@ -198,7 +198,7 @@ fn put_body(
 }
 
 fn may(state: &State, requester: Requester<'_>, list: &AclList, perm: i32) -> bool {
-    state.options.skip_acl || requester.ids.may(list, perm)
+    state.options.skip_acl || requester.ids.may(&state.options.schemes, list, perm)
 }
 
 /// Finds a node that exists and that the requester may read.

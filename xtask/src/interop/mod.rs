@@ -2,7 +2,7 @@
 //!
 //! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
-//! [`recipes`] runs `ox-recipes` and Curator on the same nodes.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs clients that authenticate.
 
 mod clients;
 mod differential;
@@ -11,6 +11,7 @@ mod files;
 mod fixture;
 mod recipes;
 mod report;
+mod security;
 pub(crate) mod servers;
 mod shells;
 mod suites;
@@ -82,6 +83,8 @@ enum Subject {
     Recipes,
     /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
+    /// SASL with real clients and a real KDC.
+    Security,
 }
 
 impl Subject {
@@ -94,7 +97,12 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes | Subject::Shells => false,
+            Subject::Files
+            | Subject::Differential
+            | Subject::Ensembles
+            | Subject::Recipes
+            | Subject::Shells
+            | Subject::Security => false,
         }
     }
 }
@@ -114,9 +122,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
+            .and(security::run(&workspace, args.only.as_deref()))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
+        Subject::Security => security::run(&workspace, args.only.as_deref()),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

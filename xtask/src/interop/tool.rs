@@ -7,17 +7,22 @@ use anyhow::{Context, Result, bail};
 
 /// Runs a command to its end. If it fails, the error contains its complete output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// The same, and returns what the command printed.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = describe(command);
     let output = command
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("start `{line}`\nhint: is it installed and on PATH?"))?;
+    let stdout = String::from_utf8_lossy(&output.stdout).into_owned();
     if !output.status.success() {
-        let stdout = String::from_utf8_lossy(&output.stdout);
         let stderr = String::from_utf8_lossy(&output.stderr);
         bail!("`{line}` ended with {}\n{stdout}{stderr}", output.status);
     }
-    Ok(())
+    Ok(stdout)
 }
 
 /// Whether a program of this name is on PATH.

@@ -1,7 +1,7 @@
 //! Diagnostics: names without effect, values parsed unexpectedly, features not implemented yet, and settings that are
 //! refused.
 
-use ox_config::{Cause, Level, StartArgs};
+use ox_config::{Cause, DigestHashSetting, Level, StartArgs};
 use ox_proto::ensemble::Address;
 
 use crate::harness::Harness;
@@ -94,7 +94,7 @@ fn relative_path_is_reported() {
 #[test]
 fn diagnostic_names_file_line_and_key() {
     let key = "DigestAuthenticationProvider.superDigest";
-    let no_digest = "not a digest, so there is no super user; expected a name, a colon, and the SHA-1 of \
+    let no_digest = "not a digest, so there is no super user; expected a name, a colon, and the SHA1 of \
                      name:password in base64";
     check(&format!("{key}=super:admin\n"), "", &format!("/data/tc.cfg:2: {key}: {no_digest}"));
     check("", &format!("-Dzookeeper.{key}=D/InIHSb7yEEbrWz8b9l71RjZJU="), &format!("-Dzookeeper.{key}: {no_digest}"));
@@ -204,11 +204,7 @@ fn unbuilt_protection_is_refused() {
         "sslQuorum=true",
         "portUnification=true",
         "quorum.auth.enableSasl=true",
-        "sessionRequireClientSASLAuth=true",
-        "ensembleAuthName=one",
-        &format!("authProvider.1={package}.SASLAuthenticationProvider"),
         &format!("authProvider.x509={package}.X509AuthenticationProvider"),
-        &format!("authProvider.e={package}.EnsembleAuthenticationProvider"),
     ];
     for line in lines {
         let outcome = Harness::with_config(&format!("dataDir=/d\n{line}\n")).start();
@@ -216,11 +212,7 @@ fn unbuilt_protection_is_refused() {
         assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
         assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
     }
-    for flag in [
-        "-Dzookeeper.authProvider.1=com.X",
-        "-Djava.security.auth.login.config=/j",
-        "-Dzookeeper.ssl.trustStore.location=/t",
-    ] {
+    for flag in ["-Dzookeeper.authProvider.1=com.X", "-Dzookeeper.ssl.trustStore.location=/t"] {
         let error = Harness::with_config("dataDir=/d\n").and_flags(flag).start().error();
         assert!(error.contains("does not start with less protection than configured"), "{error}");
     }
@@ -249,8 +241,18 @@ fn disabled_feature_is_not_reported() {
 fn unsupported_digest_hash_is_refused() {
     let key = "DigestAuthenticationProvider.digestAlg";
     let start = |hash: &str| Harness::with_config(&format!("dataDir=/d\n{key}={hash}\n")).start();
-    assert!(start("SHA-256").error().contains("SHA-256 is not a valid value"));
-    start("sha-1").config();
+    assert!(start("MD5").error().contains("MD5 is not a valid value"));
+    assert!(start("SHA-224").error().contains("expected SHA1, SHA-256, "));
+    for (name, hash) in [
+        ("sha-1", DigestHashSetting::Sha1),
+        ("SHA-256", DigestHashSetting::Sha256),
+        ("sha-384", DigestHashSetting::Sha384),
+        ("SHA-512", DigestHashSetting::Sha512),
+        ("SHA3-256", DigestHashSetting::Sha3_256),
+        ("SHA3-512", DigestHashSetting::Sha3_512),
+    ] {
+        assert_eq!(start(name).config().auth.digest_hash, hash);
+    }
 }
 
 #[test]

@@ -186,8 +186,6 @@ fn probed_configs_match_apache() {
     let differences = [
         ("secure port 0", ProtectionNotBuilt),
         ("quorum SASL in standalone", ProtectionNotBuilt),
-        ("JAAS file missing", ProtectionNotBuilt),
-        ("enforced scheme digest", ProtectionNotBuilt),
         // Apache fails while it creates the server, mostly with code 1; here these are ordinary configuration errors.
         ("fraction not a number", Refused("\"abc\" is not ")),
         ("buffer too small", Refused("expected at least 32")),

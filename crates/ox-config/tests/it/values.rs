@@ -247,7 +247,10 @@ fn built_keys_affect_configuration() {
     let plain = Harness::with_config(base).start().config();
     let sasl = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
     let texts = ["7", "5000", "0.5", "true", "false", "no", "yes", "refuse", "gz", "/other", "127.0.0.1", "*", sasl];
-    for key in ox_config::keys().filter(|key| key.status == Status::Built) {
+    // These need another setting, and have their tests in `sasl.rs`.
+    let depends = ["SASLAuthenticationProvider.superPassword", "enforce.auth.schemes", "sasl.serverconfig"];
+    let is_alone = |key: &&ox_config::Key| !depends.contains(&key.name);
+    for key in ox_config::keys().filter(|key| key.status == Status::Built).filter(is_alone) {
         let name = key.name.replace('*', "1");
         let differs = texts.iter().filter(|text| key.reader.read(text).is_some()).any(|text| {
             let harness = if key.in_file() {

@@ -7,13 +7,15 @@ use super::limits::UNSENT_BYTES_MAX;
 use ox_proto::acl::perms;
 use ox_replica::outbox::{Outbox, PartKind};
 use ox_replica::{Pressure, SMALL_BYTES};
+use ox_tree::State;
+use ox_tree::auth::SchemeSettings;
 
 impl<S, R> ClientIo<S, R> {
     /// Moves everything that other threads have posted into the connections' buffers.
-    pub(super) fn deliver<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H) {
+    pub(super) fn deliver<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H, state: &State) {
         let Some(Mail { outboxes, texts }) = host.take_mail() else { return };
         for outbox in outboxes {
-            self.deliver_outbox(&outbox, host);
+            self.deliver_outbox(&outbox, host, &state.options().schemes);
             self.delivered_mail += memory_of(&outbox);
         }
         for text in texts {
@@ -35,7 +37,10 @@ impl<S, R> ClientIo<S, R> {
         }
     }
 
-    fn deliver_outbox<H: ClientHost<Socket = S, Record = R>>(&mut self, outbox: &Outbox, host: &mut H) {
+    fn deliver_outbox<H>(&mut self, outbox: &Outbox, host: &mut H, schemes: &SchemeSettings)
+    where
+        H: ClientHost<Socket = S, Record = R>,
+    {
         for part in &outbox.parts {
             let slot = part.conn.slot();
             let Some(conn) = self.conns.get_mut(slot).and_then(Option::as_mut) else { continue };
@@ -46,7 +51,7 @@ impl<S, R> ClientIo<S, R> {
             self.pool.lend(&mut conn.output);
             let mut keeps_up = true;
             match &part.kind {
-                PartKind::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => {
+                PartKind::Event(Some(readers)) if !conn.core.ids().may(schemes, readers, perms::READ) => {
                     host.note(ClientNote::HiddenEvent);
                     continue;
                 }

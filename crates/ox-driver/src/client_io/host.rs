@@ -4,7 +4,7 @@ use super::GlobalLimits;
 use crate::sockets::Sockets;
 use ox_proto::SessionId;
 use ox_replica::outbox::{Outbox, OutboxPart};
-use ox_replica::{Conn, ConnId, HandshakeKind, Now, Submission};
+use ox_replica::{AuthEvent, Conn, ConnAuth, ConnId, HandshakeKind, Now, Submission};
 use ox_tree::State;
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -113,6 +113,17 @@ pub enum ClientNote {
     BudgetSpent,
 }
 
+/// A connection whose SASL token is to be processed.
+pub struct SaslTurn<'a, R> {
+    pub core: &'a mut Conn,
+    pub record: &'a mut R,
+    pub auth: ConnAuth,
+    pub now: Now,
+    /// Output buffer of the client.
+    pub out: &'a mut Vec<u8>,
+    pub submission: &'a mut Submission,
+}
+
 /// The surroundings of an I/O thread. Methods with a body count and record for operators only.
 pub trait ClientHost: ClientSockets {
     /// What the host records about one connection.
@@ -152,6 +163,12 @@ pub trait ClientHost: ClientSockets {
     fn cancel_command(&mut self, _id: ConnId) {}
 
     fn note(&mut self, _note: ClientNote) {}
+
+    /// Calls [`Conn::step_sasl`]. The state is not locked. Only called if the settings have a SASL login.
+    fn step_sasl(&mut self, _turn: SaslTurn<'_, Self::Record>) {}
+
+    /// A client has authenticated by an auth packet, failed to, or does not have the identity that is enforced.
+    fn on_auth_event(&mut self, _core: &Conn, _record: &Self::Record, _event: AuthEvent, _now: Now) {}
 
     /// A connection is about to be closed, or has been closed by its client.
     fn on_close(&mut self, _core: &Conn, _record: &Self::Record, _reason: CloseReason<'_>, _now: Now) {}

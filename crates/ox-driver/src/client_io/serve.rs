@@ -3,7 +3,7 @@
 
 use super::ClientIo;
 use super::connection::Connection;
-use super::host::{ClientHost, ClientNote, CloseReason, FirstBytes};
+use super::host::{ClientHost, ClientNote, CloseReason, FirstBytes, SaslTurn};
 use super::limits::{HANDSHAKE_BYTES_MAX, SUBMISSION_BYTES_MAX};
 use super::settings::ClientIoSizes;
 use ox_proto::frame::{Split, split_frame};
@@ -48,9 +48,11 @@ impl<S, R> ClientIo<S, R> {
     /// whether frames are left. The state is locked meanwhile, so that writers proceed between two calls.
     pub(super) fn serve<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H) -> bool {
         let state = host.lock_state();
-        self.deliver(host);
+        self.deliver(host, &state);
         let mut budget = Budget::new(&self.settings.sizes);
         let is_left = self.serve_received(host, &state, &mut budget) || self.serve_waiting(host, &state, &mut budget);
+        drop(state);
+        self.step_sasl(host);
         if is_left {
             host.note(ClientNote::BudgetSpent);
         } else {
@@ -193,7 +195,22 @@ impl<S, R> ClientIo<S, R> {
             }
             self.stall(slot, shortage);
         }
+        if self.conns[slot].as_ref().is_some_and(|conn| conn.core.has_sasl_token()) {
+            self.sasl_steps.push(slot);
+        }
         served == Served::More
+    }
+
+    /// Steps SASL exchanges whose token has arrived. The state is not locked: a step hashes and decrypts.
+    fn step_sasl<H: ClientHost<Socket = S, Record = R>>(&mut self, host: &mut H) {
+        let (now, auth) = (self.now, self.settings.conn.auth);
+        for slot in self.sasl_steps.drain(..) {
+            let Some(conn) = self.conns[slot].as_mut().filter(|conn| !conn.closing) else { continue };
+            let in_flight = conn.core.in_flight();
+            let Connection { core, record, output, .. } = conn;
+            host.step_sasl(SaslTurn { core, record, auth, now, out: output, submission: &mut self.submission });
+            conn.submitted += u64::from(conn.core.in_flight() - in_flight);
+        }
     }
 
     /// Serves frames until the budget is spent or no further frame may be served.
@@ -367,6 +384,9 @@ fn take_frame<H: ClientHost>(
             submission: context.submission,
         },
     );
+    if let Some(event) = conn.core.take_auth_event() {
+        host.on_auth_event(&conn.core, &conn.record, event, now);
+    }
     let submitted = conn.core.in_flight() - in_flight;
     conn.submitted += u64::from(submitted);
     if is_large && submitted != 0 {

@@ -8,7 +8,7 @@ use ox_proto::connect::ConnectRequest;
 use ox_proto::request::{SetDataRequest, put_bare_request, put_request};
 use ox_proto::{SessionId, Zxid};
 use ox_replica::outbox::{Outbox, PartKind};
-use ox_replica::{ConnSettings, LastSeen, Load, SMALL_BYTES};
+use ox_replica::{ConnAuth, ConnSettings, LastSeen, Load, SMALL_BYTES};
 
 const LARGE: usize = SMALL_BYTES + 1000;
 
@@ -30,6 +30,7 @@ fn driver_with(sizes: ClientIoSizes) -> Driver {
         throttled_op_wait_ms: 0,
         drop_late: false,
         syncs_travel: false,
+        auth: ConnAuth::NONE,
     };
     let settings = ClientIoSettings {
         thread: 0,
@@ -254,7 +255,7 @@ fn mail_is_counted_while_it_is_delivered() {
     let mut outbox = Outbox::default();
     outbox.push(driver.conn(slot).core.id(), PartKind::Event(None), |buffer| buffer.extend_from_slice(&event));
     driver.host.post(outbox);
-    driver.io.deliver(&mut driver.host);
+    driver.io.deliver(&mut driver.host, &ox_tree::State::new(ox_tree::TreeOptions::default()));
     assert_eq!(driver.conn(slot).unsent(), SMALL_BYTES);
     assert!(SMALL_BYTES <= driver.host.limits.used());
     driver.pass(0);

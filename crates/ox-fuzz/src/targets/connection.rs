@@ -7,8 +7,8 @@ use ox_proto::request::{CreateRequest, PathWatch, put_bare_request, put_request,
 use ox_proto::{OpCode, RawAcls, SessionId, Zxid};
 use ox_replica::outbox::PartKind;
 use ox_replica::{
-    Admission, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaEffect, ReplicaEffects,
-    ReplicaInput, ReplicaSettings, Service, Submission,
+    Admission, Conn, ConnAuth, ConnId, ConnSettings, FrameOutcome, LocalSessions, Now, Replica, ReplicaEffect,
+    ReplicaEffects, ReplicaInput, ReplicaSettings, Service, Submission,
 };
 use ox_tree::{State, TreeOptions};
 use ox_zab::{QuorumPeer, ServerId};
@@ -87,6 +87,7 @@ impl Harness {
             throttled_op_wait_ms: 0,
             drop_late: false,
             syncs_travel: false,
+            auth: ConnAuth::NONE,
         };
         let mut service = Service {
             now: self.now,

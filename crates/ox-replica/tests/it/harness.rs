@@ -10,9 +10,11 @@ use ox_proto::request::{
 use ox_proto::{OpCode, RawAcls, Reader, SessionId, Zxid};
 use ox_replica::outbox::{Outbox, PartKind};
 use ox_replica::{
-    Admission, ClientInput, Conn, ConnId, ConnSettings, FrameOutcome, LocalSessions, LogBatch, LogJob, Now, Replica,
-    ReplicaEffect, ReplicaEffects, ReplicaInput, ReplicaSettings, Service, Submission,
+    Admission, ClientInput, Conn, ConnAuth, ConnId, ConnSettings, FrameOutcome, LocalSessions, LogBatch, LogJob, Now,
+    Replica, ReplicaEffect, ReplicaEffects, ReplicaInput, ReplicaSettings, SaslOutcome, SaslServer, SaslService,
+    Service, Submission,
 };
+use ox_sasl::krb5::replay_cache::ReplayCache;
 use ox_tree::{State, TreeOptions};
 use ox_zab::{DiskDone, LinkId, Message, QuorumPeer, ServerId};
 use std::collections::VecDeque;
@@ -25,6 +27,7 @@ pub(crate) const SETTINGS: ConnSettings = ConnSettings {
     throttled_op_wait_ms: 0,
     drop_late: false,
     syncs_travel: false,
+    auth: ConnAuth::NONE,
 };
 
 /// A client's end of a connection.
@@ -48,6 +51,9 @@ pub(crate) struct Harness {
     pub(crate) admission: Admission,
     pub(crate) small_replies_only: bool,
     pub(crate) settings: ConnSettings,
+    pub(crate) sasl: Option<SaslServer>,
+    pub(crate) sasl_outcomes: Vec<SaslOutcome>,
+    replays: ReplayCache,
     submission: Submission,
     /// Submissions that the replica has not processed.
     pub(crate) inbox: VecDeque<Submission>,
@@ -104,6 +110,9 @@ impl Harness {
             admission: Admission::Open,
             small_replies_only: false,
             settings: SETTINGS,
+            sasl: None,
+            sasl_outcomes: Vec::new(),
+            replays: ReplayCache::default(),
             submission: Submission::default(),
             inbox: VecDeque::new(),
             log: VecDeque::new(),
@@ -185,6 +194,12 @@ impl Harness {
                 FrameOutcome::Continue => rest = behind,
                 FrameOutcome::Wait(_) => break,
                 FrameOutcome::Close => *is_closed = true,
+            }
+            if let Some(server) = self.sasl.as_ref().filter(|_| conn.has_sasl_token()) {
+                let random: &mut dyn FnMut(&mut [u8]) = &mut |bytes| bytes.fill(7);
+                let mut service = SaslService { server, now: self.now, replays: &mut self.replays, random };
+                let outcome = conn.step_sasl(self.settings.auth, &mut service, output, &mut self.submission);
+                self.sasl_outcomes.extend(outcome);
             }
         }
         let used = input.len() - rest.len();

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
+mod authentication;
 mod ensemble;
 mod full_disk;
 mod handshakes;

@@ -9,7 +9,7 @@ const KRB5_MODULES: [&str; 2] =
     ["com.sun.security.auth.module.Krb5LoginModule", "com.ibm.security.auth.module.Krb5LoginModule"];
 
 /// The accounts of a server section: passwords by user name.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DigestAccounts {
     passwords: BTreeMap<String, SecretBytes>,
 }
@@ -39,7 +39,7 @@ pub struct Krb5LoginOptions {
 }
 
 /// How the accepting side of a section authenticates its peers.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AcceptorLogin {
     DigestMd5(DigestAccounts),
     Gssapi(Krb5LoginOptions),

@@ -34,17 +34,6 @@ impl NameMapping {
     }
 }
 
-/// Whether a string may be the id of an ACL of scheme `sasl`.
-pub fn is_valid_acl_id(id: &str) -> bool {
-    KerberosName::parse(id).is_ok()
-}
-
-/// Whether a connection with an id of scheme `sasl` matches the id of an ACL. `any_user` is `letAnySaslUserDoX`: an ACL
-/// with that id admits all SASL users. Compat: the id `super` matches every ACL of this scheme.
-pub fn matches_acl(id: &str, acl_id: &str, any_user: Option<&str>) -> bool {
-    id == "super" || id == acl_id || any_user == Some(acl_id)
-}
-
 /// Whether an id gets the rights of the super user: it equals the value of `superUser` or of a `superUser.<suffix>`.
 pub fn is_super_user<'a>(id: &str, super_users: impl IntoIterator<Item = &'a str>) -> bool {
     super_users.into_iter().any(|user| user == id)
@@ -100,12 +89,8 @@ mod tests {
     }
 
     #[test]
-    fn acl_ids_match_by_equality_super_or_any_user() {
-        assert!(matches_acl("bob", "bob", None) && matches_acl("super", "bob", None));
-        assert!(!matches_acl("bob", "alice", None) && !matches_acl("bob", "super", None));
-        assert!(matches_acl("bob", "anyone", Some("anyone")) && !matches_acl("bob", "alice", Some("anyone")));
+    fn super_users_are_compared_by_equality() {
         assert!(is_super_user("root@R", ["admin", "root@R"]) && !is_super_user("root", ["root@R"]));
-        assert!(is_valid_acl_id("") && is_valid_acl_id("@R") && !is_valid_acl_id("a@b@c"));
     }
 
     #[test]

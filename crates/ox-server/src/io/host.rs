@@ -4,8 +4,10 @@
 //! Sends and receives call the kernel directly: the C library's functions are cancellation points, which costs time on
 //! each call.
 
+use super::auth_log::AuthLog;
 use super::in_flight::InFlight;
 use super::iteration_stats::IterationStats;
+use crate::client_sasl::conn_auth;
 use crate::connection_table::ConnStats;
 use crate::four_letter::{self, CommandQueue, Parsed};
 use crate::java_text;
@@ -14,10 +16,12 @@ use crate::log_limit::LogLimit;
 use crate::shared::Shared;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use ox_driver::client_io::{ClientHost, ClientNote, ClientSockets, CloseReason, FirstBytes, GlobalLimits, Mail};
+use ox_driver::client_io::{
+    ClientHost, ClientNote, ClientSockets, CloseReason, FirstBytes, GlobalLimits, Mail, SaslTurn,
+};
 use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_proto::SessionId;
-use ox_replica::{Conn, ConnId, HandshakeKind, Now, Submission};
+use ox_replica::{AuthEvent, Conn, ConnId, HandshakeKind, Now, Submission};
 use ox_tree::State;
 use parking_lot::RwLockReadGuard;
 use rustix::io::{Errno, retry_on_intr};
@@ -46,6 +50,7 @@ pub(super) struct ThreadRecords {
     close_log: LogLimit,
     /// Lines about clients that disconnected without closing their session.
     disconnect_log: LogLimit,
+    auth_log: AuthLog,
     /// Connections that another thread has accepted for this one.
     pub(super) accepted: Vec<(TcpStream, SocketAddr)>,
     /// New address of the client port.
@@ -60,6 +65,7 @@ impl ThreadRecords {
             stats: IterationStats::default(),
             close_log: LogLimit::new(LOG_LINES_BURST),
             disconnect_log: LogLimit::new(LOG_LINES_BURST),
+            auth_log: AuthLog::new(),
             accepted: Vec::new(),
             relisten: None,
         }
@@ -186,6 +192,22 @@ impl<'a> ClientHost for Host<'a> {
             | ClientNote::ArenaFull
             | ClientNote::BudgetSpent => (),
         }
+    }
+
+    fn step_sasl(&mut self, turn: SaslTurn<'_, ClientRecord>) {
+        let SaslTurn { core, record, auth, now, out, submission } = turn;
+        let Some(sasl) = &self.shared.sasl else { return };
+        let (before, in_flight) = (out.len(), core.in_flight());
+        let Some(outcome) = sasl.step(now, |service| core.step_sasl(auth, service, out, submission)) else { return };
+        let reply = (core.in_flight() == in_flight).then(|| &out[before..]);
+        self.records.stats.on_sasl_reply(core, record, reply, now);
+        self.records.auth_log.on_sasl(core, record.stats.address, &outcome, now);
+    }
+
+    fn on_auth_event(&mut self, core: &Conn, record: &ClientRecord, event: AuthEvent, now: Now) {
+        let enforced = conn_auth(&self.shared.config).enforced;
+        let context = (&*self.shared.metrics, enforced, now);
+        self.records.auth_log.on_event(core, record.stats.address, event, context);
     }
 
     fn on_close(&mut self, core: &Conn, record: &ClientRecord, reason: CloseReason<'_>, now: Now) {

@@ -100,6 +100,17 @@ impl IterationStats {
         }
     }
 
+    /// Counts the reply to a SASL token, unless it went to the replica.
+    pub(super) fn on_sasl_reply(&mut self, core: &Conn, record: &mut ClientRecord, reply: Option<&[u8]>, now: Now) {
+        if let Some(reply) = reply {
+            self.note_frames(reply);
+            self.note_sent(record, 1);
+        } else {
+            self.outstanding += 1;
+            record.requests_in_flight.push(now.mono_ms, OpCode::Sasl.code(), core.last_xid());
+        }
+    }
+
     /// Counts the requests of a connection after the last frame that could be served.
     pub(super) fn on_served(&mut self, core: &Conn, record: &ClientRecord, now: Now) {
         let Serving { requests, direct, sent, last } = std::mem::take(&mut self.serving);

@@ -5,7 +5,6 @@ use super::{Kind, Metric};
 
 const STAGES: &str = "Oxkeeper has no such stage or queue";
 const THROTTLE: &str = "the throttle has no separate queue";
-const ENSEMBLE_AUTH: &str = "ensemble authentication is not implemented yet";
 const TLS: &str = "TLS is not implemented yet";
 const CACHE: &str = "Oxkeeper does not cache data replies";
 const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
@@ -31,9 +30,6 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
     counter("stale_replies", THROTTLE),
-    counter("ensemble_auth_success", ENSEMBLE_AUTH),
-    counter("ensemble_auth_fail", ENSEMBLE_AUTH),
-    counter("ensemble_auth_skip", ENSEMBLE_AUTH),
     counter("unsuccessful_handshake", TLS),
     counter("tls_handshake_exceeded", TLS),
     counter("cnxn_closed_without_zk_server_running", TLS),

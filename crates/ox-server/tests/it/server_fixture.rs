@@ -1,10 +1,9 @@
 //! A server on a free port, with a directory of its own.
 
 use ox_config::{Config, Environment, StartArgs, SystemProperties};
-use ox_server::{Build, Fatal, Server};
+use ox_server::{Build, Fatal, Server, StartError};
 use ox_store::disk::{Disk, RealDisk};
 use ox_testkit::{RawClient, RawConnection, RawHandshake};
-use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -40,6 +39,14 @@ impl ServerFixture {
         Self::begun(Arc::new(RealDisk), settings, properties)
     }
 
+    /// Tries to start a server that is expected to refuse.
+    pub(crate) fn try_start(settings: &str, properties: &str) -> Result<(), StartError> {
+        let dir = tempfile::tempdir().unwrap();
+        let (settings, properties) = (settings.to_owned(), properties.to_owned());
+        let served = Self { dir, settings, properties, disk: Arc::new(RealDisk), server: None };
+        Server::start_on(Arc::clone(&served.disk), Build::UNKNOWN, served.config()).map(|_| ())
+    }
+
     /// Starts a server with its files on the given disk.
     pub(crate) fn on(disk: Arc<dyn Disk>, settings: &str) -> Self {
         Self::begun(disk, settings, "")
@@ -70,7 +77,7 @@ impl ServerFixture {
         text.push_str(&self.settings);
         let read = |path: &Path| match path.to_str() {
             Some(FILE) => Ok(text.clone().into_bytes()),
-            _ => Err(ErrorKind::NotFound.into()),
+            _ => std::fs::read(path),
         };
         let environment = Environment { read: &read, resolve: &|host| host.parse().ok() };
         let mut system = SystemProperties::default();

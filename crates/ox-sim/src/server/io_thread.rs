@@ -14,7 +14,9 @@ use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_history::Time;
 use ox_proto::limits::FRAME_BYTES_MAX_DEFAULT;
 use ox_replica::outbox::Outbox;
-use ox_replica::{AdmissionLimits, Conn, ConnId, ConnSettings, HandshakeKind, MemoryBudget, Now, Submission, Throttle};
+use ox_replica::{
+    AdmissionLimits, Conn, ConnAuth, ConnId, ConnSettings, HandshakeKind, MemoryBudget, Now, Submission, Throttle,
+};
 use ox_tree::State;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -51,6 +53,7 @@ impl IoThread {
                 throttled_op_wait_ms: plan.throttled_wait_ms,
                 drop_late: plan.drop_late,
                 syncs_travel: plan.is_ensemble(),
+                auth: ConnAuth::NONE,
             },
             frame_bytes_max: FRAME_BYTES_MAX_DEFAULT,
             sessionless_timeout_ms: SESSIONLESS_MS,

@@ -1,6 +1,6 @@
 //! From the ACL that a client sends to the one that is stored (Apache's `fixupACL`).
 
-use super::{Identities, Schemes};
+use super::{Identities, SchemeSettings, find_enabled};
 use crate::TreeOptions;
 use ox_proto::acl::put_acls;
 use ox_proto::{Acl, ErrorCode, RawAcl, RawAcls};
@@ -20,11 +20,11 @@ pub fn fixup_acl<'a>(options: &TreeOptions, ids: &Identities, acls: RawAcls<'a>)
     for entry in distinct {
         let scheme = entry.scheme.as_deref().ok_or(ErrorCode::InvalidAcl)?;
         if scheme == "auth" {
-            expand_auth(ids, entry.perms, &mut fixed, &mut bytes_left)?;
+            expand_auth(&options.schemes, ids, entry.perms, &mut fixed, &mut bytes_left)?;
             continue;
         }
         // Compat: Apache throws on a null id only where it inspects the id, that is for a scheme that it knows.
-        let known = scheme == "world" || Schemes::find_enabled(scheme, options).is_some();
+        let known = scheme == "world" || find_enabled(scheme, &options.schemes).is_some();
         let id = match entry.id.as_deref() {
             Some(id) => id,
             None if known => return Err(ErrorCode::MarshallingError),
@@ -32,7 +32,7 @@ pub fn fixup_acl<'a>(options: &TreeOptions, ids: &Identities, acls: RawAcls<'a>)
         };
         let valid = match scheme {
             "world" => id == "anyone",
-            _ => Schemes::find_enabled(scheme, options).is_some_and(|scheme| (scheme.is_valid)(id)),
+            _ => find_enabled(scheme, &options.schemes).is_some_and(|scheme| (scheme.is_valid)(id)),
         };
         if !valid {
             return Err(ErrorCode::InvalidAcl);
@@ -68,9 +68,16 @@ fn without_duplicates(acls: RawAcls<'_>) -> Result<Vec<RawAcl<'_>>, ErrorCode> {
 }
 
 /// Replaces an `auth` entry by the connection's identities, within the remaining bytes.
-fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, bytes_left: &mut usize) -> Result<(), ErrorCode> {
+fn expand_auth(
+    settings: &SchemeSettings,
+    ids: &Identities,
+    perms: i32,
+    fixed: &mut Vec<Acl>,
+    bytes_left: &mut usize,
+) -> Result<(), ErrorCode> {
+    let scheme = |name: &str| find_enabled(name, settings);
     let authenticated =
-        ids.iter().filter(|identity| Schemes::find(&identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
+        ids.iter().filter(|identity| scheme(&identity.scheme).is_some_and(|scheme| scheme.is_authenticated));
     let before = fixed.len();
     for identity in authenticated {
         *bytes_left = bytes_left.checked_sub(identity.id.len()).ok_or(ErrorCode::MarshallingError)?;
@@ -82,29 +89,48 @@ fn expand_auth(ids: &Identities, perms: i32, fixed: &mut Vec<Acl>, bytes_left: &
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::auth::{authenticate, digest_id};
+    use crate::auth::{DigestHash, Identity, digest_id};
 
-    fn check(acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
-        let options = TreeOptions::default();
+    fn check_with(options: &TreeOptions, acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
         let mut ids = Identities::of_address("127.0.0.1".parse().unwrap());
-        ids.add(authenticate(&crate::State::new(options.clone()), Some("digest"), Some(b"bob:pw")).unwrap());
+        let proven = [("super", ""), ("digest", &digest_id(DigestHash::Sha1, b"bob:pw")), ("sasl", "bob@R")];
+        ids.add(proven.map(|(scheme, id)| Identity { scheme: scheme.to_owned().into(), id: id.to_owned() }).into());
         let mut bytes = Vec::new();
         put_acls(&mut bytes, acls);
-        let fixed = fixup_acl(&options, &ids, RawAcls::from_encoded(&bytes).unwrap());
+        let fixed = fixup_acl(options, &ids, RawAcls::from_encoded(&bytes).unwrap());
         let fixed = fixed.map(|bytes| RawAcls::from_encoded(&bytes).unwrap().to_stored());
         assert_eq!(fixed.as_deref(), expected.as_ref().map(|acls| *acls));
     }
 
+    fn check(acls: &[Acl], expected: Result<&[Acl], ErrorCode>) {
+        check_with(&TreeOptions::default(), acls, expected);
+    }
+
     #[test]
     fn entries_are_validated_and_auth_expanded() {
-        let bob = || Acl::new(3, "digest", &digest_id(b"bob:pw"));
+        let bob = || Acl::new(3, "digest", &digest_id(DigestHash::Sha1, b"bob:pw"));
         check(&[Acl::new(3, "auth", "x")], Ok(&[bob()]));
         check(&[Acl::new(3, "auth", ""), Acl::new(3, "auth", "y")], Ok(&[bob(), bob()]));
         check(&[bob(), bob(), Acl::new(1, "ip", "10.0.0.0/8")], Ok(&[bob(), Acl::new(1, "ip", "10.0.0.0/8")]));
         check(&[Acl::new(-1, "world", "anyone")], Ok(&[Acl::new(-1, "world", "anyone")]));
         check(&[], Err(ErrorCode::InvalidAcl));
-        for (scheme, id) in [("world", "x"), ("digest", "a"), ("super", ""), ("sasl", "x"), ("ip", "x"), ("x", "y")] {
+        let invalid =
+            [("world", "x"), ("digest", "a"), ("super", ""), ("sasl", "x"), ("ip", "x"), ("x", "y"), ("ensemble", "e")];
+        for (scheme, id) in invalid {
             check(&[Acl::new(1, scheme, id)], Err(ErrorCode::InvalidAcl));
         }
+    }
+
+    #[test]
+    fn configured_schemes_decide_what_auth_expands_to() {
+        let options = |schemes| TreeOptions { schemes, ..TreeOptions::default() };
+        let on = options(SchemeSettings { digest: false, sasl: true, ensemble: true, ..SchemeSettings::default() });
+        check_with(&on, &[Acl::new(3, "auth", "")], Ok(&[Acl::new(3, "sasl", "bob@R")]));
+        check_with(&on, &[Acl::new(1, "sasl", "zk/h@R")], Ok(&[Acl::new(1, "sasl", "zk/h@R")]));
+        for (scheme, id) in [("sasl", "a@b@c"), ("digest", "a:b"), ("ensemble", "e")] {
+            check_with(&on, &[Acl::new(1, scheme, id)], Err(ErrorCode::InvalidAcl));
+        }
+        let off = options(SchemeSettings { digest: false, ..SchemeSettings::default() });
+        check_with(&off, &[Acl::new(3, "auth", "")], Err(ErrorCode::InvalidAcl));
     }
 }

@@ -1,16 +1,20 @@
 //! The key scheme, Apache's example of a provider that reads the tree: a client proves the identity `key:` by sending a
 //! multiple of the number in the node `/key`.
 
-use super::Identity;
+use super::{AuthOutcome, Identity};
 use crate::State;
 
 const NODE: &str = "/key";
 
 /// If the node is missing or its data is null, every client is accepted, so that the key can be set.
-pub(super) fn authenticate(state: &State, auth: Option<&[u8]>) -> Option<Vec<Identity>> {
-    let (auth, key) = (auth?, state.tree.find(NODE).and_then(|id| state.tree.get(id).data()));
+pub(super) fn authenticate(state: &State, auth: Option<&[u8]>) -> AuthOutcome {
+    let key = state.tree.find(NODE).and_then(|id| state.tree.get(id).data());
+    let is_accepted = auth.is_some_and(|auth| key.is_none_or(|key| is_multiple(key, auth)));
+    if !is_accepted {
+        return AuthOutcome::Failed;
+    }
     // Compat: the id is empty, whatever the number.
-    key.is_none_or(|key| is_multiple(key, auth)).then(|| vec![Identity { scheme: "key".into(), id: String::new() }])
+    AuthOutcome::Proven(vec![Identity { scheme: "key".into(), id: String::new() }])
 }
 
 fn is_multiple(key: &[u8], auth: &[u8]) -> bool {

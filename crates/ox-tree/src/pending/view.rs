@@ -98,7 +98,7 @@ impl<'a> PendingView<'a> {
 
     /// Refuses a write for which the node's ACL does not grant `perm`.
     pub(crate) fn check_acl(&self, node: &PendingNode, perm: i32) -> Result<(), ErrorCode> {
-        let allowed = self.state.options.skip_acl || self.ids.may(&node.acl, perm);
+        let allowed = self.state.options.skip_acl || self.ids.may(&self.state.options.schemes, &node.acl, perm);
         if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 

@@ -10,7 +10,7 @@ use ox_proto::acl::perms;
 use ox_proto::event::put_event;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
-use ox_tree::auth::{Identities, authenticate, digest_id};
+use ox_tree::auth::{DigestHash, Identities, SchemeSettings, SuperDigest, authenticate, digest_id};
 use ox_tree::ops::{self, Prepared};
 use ox_tree::read::{ReadRequest, Requester, put_reply};
 use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
@@ -42,7 +42,10 @@ impl Setup {
             extended_types: self.extended_types,
             enforce_quota: self.enforce_quota,
             close_session_txn: self.close_session_txn,
-            super_digest: Some(digest_id(b"super:secret")),
+            schemes: SchemeSettings {
+                super_digest: Some(SuperDigest::new(digest_id(DigestHash::Sha1, b"super:secret"))),
+                ..SchemeSettings::default()
+            },
             hash_seed: 7,
             ..TreeOptions::default()
         }
@@ -113,7 +116,7 @@ fn conn(at: usize) -> Conn {
     let mut ids = Identities::of_address("10.0.0.1".parse().unwrap());
     let state = State::new(plain().options());
     if let Some(credentials) = credentials {
-        assert!(ids.add(authenticate(&state, Some("digest"), Some(credentials)).unwrap()));
+        assert!(ids.add(authenticate(&state, Some("digest"), Some(credentials)).proven().unwrap()));
     }
     let client = Client {
         session: 0,
@@ -407,7 +410,7 @@ impl Harness {
         let mut actual = vec![Vec::new(); CONNS];
         for (watcher, frame, readers) in std::mem::take(&mut self.events.0) {
             let at = self.conns.iter().position(|conn| conn.id == watcher).expect("events are for open connections");
-            if readers.is_none_or(|list| self.conns[at].ids.may(&list, perms::READ)) {
+            if readers.is_none_or(|list| self.conns[at].ids.may(&SchemeSettings::default(), &list, perms::READ)) {
                 actual[at].push(frame);
             }
         }

@@ -9,7 +9,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
+pub(crate) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
 pub(super) const BUNDLED_SUITE: Suite =
     Suite { name: "kazoo-bundled", needs: &["python3"], prepare, command: bundled_command };
 
@@ -35,7 +35,8 @@ fn bundled_command(workspace: &Workspace) -> Command {
     program(workspace, "bundled_tests.py")
 }
 
-fn program(workspace: &Workspace, file: &str) -> Command {
+/// The command that runs a Python file of the project.
+pub(crate) fn program(workspace: &Workspace, file: &str) -> Command {
     let mut command = Command::new(python(workspace));
     // -B: no byte code in the source directory; -u: unbuffered output.
     command.args(["-B", "-u"]).arg(workspace.source("kazoo").join(file));

@@ -156,7 +156,9 @@ fn r25_unreadable_records_are_refused() {
     tree.depth = 50;
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(
+            tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).proven().unwrap())
+        );
     }
     let auth: Vec<_> = (0..1000).map(|perms| entry(perms, "auth", "")).collect();
     let digest = tree.state.digest();
@@ -178,7 +180,9 @@ fn r25_multis_are_measured_as_a_whole() {
     let mut tree = BareTree::with_node("/p", 0);
     for user in 0..100 {
         let credentials = format!("user-with-a-long-name-{user}:pw");
-        assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).unwrap()));
+        assert!(
+            tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials.as_bytes())).proven().unwrap())
+        );
     }
     let auth: Vec<_> = (0..100).map(|perms| entry(perms, "auth", "")).collect();
     let elements = |count: usize| {
@@ -197,7 +201,7 @@ fn r25_multis_are_measured_as_a_whole() {
 fn identities_have_a_bound() {
     let mut ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
     let state = State::new(TreeOptions::default());
-    let mut add = |user: String| ids.add(authenticate(&state, Some("digest"), Some(user.as_bytes())).unwrap());
+    let mut add = |user: String| ids.add(authenticate(&state, Some("digest"), Some(user.as_bytes())).proven().unwrap());
     assert!(add("a".repeat(500_000)));
     assert!(add("b".repeat(500_000)));
     assert!(!add("c".repeat(500_000)), "a megabyte is full");
@@ -290,7 +294,7 @@ fn k151_oversized_multi_is_abandoned_early() {
     let mut tree = BareTree::new(State::new(plain().options()));
     for user in 0..250 {
         let proven = authenticate(&tree.state, Some("digest"), Some(format!("u{user}:p").as_bytes()));
-        assert!(tree.ids.add(proven.unwrap()));
+        assert!(tree.ids.add(proven.proven().unwrap()));
     }
     let mut auth = Vec::new();
     put_acls(&mut auth, &[Acl::new(31, "auth", "")]);

@@ -6,7 +6,7 @@ use crate::model::reads::ReadOp;
 use crate::ops::{ANYONE, BOB, SUPER, bobs, secret};
 use crate::request::{Bytes, Op, create, delete, open, set_acl, set_data};
 use ox_proto::txn::{Record, Txn};
-use ox_tree::auth::authenticate;
+use ox_tree::auth::{SchemeSettings, authenticate};
 use ox_tree::{State, TreeOptions};
 
 fn recursive(path: &str) -> ReadOp {
@@ -86,7 +86,7 @@ fn k166_standalone_server_refuses_reconfig() {
             let Txn::Error { err } = Record::decode(&record).unwrap().txn else { panic!("not an error") };
             assert_eq!(err, expected);
             assert_eq!(tree.state.stat(CONFIG).unwrap().data_length, 0);
-            assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials)).unwrap()));
+            assert!(tree.ids.add(authenticate(&tree.state, Some("digest"), Some(credentials)).proven().unwrap()));
         }
     }
 }
@@ -114,8 +114,11 @@ fn k166_configuration_node_obeys_its_acl() {
 /// Apache's example provider: `/key` contains a number, and clients send a multiple of it.
 #[test]
 fn key_scheme_accepts_multiples_of_the_key_node() {
-    let mut tree = BareTree::new(State::new(TreeOptions { key_scheme: true, ..plain().options() }));
-    let prove = |tree: &BareTree, auth: &[u8]| authenticate(&tree.state, Some("key"), Some(auth));
+    let mut tree = BareTree::new(State::new(TreeOptions {
+        schemes: SchemeSettings { key: true, ..SchemeSettings::default() },
+        ..plain().options()
+    }));
+    let prove = |tree: &BareTree, auth: &[u8]| authenticate(&tree.state, Some("key"), Some(auth)).proven();
     let proven = prove(&tree, b"anything").expect("without the node every client is accepted");
     assert_eq!(proven.iter().map(|proven| (&*proven.scheme, &*proven.id)).collect::<Vec<_>>(), [("key", "")]);
     tree.create("/key", 0).unwrap();

@@ -1,0 +1,45 @@
+"""Authenticates by DIGEST-MD5 and uses the identity for a node.
+
+Arguments: HOST:PORT, a path, a user, a password, and `accepted` or `refused`. Prints `ok` or fails.
+"""
+
+import sys
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import AuthFailedError, NoAuthError
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import make_acl
+
+WAIT_S = 15
+
+
+def main():
+    server, path, user, password, expected = sys.argv[1:]
+    options = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+    client = KazooClient(hosts=server, timeout=10.0, sasl_options=options)
+    try:
+        client.start(timeout=WAIT_S)
+    except (AuthFailedError, KazooTimeoutError):
+        assert expected == "refused", "the login failed"
+        print("ok")
+        return
+    assert expected == "accepted", "the login succeeded"
+    client.create(path, b"x", acl=[make_acl("auth", "", all=True)])
+    acl, _ = client.get_acls(path)
+    assert [(entry.id.scheme, entry.id.id) for entry in acl] == [("sasl", user)], acl
+    assert client.get(path)[0] == b"x"
+    other = KazooClient(hosts=server, timeout=10.0)
+    other.start(timeout=WAIT_S)
+    try:
+        other.get(path)
+        raise AssertionError("a client without the identity reads the node")
+    except NoAuthError:
+        pass
+    for each in (client, other):
+        each.stop()
+        each.close()
+    print("ok")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+//! Authentication with real clients: `cargo xtask interop security`.
+
+mod kdc;
+mod sasl;
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::workspace::Workspace;
+use crate::catch::catching;
+
+/// A case runs in an empty directory.
+struct Case {
+    name: &'static str,
+    run: fn(&Workspace, &std::path::Path) -> Result<()>,
+}
+
+/// Runs all cases, or those whose name contains `only`.
+pub(super) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+    sasl::prepare(workspace)?;
+    let cases = sasl::CASES.iter().filter(|case| only.is_none_or(|only| case.name.contains(only)));
+    let (mut count, mut failures) = (0, 0);
+    for Case { name, run } in cases {
+        let home = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;
+        let start = Instant::now();
+        let result = catching(|| run(workspace, home.path()));
+        let seconds = start.elapsed().as_secs_f64();
+        count += 1;
+        match result {
+            Ok(()) => println!("ok   {name}, {seconds:.1} s"),
+            Err(e) => {
+                failures += 1;
+                println!("fail {name}: {e:#}\nfiles kept in {}, {seconds:.1} s", home.keep().display());
+            }
+        }
+    }
+    println!("security: {} of {count} passed", count - failures);
+    ensure!(0 < count, "no case matches --only");
+    ensure!(failures == 0, "{failures} of {count} cases failed");
+    Ok(())
+}
