@@ -2,7 +2,7 @@
 //!
 //! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
-//! [`recipes`] runs `ox-recipes` and Curator on the same nodes.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs TLS and SASL.
 
 mod clients;
 mod differential;
@@ -11,6 +11,7 @@ mod files;
 mod fixture;
 mod recipes;
 mod report;
+mod security;
 pub(crate) mod servers;
 mod shells;
 mod suites;
@@ -43,6 +44,10 @@ pub(crate) struct Args {
     /// Run all mixed ensembles instead of a selection, and recipes with more rounds.
     #[arg(long)]
     full: bool,
+
+    /// Cargo profile of our binary in the security tests.
+    #[arg(long, value_name = "PROFILE", default_value = "release")]
+    profile: String,
 
     /// Run only mixed ensembles and recipes whose name contains this text.
     #[arg(long, value_name = "TEXT")]
@@ -80,6 +85,8 @@ enum Subject {
     Ensembles,
     /// Our client and recipes on an Apache server, and together with Curator.
     Recipes,
+    /// TLS and SASL: our client and tools with Apache servers.
+    Security,
     /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
 }
@@ -94,7 +101,12 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes | Subject::Shells => false,
+            Subject::Files
+            | Subject::Differential
+            | Subject::Ensembles
+            | Subject::Recipes
+            | Subject::Security
+            | Subject::Shells => false,
         }
     }
 }
@@ -114,8 +126,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
+            .and(security::run(&workspace, &args.profile))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
+        Subject::Security => security::run(&workspace, &args.profile),
         Subject::Shells => shells::run(&workspace),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
