@@ -7,11 +7,14 @@ use crate::load::RunTiming;
 use crate::memory::Gauge;
 use crate::notify::WatcherKind;
 use crate::operation::Workload;
+use crate::security::{BenchSecurity, TlsResumption};
 use crate::session::BenchTarget;
 use crate::tree_layout::TreeLayout;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand, value_parser};
+use ox_client::ClientProperties;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Generates load for any ZooKeeper server and measures it
@@ -141,6 +144,15 @@ pub struct SharedArgs {
     /// Session timeout to request, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 30_000, value_parser = value_parser!(u32).range(1..=i64::from(i32::MAX)))]
     pub session_timeout: u32,
+    /// Properties for TLS and SASL, as zkCli takes them; also read from CLIENT_JVMFLAGS and JVMFLAGS
+    #[arg(long, value_name = "FILE")]
+    pub client_configuration: Option<PathBuf>,
+    /// A property, e.g. -Dzookeeper.client.secure=true
+    #[arg(short = 'D', value_name = "NAME=VALUE")]
+    pub define: Vec<String>,
+    /// Does not resume sessions of TLS, so that every connection makes a full handshake
+    #[arg(long)]
+    pub full_handshakes: bool,
     /// Prints the results as JSON
     #[arg(long)]
     pub json: bool,
@@ -292,10 +304,21 @@ impl MemoryArgs {
 impl SharedArgs {
     /// The server at `text`.
     pub fn server(&self, text: &str, pid: Option<u32>) -> Result<MeasuredServer> {
-        Ok(MeasuredServer {
-            target: BenchTarget { address: address(text)?, session_timeout_ms: self.session_timeout },
-            pid,
-        })
+        let address = address(text)?;
+        let host = text.rsplit_once(':').map_or(text, |(host, _)| host).trim_matches(['[', ']']);
+        let resumption = if self.full_handshakes { TlsResumption::Off } else { TlsResumption::On };
+        let security = BenchSecurity::new(&self.properties()?, host, address, resumption)?;
+        let security = security.map(|security| &*Box::leak(Box::new(security)));
+        Ok(MeasuredServer { target: BenchTarget { address, session_timeout_ms: self.session_timeout, security }, pid })
+    }
+
+    fn properties(&self) -> Result<ClientProperties> {
+        let mut properties = ClientProperties::from_variables(|name| std::env::var(name).ok());
+        self.define.iter().for_each(|definition| properties.add_flags(&format!("-D{definition}")));
+        if let Some(file) = &self.client_configuration {
+            properties.add_file(file)?;
+        }
+        Ok(properties)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use crate::counters::Counters;
 use crate::failure;
+use crate::load_stream::LoadStream;
 use crate::operation::Operation;
 use crate::replies::{Replies, ReplyHead};
 use crate::request_templates::{RequestGenerator, RequestTemplates};
@@ -36,7 +37,7 @@ pub enum ReceiveOutcome {
 #[derive(Debug)]
 pub struct LoadConnection {
     server: SocketAddr,
-    stream: TcpStream,
+    stream: LoadStream<TcpStream>,
     replies: Replies,
     generator: RequestGenerator,
     in_flight: VecDeque<Sent>,
@@ -50,11 +51,11 @@ impl LoadConnection {
     /// Takes over the socket of an open session.
     pub fn new(session: Session, generator: RequestGenerator) -> Result<Self> {
         let server = session.address();
-        let stream = session.into_stream();
-        stream.set_nonblocking(true)?;
+        let mut stream = session.into_stream();
+        stream.socket().set_nonblocking(true)?;
         Ok(Self {
             server,
-            stream: TcpStream::from_std(stream),
+            stream: stream.map(TcpStream::from_std),
             replies: Replies::default(),
             generator,
             in_flight: VecDeque::new(),
@@ -66,7 +67,7 @@ impl LoadConnection {
 
     /// The socket, for registration with a poll.
     pub fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
+        self.stream.socket()
     }
 
     pub fn in_flight(&self) -> usize {
@@ -112,6 +113,7 @@ impl LoadConnection {
 
     /// Sends the bytes that were kept.
     pub fn flush(&mut self) -> Result<()> {
+        self.write(|connection| connection.stream.flush().map(|()| 0))?;
         if self.unsent.is_empty() {
             return Ok(());
         }
@@ -147,7 +149,7 @@ impl LoadConnection {
                 Err(error) => return Err(failure::broken(self.server, &error, "under load")),
             };
             received += self.match_replies(&scratch[..count], now_ns, counters.as_deref_mut())?;
-            if count < scratch.len() && !self.closing {
+            if count < scratch.len() && !self.closing && !self.stream.is_tls() {
                 break; // the socket is drained; more bytes raise a new event, but an end of stream may be pending
             }
         }

@@ -12,7 +12,7 @@
 //!          setup                                                                   set-up and clean-up
 //! ```
 //!
-//! Start with [`job`], then [`load`].
+//! TLS and SASL are in [`load_stream`] and [`security`]. Start with [`job`], then [`load`].
 
 pub mod args;
 pub mod compare;
@@ -26,6 +26,7 @@ pub mod idle;
 pub mod job;
 pub mod limits;
 pub mod load;
+pub mod load_stream;
 pub mod memory;
 pub mod notify;
 pub mod operation;
@@ -36,6 +37,7 @@ pub mod report;
 pub mod request_templates;
 pub mod results;
 pub mod run;
+pub mod security;
 pub mod session;
 pub mod session_churn;
 pub mod setup;

@@ -4,6 +4,7 @@ use crate::counters;
 use crate::failure;
 use crate::limits::{READ_BYTES, REPLY_TIMEOUT};
 use crate::load::{RunTiming, WindowStart};
+use crate::load_stream::LoadStream;
 use crate::progress::ProgressLine;
 use crate::replies::Replies;
 use crate::results::RunResults;
@@ -64,7 +65,7 @@ impl Notify {
 
 #[derive(Debug)]
 struct Watcher {
-    stream: TcpStream,
+    stream: LoadStream<TcpStream>,
     replies: Replies,
     pending: usize,
 }
@@ -90,10 +91,10 @@ impl<'a> WatcherGroup<'a> {
         let poll = Poll::new()?;
         let mut watchers = Vec::with_capacity(sessions.len());
         for (index, session) in sessions.into_iter().enumerate() {
-            let stream = session.into_stream();
-            stream.set_nonblocking(true)?;
-            let mut stream = TcpStream::from_std(stream);
-            poll.registry().register(&mut stream, Token(index), Interest::READABLE)?;
+            let mut stream = session.into_stream();
+            stream.socket().set_nonblocking(true)?;
+            let mut stream = stream.map(TcpStream::from_std);
+            poll.registry().register(stream.socket(), Token(index), Interest::READABLE)?;
             watchers.push(Watcher { stream, replies: Replies::default(), pending: 0 });
         }
         let (mut watch_frame, path) = (Vec::new(), Some(job.layout.root.as_str().into()));
@@ -149,7 +150,8 @@ impl<'a> WatcherGroup<'a> {
                 result => result?,
             }
             for event in &events {
-                self.receive(event.token().0)?;
+                // A read returns one record of TLS, and the socket raises no event for those that have arrived with it.
+                while self.receive(event.token().0)? && self.watchers[event.token().0].stream.is_tls() {}
             }
             if deadline < Instant::now() {
                 return Err(failure::silent(self.job.target.address, REPLY_TIMEOUT.as_secs()));
@@ -158,13 +160,14 @@ impl<'a> WatcherGroup<'a> {
         Ok(())
     }
 
-    fn receive(&mut self, index: usize) -> Result<()> {
+    /// Reads once. Returns false if nothing has arrived.
+    fn receive(&mut self, index: usize) -> Result<bool> {
         let server = self.job.target.address;
         let watcher = &mut self.watchers[index];
         let count = match watcher.stream.read(&mut self.scratch) {
             Ok(0) => return Err(failure::closed(server, "watching")),
             Ok(count) => count,
-            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
             Err(error) => return Err(failure::broken(server, &error, "watching")),
         };
         let mut notified = 0;
@@ -188,18 +191,18 @@ impl<'a> WatcherGroup<'a> {
                 self.watch(index)?;
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     fn end(self) -> Result<()> {
         let mut close_frame = Vec::new();
         put_bare_request(&mut close_frame, 2, OpCode::CloseSession.code());
-        let mut streams: Vec<TcpStream> = self.watchers.into_iter().map(|watcher| watcher.stream).collect();
+        let mut streams: Vec<LoadStream<TcpStream>> = self.watchers.into_iter().map(|watcher| watcher.stream).collect();
         streams.iter_mut().try_for_each(|stream| stream.write_all(&close_frame))?;
         for stream in streams {
-            let mut stream = std::net::TcpStream::from(stream);
-            stream.set_nonblocking(false)?;
-            stream.set_read_timeout(Some(REPLY_TIMEOUT))?;
+            let mut stream = stream.map(std::net::TcpStream::from);
+            stream.socket().set_nonblocking(false)?;
+            stream.socket().set_read_timeout(Some(REPLY_TIMEOUT))?;
             let _ = stream.read_to_end(&mut Vec::new()); // errors do not matter: closeSession was sent
         }
         self.writer.close()

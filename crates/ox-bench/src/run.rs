@@ -14,7 +14,7 @@ use crate::report;
 use crate::setup;
 use crate::stop_flag::StopFlag;
 use crate::tree_layout::TreeLayout;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use serde::Serialize;
 use std::io::{self, Write};
@@ -51,6 +51,12 @@ fn run_compare(args: &CompareArgs, stop: &StopFlag) -> Result<()> {
     print(args.job.shared.json, &compared, report::compared)
 }
 
+/// A flood consists of raw bytes.
+fn plain(server: MeasuredServer) -> Result<MeasuredServer> {
+    ensure!(server.target.security.is_none(), "a flood uses neither TLS nor SASL");
+    Ok(server)
+}
+
 fn run_fill(args: &FillArgs, stop: &StopFlag) -> Result<()> {
     let server = args.shared.server(&args.server, args.memory.pid)?;
     let layout = args.tree.layout()?;
@@ -72,7 +78,7 @@ fn run_idle(args: &IdleArgs, stop: &StopFlag) -> Result<()> {
 
 fn run_flood(args: &FloodArgs, stop: &StopFlag) -> Result<()> {
     let flood = Flood {
-        server: args.shared.server(&args.server, Some(args.pid))?,
+        server: plain(args.shared.server(&args.server, Some(args.pid))?)?,
         kinds: if args.kinds.is_empty() { FloodKind::value_variants().to_vec() } else { args.kinds.clone() },
         connections: args.connections as usize,
         time: seconds("--time", args.time)?,

@@ -2,6 +2,8 @@
 
 use crate::failure;
 use crate::limits::{BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX, REPLY_TIMEOUT};
+use crate::load_stream::LoadStream;
+use crate::security::BenchSecurity;
 use anyhow::{Context, Result, bail};
 use ox_proto::acl::RawAcls;
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
@@ -9,8 +11,14 @@ use ox_proto::frame::split_frame;
 use ox_proto::jute::Jute;
 use ox_proto::limits::PASSWORD_BYTES;
 use ox_proto::reply::ReplyHeader;
-use ox_proto::request::{CreateRequest, PathVersion, PathWatch, SetDataRequest, put_bare_request, put_request, xid};
+use ox_proto::request::{
+    CreateRequest, PathVersion, PathWatch, SaslToken, SetDataRequest, put_bare_request, put_request, xid,
+};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
+use ox_sasl::digest_md5::CLIENT_PORT;
+use ox_sasl::digest_md5::initiator::DigestInitiator;
+use ox_sasl::jaas::modules::DigestCredentials;
+use rand::Rng;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -21,9 +29,17 @@ pub struct BenchTarget {
     pub address: SocketAddr,
     /// The session timeout to request.
     pub session_timeout_ms: u32,
+    /// Set if TLS or SASL is used. It lives as long as the process, so that targets can be copied.
+    pub security: Option<&'static BenchSecurity>,
 }
 
 impl BenchTarget {
+    /// A connection, with TLS if the server has it.
+    pub fn secure<S>(&self, socket: S) -> Result<LoadStream<S>> {
+        let tls = self.security.map(BenchSecurity::tls).transpose()?.flatten();
+        Ok(LoadStream::new(socket, tls))
+    }
+
     /// The frame that opens a session.
     pub fn connect_frame(&self) -> Vec<u8> {
         self.resume_frame(SessionCredentials { session: SessionId::NONE, password: [0; PASSWORD_BYTES] })
@@ -60,7 +76,7 @@ pub struct SessionReply {
 #[derive(Debug)]
 pub struct Session {
     target: BenchTarget,
-    stream: TcpStream,
+    stream: LoadStream<TcpStream>,
     input: Vec<u8>,
     /// Bytes of `input` already consumed.
     used: usize,
@@ -115,6 +131,7 @@ impl Session {
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(limit))?;
         stream.set_write_timeout(Some(limit))?;
+        let stream = target.secure(stream)?;
         let mut session =
             Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
         session.send(handshake)?;
@@ -132,7 +149,27 @@ impl Session {
             bail!("the server at {server} refused a session\nhint: see its log");
         }
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        if let Some(credentials) = self.target.security.and_then(BenchSecurity::sasl) {
+            self.authenticate(credentials)?;
+        }
         Ok(SessionCredentials { session: response.session, password: response.password })
+    }
+
+    fn authenticate(&mut self, credentials: &DigestCredentials) -> Result<()> {
+        let mut initiator = DigestInitiator::new(CLIENT_PORT, credentials.clone());
+        let mut token = Vec::new();
+        loop {
+            let reply = self.call(OpCode::Sasl, &SaslToken { token: Some(&token) })?;
+            if reply.header.err != 0 {
+                return Err(failure::refused("authenticate by SASL", reply.header.err));
+            }
+            let SaslToken { token: challenge } = Reader::new(&reply.body).get().context("decode a SASL token")?;
+            let challenge = challenge.context("the server does not offer SASL, or does not accept this client")?;
+            match initiator.step(challenge, &mut |bytes| rand::rng().fill_bytes(bytes))?.token {
+                Some(next) => token = next,
+                None => return Ok(()),
+            }
+        }
     }
 
     pub fn address(&self) -> SocketAddr {
@@ -145,7 +182,7 @@ impl Session {
     }
 
     /// Releases the socket; the next xid is 1.
-    pub fn into_stream(self) -> TcpStream {
+    pub fn into_stream(self) -> LoadStream<TcpStream> {
         self.stream
     }
 
@@ -252,7 +289,10 @@ impl Session {
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
         let server = self.target.address;
-        self.stream.write_all(bytes).map_err(|error| failure::broken(server, &error, "sending a request"))
+        self.stream
+            .write_all(bytes)
+            .and_then(|()| self.stream.flush())
+            .map_err(|error| failure::broken(server, &error, "sending a request"))
     }
 
     fn reply(&mut self, due: i32) -> Result<SessionReply> {

@@ -4,6 +4,7 @@ use crate::counters;
 use crate::failure;
 use crate::limits::REPLY_TIMEOUT;
 use crate::load::{RunTiming, WindowStart};
+use crate::load_stream::LoadStream;
 use crate::progress::ProgressLine;
 use crate::results::RunResults;
 use crate::session::BenchTarget;
@@ -61,7 +62,7 @@ enum Wait {
 
 #[derive(Debug)]
 struct Slot {
-    stream: TcpStream,
+    stream: LoadStream<TcpStream>,
     wait: Wait,
     since: Instant,
 }
@@ -102,7 +103,7 @@ impl SessionSlots {
         let server = self.target.address;
         let mut stream = TcpStream::connect(server).map_err(|error| failure::cannot_connect(server, &error))?;
         self.poll.registry().register(&mut stream, Token(index), Interest::READABLE | Interest::WRITABLE)?;
-        Ok(Slot { stream, wait: Wait::Connected, since: Instant::now() })
+        Ok(Slot { stream: self.target.secure(stream)?, wait: Wait::Connected, since: Instant::now() })
     }
 
     fn run_for(&mut self, duration: Duration, stop: &StopFlag, progress: &ProgressLine, doing: &str) -> Result<()> {
@@ -147,11 +148,11 @@ impl SessionSlots {
         let server = self.target.address;
         let slot = &mut self.slots[index];
         if slot.wait == Wait::Connected {
-            if let Some(error) = slot.stream.take_error()? {
+            if let Some(error) = slot.stream.socket().take_error()? {
                 return Err(failure::cannot_connect(server, &error));
             }
             match slot.stream.write(&self.connect_frame) {
-                Ok(_) => slot.wait = Wait::Session, // 49 bytes fit an empty socket buffer
+                Ok(_) => slot.wait = Wait::Session, // 49 bytes fit an empty socket buffer; TLS has ended its handshake
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected) => return Ok(()),
                 Err(error) => return Err(failure::broken(server, &error, "opening a session")),
             }
@@ -200,7 +201,9 @@ impl SessionSlots {
                 Ok(0) => return Ok(true),
                 Ok(_) => (),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Ok(true),
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof) => {
+                    return Ok(true);
+                }
                 Err(error) => return Err(failure::broken(self.target.address, &error, "closing a session")),
             }
         }

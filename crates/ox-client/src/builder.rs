@@ -5,8 +5,14 @@ use crate::core::{Session, SessionCredentials, Settings};
 use crate::driver;
 use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
+#[cfg(feature = "security")]
+use crate::sasl::SaslLogin;
+use crate::sasl::SaslSource;
 use crate::server_list::{self, ServerAddress, ServerList};
 use crate::state::SessionTicket;
+#[cfg(feature = "security")]
+use crate::tls::{TlsDialer, TlsOption, TlsSettings};
+use crate::transport::Dialer;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,6 +51,10 @@ pub struct Builder {
     seed: Option<u64>,
     max_in_flight: Option<usize>,
     max_request_bytes: Option<usize>,
+    #[cfg(feature = "security")]
+    tls: Option<TlsOption>,
+    #[cfg(feature = "security")]
+    sasl: Option<SaslLogin>,
 }
 
 /// Credentials, which `Debug` hides so that they do not end up in logs.
@@ -72,6 +82,10 @@ impl Builder {
             seed: None,
             max_in_flight: None,
             max_request_bytes: None,
+            #[cfg(feature = "security")]
+            tls: None,
+            #[cfg(feature = "security")]
+            sasl: None,
         }
     }
 
@@ -237,6 +251,62 @@ impl Builder {
         self
     }
 
+    /// Connects with TLS, by the stores and rules of the settings. The connection string names the host that the server's
+    /// certificate must be valid for. Changed stores are used for new connections.
+    ///
+    /// ```
+    /// use ox_client::{Client, tls::TlsSettings};
+    /// let mut settings = TlsSettings::new(ox_client::tls::SettingsGroup::Client);
+    /// settings.trust_store.location = Some("ca.pem".into());
+    /// settings.key_store.location = Some("client.pem".into()); // for servers that require a certificate
+    /// let builder = Client::builder().servers("zk1:2281")?.tls(settings);
+    /// # Ok::<(), ox_client::Error>(())
+    /// ```
+    #[cfg(feature = "security")]
+    pub fn tls(mut self, settings: TlsSettings) -> Self {
+        self.tls = Some(TlsOption::Settings(Box::new(settings)));
+        self
+    }
+
+    /// Connects with TLS, by a configuration of rustls, which decides what is verified.
+    ///
+    /// ```no_run
+    /// # fn example(config: std::sync::Arc<rustls::ClientConfig>) -> Result<(), ox_client::Error> {
+    /// let builder = ox_client::Client::builder().servers("zk1:2281")?.tls_config(config);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "security")]
+    pub fn tls_config(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.tls = Some(TlsOption::Config(config));
+        self
+    }
+
+    /// Authenticates every connection by SASL, before anything else is sent.
+    ///
+    /// ```
+    /// use ox_client::{Client, SaslLogin};
+    /// let builder = Client::builder().servers("zk1")?.sasl(SaslLogin::digest("bob", "secret"));
+    /// # Ok::<(), ox_client::Error>(())
+    /// ```
+    #[cfg(feature = "security")]
+    pub fn sasl(mut self, login: SaslLogin) -> Self {
+        self.sasl = Some(login);
+        self
+    }
+
+    #[cfg(feature = "security")]
+    fn protection(&mut self) -> Result<(Dialer, Option<SaslSource>), Error> {
+        let bad = |text: String| Error::connect(ErrorKind::BadSecurity(text));
+        let tls = self.tls.take().map(TlsDialer::new).transpose().map_err(|error| bad(error.to_string()))?;
+        Ok((Dialer { tls }, self.sasl.take().map(SaslSource::new)))
+    }
+
+    #[cfg(not(feature = "security"))]
+    fn protection(&mut self) -> Result<(Dialer, Option<SaslSource>), Error> {
+        Ok((Dialer::default(), None))
+    }
+
     /// Connects, and returns when the session is established.
     ///
     /// ```
@@ -272,10 +342,11 @@ impl Builder {
     ///
     /// # Panics
     /// When called outside of a tokio runtime.
-    pub fn start(self) -> Result<Client, Error> {
+    pub fn start(mut self) -> Result<Client, Error> {
         if self.servers.is_empty() {
             return Err(Error::connect(ErrorKind::BadConnectString(String::new())));
         }
+        let (dialer, sasl) = self.protection()?;
         let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1);
         let mut settings = Settings::new(millis(self.session_timeout));
         settings.read_only = self.read_only;
@@ -292,8 +363,8 @@ impl Builder {
         for (scheme, Secret(auth)) in &self.credentials {
             let _ = session.add_auth(0, scheme, Some(auth), None); // cannot fail: the session has not ended
         }
-        let shared = Arc::new(Shared::new(session, self.chroot));
-        tokio::spawn(driver::run(Arc::clone(&shared)));
+        let shared = Arc::new(Shared::new(session, self.chroot, dialer));
+        tokio::spawn(driver::run(Arc::clone(&shared), sasl));
         Ok(Client::new(shared, self.retry))
     }
 }

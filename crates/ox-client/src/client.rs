@@ -228,6 +228,21 @@ impl Client {
         self.shared().connect_failures()
     }
 
+    /// Why SASL authentication failed, which has ended the session with
+    /// [`SessionState::AuthFailed`]; `None` if it has not.
+    ///
+    /// ```no_run
+    /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+    /// if let Some(reason) = client.sasl_failure() {
+    ///     println!("the server does not accept this client: {reason}");
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn sasl_failure(&self) -> Option<String> {
+        self.shared().sasl_failure()
+    }
+
     /// Ends the session and its ephemeral nodes, after all earlier requests. All clones are closed.
     ///
     /// An error means that no server confirmed the close; the session then expires by timeout.
@@ -306,7 +321,9 @@ impl Client {
         });
         let kind = match reached.await {
             Ok(SessionState::Expired) => ErrorKind::SessionExpired,
-            Ok(SessionState::AuthFailed) => ErrorKind::AuthFailed,
+            Ok(SessionState::AuthFailed) => {
+                self.shared().sasl_failure().map_or(ErrorKind::AuthFailed, ErrorKind::SaslFailed)
+            }
             Ok(SessionState::Closed) => ErrorKind::Closed,
             Ok(_) => return Ok(()),
             Err(_) => ErrorKind::NoServer(self.shared().connect_failures()),

@@ -1,6 +1,7 @@
 //! Why servers established no session, one cause per server.
 
 use crate::server_list::ServerAddress;
+use crate::tls_failure::TlsFailure;
 use std::fmt;
 use std::io;
 
@@ -38,7 +39,7 @@ impl fmt::Display for ConnectFailure {
 /// ```
 /// assert_eq!(ox_client::ConnectCause::UnknownHost.to_string(), "unknown host");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectCause {
     /// The host name cannot be resolved.
@@ -57,6 +58,15 @@ pub enum ConnectCause {
     /// The server accepted the connection and did not answer the handshake in time.
     #[error("timeout: the server accepts connections but does not answer")]
     NoReply,
+    /// The TLS handshake failed.
+    #[error("{0}")]
+    Tls(#[from] TlsFailure),
+    /// The client speaks plain text, and the server TLS.
+    #[error("the server speaks TLS on this port, and the client does not")]
+    ServerSpeaksTls,
+    /// The client has no ticket or secret to authenticate with; the text says why.
+    #[error("SASL: {0}")]
+    SaslLogin(String),
     /// Another error of the operating system.
     #[error("{0}")]
     Io(io::ErrorKind),

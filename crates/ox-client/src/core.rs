@@ -1,8 +1,10 @@
 //! The session without sockets, clocks and tasks: inputs with the current time in, bytes and effects out.
 
+mod sasl;
 mod session;
 mod watches;
 
+pub(crate) use sasl::SaslExchange;
 pub(crate) use session::{
     Disconnect, Failure, Reply, Request, Session, SessionCredentials, SessionEnd, Settings, SubmitError, SubmitResult,
     Submitted, Waiter, WatchRequest,
@@ -23,6 +25,10 @@ pub(crate) enum Effect<W, S> {
     EndWatch(S, Event),
     /// Publishes a new session state.
     State(Phase),
+    /// A server has established the session, and requests wait for the end of SASL.
+    Authenticating { read_only: bool },
+    /// Precedes the end of the session: why SASL failed.
+    SaslFailed(String),
     /// Follows the events of a notification: the notification itself, for readers of all session events.
     Notification(Event),
 }

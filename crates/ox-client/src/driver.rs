@@ -2,8 +2,10 @@
 
 use crate::client::Shared;
 use crate::connect_failure::ConnectCause;
-use crate::core::Disconnect;
+use crate::core::{Disconnect, SaslExchange};
 use crate::limits::{ITERATIONS_MAX, READ_BYTES, RETAINED_BYTES_MAX, SEARCH_PAUSE_MS};
+use crate::sasl::SaslSource;
+use crate::server_list::ServerAddress;
 use crate::transport::Transport;
 use bytes::BytesMut;
 use std::future::{Future, poll_fn};
@@ -16,15 +18,25 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
+/// The first two bytes of an alert of TLS, which a server sends to a client that does not speak TLS.
+const TLS_ALERT: [u8; 2] = [0x15, 0x03];
+
 /// Connects, and reconnects, until the session has ended.
-pub(crate) async fn run(shared: Arc<Shared>) {
+pub(crate) async fn run(shared: Arc<Shared>, mut sasl: Option<SaslSource>) {
     while let Some(attempt) = shared.next_attempt() {
         if !attempt.pause.is_zero() && shared.unless_ended(sleep(attempt.pause)).await.is_none() {
             continue;
         }
-        match shared.unless_ended(Transport::dial(&attempt.server, attempt.limit)).await {
-            Some(Ok(transport)) => {
-                let (reason, cause) = Connection::open(&shared, transport).serve(&shared).await;
+        let connect = async {
+            let exchange = match &mut sasl {
+                Some(sasl) => Some(sasl.exchange(&attempt.server, attempt.limit).await?),
+                None => None,
+            };
+            Ok((shared.dialer.dial(&attempt.server, attempt.limit).await?, exchange))
+        };
+        match shared.unless_ended(connect).await {
+            Some(Ok((transport, exchange))) => {
+                let (reason, cause) = Connection::open(&shared, transport, exchange).serve(&shared).await;
                 tracing::debug!(server = %attempt.server, %reason, "connection closed");
                 if let Some(cause) = cause {
                     shared.record_failure(&attempt.server, cause);
@@ -59,8 +71,8 @@ struct Connection {
 }
 
 impl Connection {
-    fn open(shared: &Shared, transport: Transport) -> Self {
-        shared.change(|session, now_ms, _| session.on_open(now_ms));
+    fn open(shared: &Shared, transport: Transport, sasl: Option<SaslExchange>) -> Self {
+        shared.change(|session, now_ms, _| session.on_open(now_ms, sasl));
         let (input, output) = (BytesMut::with_capacity(READ_BYTES), Vec::new());
         Self {
             transport,
@@ -83,7 +95,13 @@ impl Connection {
             session.on_lost(now_ms, effects);
             had_session
         });
+        let of_tls = match &end {
+            End::Io(error) => self.transport.tls_cause(error),
+            End::Disconnect(_) => None,
+        };
         let cause = match &end {
+            _ if of_tls.is_some() => of_tls.unwrap_or(ConnectCause::NotServing),
+            _ if self.input.starts_with(&TLS_ALERT) => ConnectCause::ServerSpeaksTls,
             End::Disconnect(Disconnect::Handshake) => ConnectCause::NoReply,
             End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::Io(io::ErrorKind::InvalidData),
             End::Disconnect(_) | End::Io(_) => ConnectCause::NotServing,
@@ -133,7 +151,10 @@ impl Connection {
                 Poll::Pending => break,
             }
         }
-        Ok(())
+        // Encrypted bytes may wait in the transport; a plain one has nothing to flush.
+        match Pin::new(&mut self.transport).poll_flush(cx)? {
+            Poll::Ready(()) | Poll::Pending => Ok(()),
+        }
     }
 
     /// Arms the timer for the deadline. Returns false if the deadline has passed.
@@ -200,7 +221,7 @@ async fn find_read_write_server(shared: Weak<Shared>) {
         pause_ms = (pause_ms * 2).min(*SEARCH_PAUSE_MS.end());
         let Some((servers, limit)) = shared.upgrade().map(|shared| shared.other_servers()) else { return };
         for server in servers {
-            if Transport::is_read_write(&server, limit).await.unwrap_or(false) {
+            if is_read_write(&shared, &server, limit).await {
                 if let Some(shared) = shared.upgrade() {
                     shared.change(|session, _, _| session.switch_to(&server));
                 }
@@ -208,4 +229,10 @@ async fn find_read_write_server(shared: Weak<Shared>) {
             }
         }
     }
+}
+
+/// Whether a server is read-write. The search does not keep the session alive while it waits.
+async fn is_read_write(shared: &Weak<Shared>, server: &ServerAddress, limit: Duration) -> bool {
+    let Some(dialer) = shared.upgrade().map(|shared| Arc::clone(&shared.dialer)) else { return false };
+    dialer.four_letter(server, "isro", limit).await.is_ok_and(|reply| reply.starts_with("rw"))
 }

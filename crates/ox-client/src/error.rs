@@ -65,6 +65,13 @@ pub enum ErrorKind {
     /// The server rejected the credentials, which ends the session.
     #[error("authentication failed")]
     AuthFailed,
+    /// The server rejected the client during SASL authentication, or the client the server; the text says why. This ends
+    /// the session.
+    #[error("SASL authentication failed: {0}")]
+    SaslFailed(String),
+    /// The settings of TLS or SASL cannot be used; the text names the setting or the file, and the remedy.
+    #[error("{0}")]
+    BadSecurity(String),
     /// The client was closed by [`Client::close`](crate::Client::close) or is being closed.
     #[error("client is closed")]
     Closed,
@@ -170,12 +177,13 @@ impl Error {
         match &self.0.kind {
             ErrorKind::Server(code) => Some(*code),
             ErrorKind::SessionExpired => Some(ErrorCode::SessionExpired),
-            ErrorKind::AuthFailed => Some(ErrorCode::AuthFailed),
+            ErrorKind::AuthFailed | ErrorKind::SaslFailed(_) => Some(ErrorCode::AuthFailed),
             ErrorKind::InvalidPath | ErrorKind::InvalidArgument(_) => Some(ErrorCode::BadArguments),
             ErrorKind::UnknownCode(_)
             | ErrorKind::ConnectionLoss
             | ErrorKind::Closed
             | ErrorKind::TooLarge
+            | ErrorKind::BadSecurity(_)
             | ErrorKind::BadConnectString(_)
             | ErrorKind::NoServer(_)
             | ErrorKind::BadReply => None,
@@ -210,7 +218,10 @@ impl Error {
     /// # }
     /// ```
     pub fn is_final(&self) -> bool {
-        matches!(self.0.kind, ErrorKind::SessionExpired | ErrorKind::AuthFailed | ErrorKind::Closed)
+        matches!(
+            self.0.kind,
+            ErrorKind::SessionExpired | ErrorKind::AuthFailed | ErrorKind::SaslFailed(_) | ErrorKind::Closed
+        )
     }
 
     /// Whether the operation may have had an effect.

@@ -38,11 +38,17 @@ mod event;
 mod limits;
 mod multi;
 pub mod path;
+#[cfg(feature = "security")]
+mod properties;
 mod reader_queue;
 mod retry;
+mod sasl;
 mod server_list;
 mod session_events;
 mod state;
+#[cfg(feature = "security")]
+pub mod tls;
+mod tls_failure;
 mod transport;
 mod types;
 mod watch;
@@ -55,9 +61,14 @@ pub use error::{Error, ErrorKind, RequestOutcome};
 pub use event::{Event, EventKind};
 pub use multi::{Multi, MultiRead, MultiResults, ReadResult, ReadResults, Slot, WriteResult};
 pub use ox_proto::{ErrorCode, SessionId, Stat, Zxid};
+#[cfg(feature = "security")]
+pub use properties::ClientProperties;
 pub use retry::RetryPolicy;
+#[cfg(feature = "security")]
+pub use sasl::SaslLogin;
 pub use server_list::ServerAddress;
 pub use session_events::{SessionEvent, SessionEvents};
 pub use state::{SessionState, SessionStates, SessionTicket};
+pub use tls_failure::TlsFailure;
 pub use types::{AuthInfo, CreateMode, CreateOptions, Created, MembershipChange, Node, NodeData, Null, Version};
 pub use watch::{AddWatchMode, Watch, WatchStream, WatcherType};

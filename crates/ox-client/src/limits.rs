@@ -42,6 +42,13 @@ pub(crate) const SHORT_CONNECTION_PAUSE_MS: std::ops::RangeInclusive<u64> = 10..
 /// Pauses between searches for a read-write server.
 pub(crate) const SEARCH_PAUSE_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 
+/// Servers for which a TLS configuration is kept, with its sessions for resumption.
+#[cfg(feature = "security")]
+pub(crate) const ENDPOINTS_MAX: usize = 64;
+
+/// The longest reply to a four-letter command that is read: some thousand connections.
+pub(crate) const FOUR_LETTER_BYTES_MAX: u64 = 8 << 20;
+
 /// Addresses of one host name that are tried in one attempt.
 pub(crate) const ADDRESSES_MAX: usize = 16;
 

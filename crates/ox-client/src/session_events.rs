@@ -34,6 +34,12 @@ pub enum SessionEvent {
     /// A notification that at least one watch of this session was waiting for; reported once, however many watches
     /// there are.
     Event(Event),
+    /// A server has established the session, and SASL authentication begins. A connected state follows when the server
+    /// accepts the client, [`SessionState::AuthFailed`] when it does not.
+    Authenticating {
+        /// Whether the server is read-only.
+        read_only: bool,
+    },
     /// A full round over all servers failed to establish a session, for the reasons that
     /// [`Client::connect_failures`](crate::Client::connect_failures) returns. The client keeps trying.
     NoServer,

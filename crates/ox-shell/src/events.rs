@@ -45,6 +45,8 @@ pub struct Events {
     style: EventStyle,
     /// Whether the connection was lost since the session began.
     was_lost: AtomicBool,
+    /// Whether SASL authentication of this connection has begun, so that a connected state is its success.
+    is_authenticating: AtomicBool,
     standing: watch::Sender<ConnectionStatus>,
 }
 
@@ -63,7 +65,15 @@ impl Events {
     pub fn follow(client: &Client, out: Output, prints: Arc<AtomicBool>, style: EventStyle) -> Arc<Self> {
         let inner = Mutex::new(Inner { session_events: client.session_events(), printer: None });
         let (standing, _) = watch::channel(ConnectionStatus::Unknown);
-        let events = Arc::new(Self { inner, out, prints, style, was_lost: AtomicBool::new(false), standing });
+        let events = Arc::new(Self {
+            inner,
+            out,
+            prints,
+            style,
+            was_lost: AtomicBool::default(),
+            is_authenticating: AtomicBool::default(),
+            standing,
+        });
         let printer = Arc::clone(&events);
         tokio::spawn(async move { std::future::poll_fn(|cx| printer.poll(cx)).await });
         events
@@ -92,7 +102,7 @@ impl Events {
                 Poll::Pending => return Poll::Pending,
             };
             let line = match self.style {
-                EventStyle::ZkCli => line(&event),
+                EventStyle::ZkCli => self.zkcli_line(&event),
                 EventStyle::Script | EventStyle::Terminal => self.native_line(&event),
             };
             if let Some(line) = line
@@ -101,6 +111,22 @@ impl Events {
                 self.show(&line);
             }
             self.update_status(&event);
+        }
+    }
+
+    /// Compat: with SASL, the event of the connection precedes that of the authentication.
+    fn zkcli_line(&self, event: &SessionEvent) -> Option<String> {
+        let is_authenticating = self.is_authenticating.swap(false, Ordering::Relaxed);
+        match event {
+            SessionEvent::Authenticating { read_only } => {
+                self.is_authenticating.store(true, Ordering::Relaxed);
+                let state = if *read_only { SessionState::ConnectedReadOnly } else { SessionState::Connected };
+                line(&SessionEvent::State(state))
+            }
+            SessionEvent::State(state) if state.is_connected() && is_authenticating => {
+                Some(text("SaslAuthenticated", "None", "null", -1))
+            }
+            event => line(event),
         }
     }
 

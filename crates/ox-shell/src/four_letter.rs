@@ -1,27 +1,21 @@
 //! Four-letter commands, which servers answer without a session.
 
-use ox_client::ServerAddress;
+use ox_client::{Client, ConnectCause, ServerAddress};
 use std::io;
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 
-/// The longest reply that is read: some thousand connections.
-const REPLY_BYTES_MAX: u64 = 8 << 20;
-
-/// Sends a four-letter command and returns the reply.
-pub(crate) async fn send(server: &ServerAddress, command: &str, timeout: Duration) -> io::Result<String> {
-    let exchange = async {
-        let mut stream = TcpStream::connect((server.host.as_str(), server.port)).await?;
-        stream.write_all(command.as_bytes()).await?;
-        let mut reply = Vec::new();
-        stream.take(REPLY_BYTES_MAX).read_to_end(&mut reply).await?;
-        Ok(String::from_utf8_lossy(&reply).into_owned())
-    };
-    match tokio::time::timeout(timeout, exchange).await {
-        Ok(reply) => reply,
-        Err(_) => Err(io::ErrorKind::TimedOut.into()),
-    }
+/// Sends a four-letter command, with TLS if the client uses it, and returns the reply. The error is one or two words.
+pub(crate) async fn send(
+    client: &Client,
+    server: &ServerAddress,
+    command: &str,
+    timeout: Duration,
+) -> Result<String, String> {
+    client.four_letter(server, command, timeout).await.map_err(|cause| match cause {
+        ConnectCause::Timeout | ConnectCause::NoReply => "timeout".to_owned(),
+        ConnectCause::Io(io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
+        cause => cause.to_string(),
+    })
 }
 
 /// The cause of a failed connection in one or two words.
@@ -150,12 +144,13 @@ mod tests {
     #[tokio::test]
     async fn failed_connections_have_a_cause() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = Client::builder().servers("127.0.0.1").unwrap().start().unwrap();
         let port = listener.local_addr().unwrap().port();
         let cause_at = async |host: &str, timeout_ms| {
             let server = ServerAddress { host: host.to_owned(), port };
-            cause(&send(&server, "srvr", Duration::from_millis(timeout_ms)).await.unwrap_err())
+            send(&client, &server, "srvr", Duration::from_millis(timeout_ms)).await.unwrap_err()
         };
-        assert_eq!(cause_at("127.0.0.1", 1).await, "timeout");
+        assert_eq!(cause_at("127.0.0.1", 50).await, "timeout");
         drop(listener);
         assert_eq!(cause_at("127.0.0.1", 10_000).await, "connection refused");
         assert_eq!(cause_at("no host", 10_000).await, "unknown host");

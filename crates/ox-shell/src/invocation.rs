@@ -6,6 +6,8 @@
 use crate::command_error;
 use crate::profiles::{self, Profile};
 use crate::suggest;
+use ox_client::ClientProperties;
+use std::path::Path;
 use std::time::Duration;
 
 /// The parsed command line of the program.
@@ -21,6 +23,8 @@ pub struct Invocation {
     pub read_only: bool,
     /// Credentials of the profile, scheme and secret.
     pub auth: Option<(String, String)>,
+    /// TLS and SASL, by the properties of Apache's client.
+    pub properties: ClientProperties,
     /// Whether to wait for the connection before running anything.
     pub waits: bool,
     /// Whether output, prompt and errors are those of `zkCli`, byte for byte.
@@ -72,6 +76,7 @@ impl Default for Invocation {
             timeout: Duration::from_secs(30),
             read_only: false,
             auth: None,
+            properties: ClientProperties::default(),
             waits: false,
             zkcli: false,
             stops_at_error: false,
@@ -87,6 +92,9 @@ impl Default for Invocation {
 #[derive(Default)]
 struct Given {
     server: Option<String>,
+    configuration: Option<String>,
+    /// Words of the form `-Dname=value`.
+    definitions: Vec<String>,
     timeout: Option<Duration>,
     unknown: Option<String>,
     without_value: Option<String>,
@@ -124,6 +132,7 @@ impl Invocation {
                         }
                     }
                 }
+                _ if word.starts_with("-D") => given.definitions.push(word),
                 "-r" | "--read-only" => this.read_only = true,
                 "-e" => this.stops_at_error = true,
                 "-waitforconnection" | "--wait" => this.waits = true,
@@ -143,7 +152,7 @@ impl Invocation {
             "server" => given.server = Some(value),
             "profile" => self.profile = Some(value),
             "timeout" => given.timeout = Some(timeout(&value).map_err(|text| (text, command_error::FAILED))?),
-            _ => check_configuration(&value)?,
+            _ => given.configuration = Some(value),
         }
         Ok(())
     }
@@ -176,14 +185,27 @@ impl Invocation {
             self.profile = variable("OXKEEPER_PROFILE");
         }
         let profile = match &self.profile {
-            Some(name) => profiles::load(name, variable).map_err(|text| (text, WRONG_USAGE))?,
+            Some(name) => profiles::load(name, &variable).map_err(|text| (text, WRONG_USAGE))?,
             None => Profile::default(),
         };
+        self.properties = ClientProperties::from_variables(&variable);
+        given.definitions.iter().for_each(|word| self.properties.add_flags(word));
+        if let Some(file) = given.configuration.or(profile.client_configuration) {
+            self.add_configuration(&file)?;
+        }
         self.server = given.server.or(server).or(profile.server).unwrap_or_else(|| self.server.clone());
         self.timeout = given.timeout.or(profile.timeout).unwrap_or(self.timeout);
         self.read_only |= profile.read_only;
         self.auth = profile.auth;
         Ok(())
+    }
+
+    /// Compat: a missing file ends the program with 2.
+    fn add_configuration(&mut self, file: &str) -> Result<(), InvocationError> {
+        if !Path::new(file).exists() {
+            return Err((format!("Error while processing {file}: {file} file is missing"), WRONG_USAGE));
+        }
+        self.properties.add_file(Path::new(file)).map_err(|error| (error.to_string(), WRONG_USAGE))
     }
 }
 
@@ -192,21 +214,6 @@ pub(crate) fn timeout(value: &str) -> Result<Duration, String> {
     match value.parse::<i32>() {
         Ok(ms) => Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))),
         Err(_) => Err(format!("-timeout must be a number of milliseconds, not `{value}`")),
-    }
-}
-
-/// Compat: a missing file ends the program with 2. TLS and SASL, for which the file exists, are not supported yet.
-fn check_configuration(file: &str) -> Result<(), InvocationError> {
-    let Ok(text) = std::fs::read_to_string(file) else {
-        return Err((format!("Error while processing {file}: {file} file is missing"), WRONG_USAGE));
-    };
-    let is_secure = text.lines().any(|line| {
-        let line: String = line.split_whitespace().collect();
-        line == "zookeeper.client.secure=true"
-    });
-    match is_secure {
-        true => Err((format!("{file} requests TLS, which this shell does not support yet"), WRONG_USAGE)),
-        false => Ok(()),
     }
 }
 
@@ -259,6 +266,25 @@ mod tests {
             assert_eq!(parse(line), Err((text.to_owned(), status)), "{line}");
         }
         assert_eq!(parse("-client-configuration /nonexistent.properties ls /").unwrap_err().1, 2);
+    }
+
+    #[test]
+    fn properties_come_from_environment_options_and_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("client.properties");
+        std::fs::write(&file, "zookeeper.ssl.protocol=TLSv1.2\n").unwrap();
+        let profiles = dir.path().join("cli.conf");
+        std::fs::write(&profiles, format!("[tls]\nclient-configuration = {}\n", file.display())).unwrap();
+        let environment = [
+            ("CLIENT_JVMFLAGS", "-Xmx64m -Dzookeeper.client.secure=true -Da=1 -Dzookeeper.ssl.protocol=x"),
+            ("JVMFLAGS", "-Da=2 -Db=2"),
+            ("OXKEEPER_CLI_CONFIG", profiles.to_str().unwrap()),
+        ];
+        for line in [format!("-Db=3 -client-configuration {} ls /", file.display()), "-Db=3 --profile tls".to_owned()] {
+            let found = parse_in(&line, &environment).unwrap().properties;
+            let values = ["zookeeper.client.secure", "a", "b", "zookeeper.ssl.protocol"].map(|name| found.get(name));
+            assert_eq!(values, [Some("true"), Some("2"), Some("3"), Some("TLSv1.2")], "{line}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! timeout = 10000
 //! read-only = true
 //! auth = digest:bob:secret
+//! client-configuration = /etc/zookeeper/client.properties
 //! ```
 
 use crate::invocation;
@@ -21,6 +22,8 @@ pub(crate) struct Profile {
     pub(crate) timeout: Option<Duration>,
     pub(crate) read_only: bool,
     pub(crate) auth: Option<(String, String)>,
+    /// A properties file for TLS and SASL.
+    pub(crate) client_configuration: Option<String>,
 }
 
 /// Reads a profile from the file of the user. The error is a message for the user.
@@ -76,12 +79,16 @@ impl Profile {
             "read-only" => {
                 self.read_only = value.parse().map_err(|_| format!("read-only is true or false, not `{value}`"))?;
             }
+            "client-configuration" => self.client_configuration = Some(value.to_owned()),
             "auth" => {
                 let (scheme, secret) = value.split_once(':').ok_or("auth is scheme:secret")?;
                 self.auth = Some((scheme.to_owned(), secret.to_owned()));
             }
             _ => {
-                let hint = suggest::similar(key, ["server", "timeout", "read-only", "auth"].into_iter());
+                let hint = suggest::similar(
+                    key,
+                    ["server", "timeout", "read-only", "auth", "client-configuration"].into_iter(),
+                );
                 let hint = hint.map(|known| format!("; did you mean {known}?")).unwrap_or_default();
                 return Err(format!("unknown key {key}{hint}"));
             }

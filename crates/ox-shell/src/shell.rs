@@ -145,13 +145,14 @@ impl Shell {
     /// Opens a session with the servers of the invocation.
     pub async fn connect(&mut self) -> Result<(), CommandError> {
         self.close().await;
-        let Invocation { server, timeout, read_only, auth, .. } = &self.invocation;
+        let Invocation { server, timeout, read_only, auth, properties, .. } = &self.invocation;
         // A shell reports a connection loss immediately and leaves retries to the user.
         let builder = Client::builder().servers(server).map_err(|error| CommandError::message(error.to_string()))?;
         let mut builder = builder.session_timeout(*timeout).read_only(*read_only).retry(RetryPolicy::None);
         if let Some((scheme, secret)) = auth {
             builder = builder.auth(scheme, secret);
         }
+        let builder = properties.apply(builder).map_err(|error| CommandError::message(error.to_string()))?;
         let client = builder.start().map_err(|error| CommandError::message(error.to_string()))?;
         let style = match (self.invocation.zkcli, self.mode) {
             (true, _) => EventStyle::ZkCli,
@@ -481,7 +482,8 @@ impl Shell {
             _ if self.is_zkcli() => Ok(client),
             ConnectionStatus::Connected => Ok(client),
             ConnectionStatus::Ended if client.state() == SessionState::AuthFailed => {
-                Err(CommandError::message("Authentication failed"))
+                let reason = client.sasl_failure().map(|reason| format!(": {reason}")).unwrap_or_default();
+                Err(CommandError::message(format!("Authentication failed{reason}")))
             }
             ConnectionStatus::Ended => Err(CommandError::NotConnected),
             ConnectionStatus::Unknown | ConnectionStatus::NoServer => Err(self.unreachable(&client).await),
@@ -490,7 +492,7 @@ impl Shell {
 
     /// Why no server serves this shell, one cause per server.
     pub(crate) async fn unreachable(&self, client: &Client) -> CommandError {
-        CommandError::message(unreachable::text(&client.connect_failures()).await)
+        CommandError::message(unreachable::text(client).await)
     }
 
     /// How long a command may wait for the connection.

@@ -1,17 +1,17 @@
 //! Explains why no server established a session.
 
 use crate::four_letter;
-use ox_client::{ConnectCause, ConnectFailure};
+use ox_client::{Client, ConnectCause, ConnectFailure};
 use std::time::Duration;
 
 /// Time limit for asking a server that accepts connections why it serves no clients.
 const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// One line for a single server, a list for several.
-pub(crate) async fn text(failures: &[ConnectFailure]) -> String {
+pub(crate) async fn text(client: &Client) -> String {
     let mut causes = Vec::new();
-    for failure in failures {
-        causes.push((failure.server.to_string(), cause(failure).await));
+    for failure in client.connect_failures() {
+        causes.push((failure.server.to_string(), cause(client, &failure).await));
     }
     match causes.as_slice() {
         [] => "Connection lost; the shell reconnects".to_owned(),
@@ -25,9 +25,9 @@ pub(crate) async fn text(failures: &[ConnectFailure]) -> String {
 }
 
 /// The client cannot see why a server opens no session; the reply to `srvr` tells whether it lacks a quorum.
-async fn cause(failure: &ConnectFailure) -> String {
+async fn cause(client: &Client, failure: &ConnectFailure) -> String {
     let is_running = matches!(failure.cause, ConnectCause::NotServing | ConnectCause::NoReply);
-    if is_running && let Ok(reply) = four_letter::send(&failure.server, "srvr", TIMEOUT).await {
+    if is_running && let Ok(reply) = four_letter::send(client, &failure.server, "srvr", TIMEOUT).await {
         if reply.contains("not currently serving requests") {
             return "no quorum: the server runs, but its ensemble has no leader".to_owned();
         }

@@ -176,6 +176,18 @@ impl HostNamePolicy {
     }
 }
 
+impl CertificateInfo {
+    /// Whether the certificate covers a host name or an address, by the rules of HTTPS.
+    pub fn is_valid_for(&self, host: &str) -> bool {
+        let https = HostNamePolicy {
+            enforcement: Enforcement::Require,
+            identification: Identification::Https,
+            allows_reverse_lookup: false,
+        };
+        https.matches(self, host)
+    }
+}
+
 fn presented(certificate: &CertificateInfo) -> Vec<String> {
     let addresses = certificate.addresses.iter().map(IpAddr::to_string);
     let mut names: Vec<String> = addresses.chain(certificate.dns_names.iter().cloned()).collect();

@@ -10,3 +10,4 @@ mod progress;
 pub(crate) mod server;
 pub(crate) mod snapshot;
 pub(crate) mod status;
+pub(crate) mod tls;

@@ -1,6 +1,10 @@
-//! Four-letter commands, as a client.
+//! Four-letter commands, as a client, plain or over TLS.
 
-use std::io::{self, Read as _, Write as _};
+use ox_client::ClientProperties;
+use ox_tls::{ClientTls, PeerEndpoint, StoreFiles};
+use rustls::{ClientConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -18,16 +22,35 @@ pub(crate) enum Reply {
     NotAllowed(String),
 }
 
+/// TLS and SASL as the environment says, for commands without options of their own.
+pub(crate) fn client_properties() -> ClientProperties {
+    ClientProperties::from_variables(|name| std::env::var(name).ok())
+}
+
+/// TLS as the properties of the environment say; `None` without it.
+pub(crate) fn tls(properties: &ClientProperties) -> anyhow::Result<Option<ClientTls>> {
+    let Some(settings) = properties.tls_settings()? else { return Ok(None) };
+    Ok(Some(ClientTls::build(&settings, &StoreFiles::read(&settings)?)?))
+}
+
 /// Sends a command to `host:port` and reads the whole reply, within `limit`.
-pub(crate) fn ask(server: &str, command: &str, limit: Duration) -> io::Result<Reply> {
+pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: Duration) -> io::Result<Reply> {
     let until = Instant::now() + limit;
     let mut stream = connect(server, limit)?;
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
     stream.set_read_timeout(Some(left))?;
     stream.set_write_timeout(Some(left))?;
-    stream.write_all(command.as_bytes())?;
-    let mut bytes = Vec::new();
-    (&stream).take(REPLY_BYTES_MAX).read_to_end(&mut bytes)?;
+    let bytes = match tls {
+        None => exchange(&mut stream, command)?,
+        Some(tls) => {
+            let host = with_port(server);
+            let host = host.rsplit_once(':').map_or(host.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+            let names = host.parse::<IpAddr>().is_err().then(|| host.to_owned());
+            let endpoint = tls.endpoint(PeerEndpoint::new(stream.peer_addr()?.ip(), names));
+            let connection = ClientConnection::new(endpoint.config, endpoint.server_name).map_err(io::Error::other)?;
+            exchange(&mut StreamOwned::new(connection, stream.try_clone()?), command)?
+        }
+    };
     let _ = stream.shutdown(Shutdown::Both); // the server has closed it already
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if text.is_empty() {
@@ -36,8 +59,19 @@ pub(crate) fn ask(server: &str, command: &str, limit: Duration) -> io::Result<Re
     Ok(if text.ends_with(NOT_ALLOWED) { Reply::NotAllowed(text) } else { Reply::Text(text) })
 }
 
+fn exchange(stream: &mut (impl Read + Write), command: &str) -> io::Result<Vec<u8>> {
+    stream.write_all(command.as_bytes())?;
+    stream.flush()?;
+    let mut bytes = Vec::new();
+    match stream.take(REPLY_BYTES_MAX).read_to_end(&mut bytes) {
+        // Some servers end TLS without saying so; what they sent before is complete.
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof || bytes.is_empty() => Err(error),
+        Ok(_) | Err(_) => Ok(bytes),
+    }
+}
+
 /// Connects to the first address of the host that accepts.
-fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
+pub(crate) fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "unknown host");
     for address in with_port(server).to_socket_addrs().map_err(|_| io::Error::other("unknown host"))? {
         match TcpStream::connect_timeout(&address, limit) {

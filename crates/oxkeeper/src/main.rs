@@ -62,6 +62,9 @@ enum Command {
     /// Print, check and compare snapshots
     #[command(subcommand)]
     Snapshot(commands::snapshot::SnapshotCommand),
+    /// Make certificates for development, and check TLS settings
+    #[command(subcommand)]
+    Tls(commands::tls::TlsCommand),
     /// Explain a configuration, and check whether a server would start with it
     CheckConfig(commands::check_config::Args),
 }
@@ -79,6 +82,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),
+        Command::Tls(command) => commands::tls::run(&command),
         Command::CheckConfig(args) => commands::check_config::run(&args),
     }
 }

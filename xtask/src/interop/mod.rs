@@ -2,7 +2,7 @@
 //!
 //! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
-//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs clients that authenticate.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs TLS and SASL.
 
 mod clients;
 mod differential;
@@ -45,6 +45,10 @@ pub(crate) struct Args {
     #[arg(long)]
     full: bool,
 
+    /// Cargo profile of our binary in the security tests.
+    #[arg(long, value_name = "PROFILE", default_value = "release")]
+    profile: String,
+
     /// Run only mixed ensembles and recipes whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
@@ -81,10 +85,10 @@ enum Subject {
     Ensembles,
     /// Our client and recipes on an Apache server, and together with Curator.
     Recipes,
+    /// TLS and SASL: real clients and a real KDC with our server, our client and tools with Apache servers.
+    Security,
     /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
-    /// SASL with real clients and a real KDC.
-    Security,
 }
 
 impl Subject {
@@ -101,8 +105,8 @@ impl Subject {
             | Subject::Differential
             | Subject::Ensembles
             | Subject::Recipes
-            | Subject::Shells
-            | Subject::Security => false,
+            | Subject::Security
+            | Subject::Shells => false,
         }
     }
 }
@@ -122,11 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
-            .and(security::run(&workspace, args.only.as_deref()))
+            .and(security::run(&workspace, args.only.as_deref(), &args.profile))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
-        Subject::Security => security::run(&workspace, args.only.as_deref()),
+        Subject::Security => security::run(&workspace, args.only.as_deref(), &args.profile),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

@@ -1,5 +1,9 @@
-//! Authentication with real clients: `cargo xtask interop security`.
+//! TLS and SASL with real peers: `cargo xtask interop security`.
 
+mod client;
+mod client_kerberos;
+mod client_stores;
+mod client_transcripts;
 mod kdc;
 mod sasl;
 
@@ -16,8 +20,9 @@ struct Case {
     run: fn(&Workspace, &std::path::Path) -> Result<()>,
 }
 
-/// Runs all cases, or those whose name contains `only`.
-pub(super) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+/// Runs all cases, or those whose name contains `only`; without that, also our client and tools with Apache servers.
+/// `profile` is the Cargo profile of our binary.
+pub(super) fn run(workspace: &Workspace, only: Option<&str>, profile: &str) -> Result<()> {
     sasl::prepare(workspace)?;
     let cases = sasl::CASES.iter().filter(|case| only.is_none_or(|only| case.name.contains(only)));
     let (mut count, mut failures) = (0, 0);
@@ -38,5 +43,5 @@ pub(super) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     println!("security: {} of {count} passed", count - failures);
     ensure!(0 < count, "no case matches --only");
     ensure!(failures == 0, "{failures} of {count} cases failed");
-    Ok(())
+    if only.is_none() { client::run(workspace, profile) } else { Ok(()) }
 }

@@ -50,7 +50,7 @@ impl MeasuredProgram {
 
 /// A server as clients and jobs use it.
 pub(crate) fn target(address: SocketAddr) -> BenchTarget {
-    BenchTarget { address, session_timeout_ms: 30_000 }
+    BenchTarget { address, session_timeout_ms: 30_000, security: None }
 }
 
 /// Whether a server starts with the data of its last run.

@@ -49,7 +49,10 @@ pub(crate) fn start(behaviour: Behaviour) -> MeasuredServer {
 }
 
 pub(crate) fn server(address: SocketAddr) -> MeasuredServer {
-    MeasuredServer { target: BenchTarget { address, session_timeout_ms: 10_000 }, pid: Some(std::process::id()) }
+    MeasuredServer {
+        target: BenchTarget { address, session_timeout_ms: 10_000, security: None },
+        pid: Some(std::process::id()),
+    }
 }
 
 pub(crate) fn job(workload: &str, depth: usize) -> Job {

@@ -3,8 +3,10 @@
 use super::call::{Kind, decode};
 use super::node_ops::{names, node};
 use super::{Call, Client};
+use crate::connect_failure::ConnectCause;
 use crate::core::{Failure, SessionEnd, WatchClass};
 use crate::error::{Error, ErrorKind, RequestOutcome};
+use crate::server_list::ServerAddress;
 use crate::types::{AuthInfo, MembershipChange, Node, NodeData};
 use crate::watch::Watch;
 use ox_proto::jute::Jute;
@@ -12,6 +14,7 @@ use ox_proto::reply::ClientInfo;
 use ox_proto::request::{PathRequest, PathWatch, ReconfigRequest};
 use ox_proto::{OpCode, Zxid};
 use std::borrow::Cow;
+use std::time::Duration;
 use tokio::sync::oneshot;
 
 /// The node of the ensemble configuration, outside of any chroot.
@@ -52,6 +55,29 @@ impl Client {
             Ok(Err(Failure { ended, .. })) => Err(failed(ended)),
             Err(_) => Err(failed(Some(SessionEnd::Closed))),
         }
+    }
+
+    /// Sends a four-letter command, for example `srvr`, to a server, and returns the reply. It needs no session; TLS is
+    /// used as for sessions. A reply ends after 8 MB.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// # let server = server.address().to_string();
+    /// let reply = client.four_letter(&server.parse()?, "srvr", std::time::Duration::from_secs(5)).await?;
+    /// assert!(reply.contains("Mode: standalone"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn four_letter(
+        &self,
+        server: &ServerAddress,
+        command: &str,
+        limit: Duration,
+    ) -> Result<String, ConnectCause> {
+        self.shared().dialer.four_letter(server, command, limit).await
     }
 
     /// Returns the identities that the server has authenticated for this connection.

@@ -9,6 +9,7 @@ use crate::reader_queue::ReaderQueue;
 use crate::server_list::ServerAddress;
 use crate::session_events::{self, SessionEvent};
 use crate::state::{self, SessionState, SessionTicket};
+use crate::transport::Dialer;
 use crate::watch::{self, Sink};
 use bytes::BytesMut;
 use ox_proto::SessionId;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     started: Instant,
     /// The prefix of all paths on the server; empty for the root.
     pub(crate) chroot: String,
+    pub(crate) dialer: Arc<Dialer>,
     watches: AtomicU64,
 }
 
@@ -55,6 +57,8 @@ struct Locked {
     event_readers: Vec<Weak<ReaderQueue<SessionEvent>>>,
     /// The last failure of each server since the last session.
     failures: Vec<ConnectFailure>,
+    /// Why SASL ended the session.
+    sasl_failure: Option<String>,
 }
 
 /// Parameters of the next connection attempt.
@@ -77,7 +81,7 @@ impl std::fmt::Debug for Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(session: Session<Sender, Sink>, chroot: String) -> Self {
+    pub(crate) fn new(session: Session<Sender, Sink>, chroot: String, dialer: Dialer) -> Self {
         let locked = Locked {
             session,
             effects: Vec::new(),
@@ -87,9 +91,17 @@ impl Shared {
             state_readers: Vec::new(),
             event_readers: Vec::new(),
             failures: Vec::new(),
+            sasl_failure: None,
         };
         let (capacity, watches) = (Notify::new(), AtomicU64::new(0));
-        Self { locked: Mutex::new(locked), capacity, started: Instant::now(), chroot, watches }
+        Self {
+            locked: Mutex::new(locked),
+            capacity,
+            started: Instant::now(),
+            chroot,
+            dialer: Arc::new(dialer),
+            watches,
+        }
     }
 
     fn now_ms(&self) -> i64 {
@@ -134,6 +146,14 @@ impl Shared {
                         })
                     });
                     notify(&mut locked.event_readers, &SessionEvent::State(locked.state));
+                }
+                Effect::Authenticating { read_only } => {
+                    tracing::debug!("SASL authentication begins");
+                    notify(&mut locked.event_readers, &SessionEvent::Authenticating { read_only });
+                }
+                Effect::SaslFailed(reason) => {
+                    tracing::warn!(%reason, "SASL authentication failed");
+                    locked.sasl_failure = Some(reason);
                 }
                 Effect::Notification(event) => notify(&mut locked.event_readers, &SessionEvent::Event(event)),
             }
@@ -264,9 +284,14 @@ impl Shared {
         servers.sort_unstable();
         let cause = |server: &ServerAddress| {
             let known = locked.failures.iter().find(|failure| failure.server == *server);
-            known.map_or(ConnectCause::Timeout, |failure| failure.cause)
+            known.map_or(ConnectCause::Timeout, |failure| failure.cause.clone())
         };
         servers.into_iter().map(|server| ConnectFailure { cause: cause(&server), server }).collect()
+    }
+
+    /// Why SASL ended the session.
+    pub(crate) fn sasl_failure(&self) -> Option<String> {
+        self.locked.lock().sasl_failure.clone()
     }
 
     /// The other servers, any of which may be read-write, and the timeout for asking each.

@@ -6,9 +6,11 @@
 //! connection whose replies are out of order.
 
 mod input;
+mod sasl_replies;
 #[cfg(test)]
 mod tests;
 
+use super::sasl::SaslExchange;
 use super::watches::{WatchClass, WatchId, Watches};
 use super::{Effect, Phase};
 use crate::event::{Event, EventKind};
@@ -149,8 +151,17 @@ pub(crate) struct SessionCredentials {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnState {
     Disconnected,
-    Handshake { since_ms: i64 },
-    Open { read_only: bool },
+    Handshake {
+        since_ms: i64,
+    },
+    /// The session is established, and the SASL exchange runs: nothing else is sent.
+    Authenticating {
+        since_ms: i64,
+        read_only: bool,
+    },
+    Open {
+        read_only: bool,
+    },
     Ended(SessionEnd),
 }
 
@@ -166,6 +177,8 @@ enum PendingKind<W, S> {
     Rearm,
     /// removeWatches for a watch that is no longer used.
     RemoveWatches,
+    /// A token of the SASL exchange.
+    Sasl,
     Close,
 }
 
@@ -217,6 +230,8 @@ pub(crate) struct Session<W, S> {
     rearming: usize,
     watches: Watches<S>,
     credentials: Vec<Credential<W>>,
+    /// The exchange of this connection, until it has ended.
+    sasl: Option<SaslExchange>,
     /// Indexes of credentials that are sent and not confirmed yet.
     auth_in_flight: VecDeque<usize>,
     pings: VecDeque<i64>,
@@ -263,6 +278,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             rearming: 0,
             watches: Watches::new(),
             credentials: Vec::new(),
+            sasl: None,
             auth_in_flight: VecDeque::new(),
             pings: VecDeque::new(),
             last_sent_ms: 0,
@@ -334,7 +350,9 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     pub(crate) fn deadline(&self) -> Option<i64> {
         let deadline = match self.conn {
             ConnState::Disconnected | ConnState::Ended(_) => None,
-            ConnState::Handshake { since_ms } => Some(since_ms + self.attempt_timeout_ms()),
+            ConnState::Handshake { since_ms } | ConnState::Authenticating { since_ms, .. } => {
+                Some(since_ms + self.attempt_timeout_ms())
+            }
             ConnState::Open { .. } => Some(self.ping_at_ms().min(self.read_timeout_at_ms())),
         };
         deadline.into_iter().chain(self.close_by_ms).min()
@@ -358,7 +376,9 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         }
         match self.conn {
             ConnState::Ended(_) => return Err(Disconnect::SessionEnded),
-            ConnState::Handshake { since_ms } if since_ms + self.attempt_timeout_ms() <= now_ms => {
+            ConnState::Handshake { since_ms } | ConnState::Authenticating { since_ms, .. }
+                if since_ms + self.attempt_timeout_ms() <= now_ms =>
+            {
                 return Err(Disconnect::Handshake);
             }
             ConnState::Open { .. } => {
@@ -371,13 +391,14 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                     self.last_sent_ms = now_ms;
                 }
             }
-            ConnState::Disconnected | ConnState::Handshake { .. } => (),
+            ConnState::Disconnected | ConnState::Handshake { .. } | ConnState::Authenticating { .. } => (),
         }
         Ok(())
     }
 
-    /// A connection is open: queues the connect request.
-    pub(crate) fn on_open(&mut self, now_ms: i64) {
+    /// A connection is open: queues the connect request. The exchange `sasl` follows the connect response.
+    pub(crate) fn on_open(&mut self, now_ms: i64, sasl: Option<SaslExchange>) {
+        self.sasl = sasl;
         self.conn = ConnState::Handshake { since_ms: now_ms };
         self.last_received_ms = now_ms;
         self.partial_bytes = 0;
@@ -402,6 +423,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         self.conn = ConnState::Disconnected;
         self.wants_switch = false;
         self.out.clear();
+        self.sasl = None;
         self.auth_in_flight.clear();
         self.pings.clear();
         if was_open {
@@ -436,11 +458,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             ConnState::Ended(ended) => return Err((SubmitError::Ended(ended), request)),
             _ if self.closing.is_some() => return Err((SubmitError::Ended(SessionEnd::Closed), request)),
             ConnState::Open { .. } => true,
-            ConnState::Disconnected | ConnState::Handshake { .. } if !request.waits => {
-                return Err((SubmitError::Disconnected, request));
-            }
-            ConnState::Disconnected | ConnState::Handshake { .. } => false,
+            ConnState::Disconnected | ConnState::Handshake { .. } | ConnState::Authenticating { .. } => false,
         };
+        if !open && !request.waits {
+            return Err((SubmitError::Disconnected, request));
+        }
         if !self.has_capacity() {
             return Err((SubmitError::Full, request));
         }

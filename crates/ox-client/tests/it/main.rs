@@ -6,8 +6,10 @@ mod blocking;
 mod chaos;
 mod limits;
 mod nodes;
+mod sasl;
 mod servers;
 mod sessions;
+mod tls;
 mod watches;
 
 use ox_client::{Builder, Client};

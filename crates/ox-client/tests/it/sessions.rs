@@ -89,7 +89,7 @@ async fn connect_without_server_times_out() {
     let error = with_timeout(builder(&server).connect_timeout(patience).connect()).await.unwrap_err();
     let ErrorKind::NoServer(failures) = error.kind() else { panic!("{error}") };
     // A server outside of this process is stopped by a proxy, which accepts and closes.
-    let cause = failures[0].cause;
+    let cause = failures[0].cause.clone();
     assert!(matches!(cause, ConnectCause::Refused | ConnectCause::NotServing), "{error}");
     assert!(Client::connect("").await.is_err());
 }
@@ -106,7 +106,7 @@ async fn connect_error_names_the_cause_per_server() {
     let mut events = started.session_events();
     let error = with_timeout(builder.connect_timeout(Duration::from_secs(3)).connect()).await.unwrap_err();
     let ErrorKind::NoServer(failures) = error.kind() else { panic!("{error}") };
-    let cause = |server: &str| failures.iter().find(|found| found.server.to_string() == server).unwrap().cause;
+    let cause = |server: &str| failures.iter().find(|found| found.server.to_string() == server).unwrap().cause.clone();
     assert_eq!(cause(&closed.to_string()), ConnectCause::Refused);
     assert_eq!(cause(&silent_at.to_string()), ConnectCause::NoReply);
     assert_eq!(cause(&closing_at.to_string()), ConnectCause::NotServing);

@@ -10,7 +10,7 @@ use crate::shell::Shell;
 use crate::subtree_output;
 use crate::table::{self, Column, Row, or_dash};
 use jiff::Zoned;
-use ox_client::ServerAddress;
+use ox_client::{Client, ServerAddress};
 use serde::Serialize;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -117,9 +117,10 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     let interval = interval(args)?;
     let sessions_max = subtree_output::number(args, "-n")?.unwrap_or(SESSIONS);
     let patience = shell.timeout().min(TIMEOUT_MAX);
+    let client = shell.session_client().ok_or(CommandError::NotConnected)?;
     let mut before: Vec<Sample> = Vec::new();
     for number in 1..=count {
-        let samples = sample_all(&servers, patience).await;
+        let samples = sample_all(&client, &servers, patience).await;
         let view = view(&samples, &before, sessions_max);
         match shell.is_json(args) {
             true => subtree_output::json_line(&shell.out, &view)?,
@@ -150,11 +151,12 @@ fn interval(args: &CommandArgs) -> Result<Duration, CommandError> {
     seconds.ok_or_else(|| CommandError::message(format!("--interval must be a number of seconds, not `{text}`")))
 }
 
-async fn sample_all(servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
+async fn sample_all(client: &Client, servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {
     let mut tasks = JoinSet::new();
     for (at, server) in servers.iter().cloned().enumerate() {
+        let client = client.clone();
         tasks.spawn(async move {
-            let reply = sample(&server, patience).await;
+            let reply = sample(&client, &server, patience).await;
             (at, Sample { server: server.to_string(), reply })
         });
     }
@@ -163,13 +165,13 @@ async fn sample_all(servers: &[ServerAddress], patience: Duration) -> Vec<Sample
     samples.into_iter().map(|(_, sample)| sample).collect()
 }
 
-async fn sample(server: &ServerAddress, patience: Duration) -> Result<ServerReply, String> {
+async fn sample(client: &Client, server: &ServerAddress, patience: Duration) -> Result<ServerReply, String> {
     let (srvr, mntr, cons) = tokio::join!(
-        four_letter::send(server, "srvr", patience),
-        four_letter::send(server, "mntr", patience),
-        four_letter::send(server, "cons", patience),
+        four_letter::send(client, server, "srvr", patience),
+        four_letter::send(client, server, "mntr", patience),
+        four_letter::send(client, server, "cons", patience),
     );
-    let figures = SrvrStats::parse(&srvr.map_err(|error| four_letter::cause(&error))?)?;
+    let figures = SrvrStats::parse(&srvr?)?;
     // Servers permit only `srvr` by default; without the others, fewer columns are shown.
     let (mntr, cons) = (mntr.unwrap_or_default(), cons.unwrap_or_default());
     Ok(ServerReply {

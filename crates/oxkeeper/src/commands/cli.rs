@@ -20,7 +20,11 @@ Options:
   --json                            Print listings as JSON
   --yes                             Skip confirmations
   --zkcli                           Output, prompt and errors of zkCli, byte for byte; also if called zkCli.sh
-  -client-configuration <file>      Must exist; TLS and SASL are not supported yet
+
+TLS and SASL, by the properties of Apache's client:
+  -client-configuration <file>      Properties, as zookeeper.client.secure=true and zookeeper.ssl.*
+  -Dname=value                      One property; the JAAS file is java.security.auth.login.config
+  CLIENT_JVMFLAGS, JVMFLAGS         -D words, from the environment
 
 Examples:
   oxkeeper cli                      A shell; `help` lists its commands

@@ -9,6 +9,7 @@ use std::time::Duration;
 #[command(after_help = "\
 Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs, wchc, wchp, srst, crst, gtmk.
 Servers execute srvr always, and others that 4lw.commands.whitelist contains.
+With -Dzookeeper.client.secure=true in CLIENT_JVMFLAGS the command goes over TLS, with the stores of zookeeper.ssl.*.
 Exit code: 0 with a reply, 1 if the server does not execute the command, 2 without a reply.")]
 pub(crate) struct Args {
     /// The four-letter command, as srvr or mntr
@@ -24,7 +25,8 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let limit = Duration::from_secs(args.timeout);
-        match four_letter::ask(&args.server, &args.command, limit) {
+        let tls = four_letter::tls(&four_letter::client_properties())?;
+        match four_letter::ask(&args.server, &args.command, tls.as_ref(), limit) {
             Ok(Reply::Text(text)) => {
                 write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;
                 Ok(GOOD)

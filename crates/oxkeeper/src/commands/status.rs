@@ -5,13 +5,16 @@ mod members;
 mod table;
 
 use super::output::conclude;
+use crate::four_letter;
 use crate::terminal::Paint;
 use member_status::MemberStatus;
 use members::{MemberFinder, Members};
 use ox_shell::output::Output;
+use ox_tls::ClientTls;
 use serde_json::json;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time for the replies of one server.
@@ -22,6 +25,7 @@ const REPLY_LIMIT: Duration = Duration::from_secs(2);
 The members are read from the four-letter command conf, or from /zookeeper/config with a session, where conf is not
 allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only srvr, columns that the others would fill
 show a dash.
+CLIENT_JVMFLAGS with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and SASL on, as for zkCli.
 Exit code: 0 if all members serve, 1 if some do not, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
@@ -74,9 +78,17 @@ impl Health {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let mut finder = MemberFinder::new(members::split(&args.servers), REPLY_LIMIT);
+    let properties = four_letter::client_properties();
+    let tls = match four_letter::tls(&properties) {
+        Ok(tls) => tls.map(Arc::new),
+        Err(error) => {
+            crate::say(format_args!("error: {error}"));
+            return ExitCode::from(2);
+        }
+    };
+    let mut finder = MemberFinder::new(members::split(&args.servers), REPLY_LIMIT, properties, tls.clone());
     loop {
-        let report = Report::query(&mut finder);
+        let report = Report::query(&mut finder, tls.as_deref());
         let mut is_printed = false;
         let code = conclude(|out| {
             if args.json { report.print_json(out) } else { report.print(args.watch.is_some(), out) }?;
@@ -99,9 +111,9 @@ struct Report {
 }
 
 impl Report {
-    fn query(finder: &mut MemberFinder) -> Self {
+    fn query(finder: &mut MemberFinder, tls: Option<&ClientTls>) -> Self {
         let Members { members, remark } = finder.find();
-        let members = member_status::ask_all(members, REPLY_LIMIT);
+        let members = member_status::ask_all(members, tls, REPLY_LIMIT);
         Self { health: Health::of(&members), remark, members }
     }
 

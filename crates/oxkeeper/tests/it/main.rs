@@ -28,6 +28,7 @@ mod start;
 mod status;
 mod stopped_followers;
 mod terminal;
+mod tls_tools;
 mod tools;
 mod tools_config;
 mod tools_log;

@@ -12,7 +12,8 @@ use crate::interop::workspace::Workspace;
 pub(crate) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--profile", profile, "-p", "oxkeeper"];
     tool::run(Command::new("cargo").args(arguments).current_dir(workspace.root())).context("build oxkeeper")?;
-    Ok(workspace.target().join(profile).join("oxkeeper"))
+    let directory = if profile == "dev" { "debug" } else { profile };
+    Ok(workspace.target().join(directory).join("oxkeeper"))
 }
 
 /// The command line of a server in the foreground.

@@ -43,7 +43,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
             let frame = frames.split_to(usize::try_from(length).map_err(|_| Disconnect::MalformedPacket)?);
             match self.conn {
                 ConnState::Handshake { since_ms } => self.on_connect_response(now_ms, since_ms, &frame, effects)?,
-                ConnState::Open { .. } => self.on_frame(now_ms, frame, effects)?,
+                ConnState::Open { .. } | ConnState::Authenticating { .. } => self.on_frame(now_ms, frame, effects)?,
                 ConnState::Disconnected | ConnState::Ended(_) => return Err(Disconnect::SessionEnded),
             }
         }
@@ -70,13 +70,26 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         (self.id, self.password) = (response.session, response.password);
         self.timeout_ms = response.timeout_ms;
         self.is_established |= !read_only;
+        match self.first_sasl_token() {
+            None => self.enter_open(now_ms, read_only, effects),
+            Some(token) => {
+                self.conn = ConnState::Authenticating { since_ms: now_ms, read_only };
+                effects.push(Effect::Authenticating { read_only });
+                self.send_sasl(now_ms, &token);
+            }
+        }
+        self.touch(since_ms);
+        Ok(())
+    }
+
+    /// The client is authenticated, if it has to be: sends everything that has waited for the connection.
+    pub(super) fn enter_open(&mut self, now_ms: i64, read_only: bool, effects: &mut Vec<Effect<W, S>>) {
         self.last_sent_ms = now_ms;
         self.attempts = 0;
         self.opened_ms = now_ms;
         self.has_replied = false;
         self.servers.on_connected();
         self.conn = ConnState::Open { read_only };
-        self.touch(since_ms);
         effects.push(Effect::State(Phase::Connected { session: self.id, read_only }));
         (0..self.credentials.len()).for_each(|index| self.send_auth(now_ms, index));
         self.rearm(now_ms, effects);
@@ -87,7 +100,6 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         if self.closing.is_some() {
             self.send_close(now_ms);
         }
-        Ok(())
     }
 
     fn rearm(&mut self, now_ms: i64, effects: &mut Vec<Effect<W, S>>) {
@@ -142,6 +154,9 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                 let Some(pending) = self.pending.pop_front_if(|_| is_next) else { return Err(Disconnect::OutOfOrder) };
                 self.advance_zxid(header.zxid);
                 self.touch(pending.sent_ms);
+                if matches!(pending.kind, PendingKind::Sasl) {
+                    return self.on_sasl_reply(now_ms, header.err, &frame, effects);
+                }
                 let reply = Reply { zxid: header.zxid, err: header.err, body: frame };
                 self.on_reply(now_ms, pending.kind, reply, effects)
             }
@@ -151,7 +166,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     /// Notes that a server received a request sent at `sent_ms`. A read-only server cannot touch the session on the
     /// leader, so its replies do not count.
     fn touch(&mut self, sent_ms: i64) {
-        if !self.is_read_only() {
+        let is_read_only = matches!(
+            self.conn,
+            ConnState::Open { read_only: true } | ConnState::Authenticating { read_only: true, .. }
+        );
+        if !is_read_only {
             self.last_touch_ms = self.last_touch_ms.max(sent_ms);
         }
     }
@@ -183,7 +202,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
                     self.watched_zxid = None;
                 }
             }
-            PendingKind::RemoveWatches => (), // an error is fine: the watch may have fired, or the server does not know the type
+            PendingKind::RemoveWatches | PendingKind::Sasl => (), // an error is fine: the watch may have fired, or the server does not know the type
             PendingKind::Close => {
                 self.end(SessionEnd::Closed, effects);
                 return Err(Disconnect::SessionEnded);
@@ -192,7 +211,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         Ok(())
     }
 
-    /// A server that requires SASL rejects every request until the client authenticates, which this client cannot.
+    /// A server that requires SASL rejects every request of a client without it.
     fn check_sasl_required(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
         if err == ErrorCode::SessionClosedRequireSaslAuth.code() {
             self.end(SessionEnd::AuthFailed, effects);

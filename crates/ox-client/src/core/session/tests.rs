@@ -1,3 +1,6 @@
+#[cfg(feature = "security")]
+mod sasl;
+
 use super::*;
 use bytes::BytesMut;
 use ox_proto::connect::ConnectResponse;
@@ -52,7 +55,7 @@ impl Harness {
     }
 
     fn open(&mut self) -> ConnectResponse {
-        self.session.on_open(self.now_ms);
+        self.session.on_open(self.now_ms, None);
         let hello = std::mem::take(&mut self.session.out);
         let hello = ConnectRequest::decode(&hello[4..]).unwrap();
         let password = hello.password.unwrap().try_into().unwrap();
@@ -126,6 +129,8 @@ impl Harness {
             Effect::State(Phase::Connected { read_only, .. }) => {
                 format!("connected{}", if read_only { " ro" } else { "" })
             }
+            Effect::Authenticating { read_only } => format!("authenticating{}", if read_only { " ro" } else { "" }),
+            Effect::SaslFailed(reason) => format!("sasl: {reason}"),
             Effect::Notification(event) => format!("heard {:?} {}", event.kind, event.path),
             Effect::State(Phase::Suspended { lost_after_ms }) => format!("suspended until {lost_after_ms}"),
             Effect::State(Phase::Ended(ended)) => format!("over: {ended:?}"),

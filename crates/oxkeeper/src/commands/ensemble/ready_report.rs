@@ -67,7 +67,7 @@ fn report(servers: &[(String, PathBuf)], started: Instant) -> String {
 /// The role of a server, as soon as it serves clients.
 fn role(address: &str, until: Instant) -> Option<String> {
     while Instant::now() < until {
-        if let Ok(Reply::Text(text)) = four_letter::ask(address, "srvr", REPLY_LIMIT)
+        if let Ok(Reply::Text(text)) = four_letter::ask(address, "srvr", None, REPLY_LIMIT)
             && let Some(mode) = text.lines().find_map(|line| line.strip_prefix("Mode: "))
         {
             return Some(mode.to_owned());

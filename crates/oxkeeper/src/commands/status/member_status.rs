@@ -3,6 +3,7 @@
 use super::members::FoundMember;
 use crate::four_letter::{self, Reply};
 use ox_proto::Zxid;
+use ox_tls::ClientTls;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,13 +35,13 @@ pub(super) struct MemberReport {
 }
 
 /// Asks all members at the same time.
-pub(super) fn ask_all(members: Vec<FoundMember>, limit: Duration) -> Vec<MemberStatus> {
+pub(super) fn ask_all(members: Vec<FoundMember>, tls: Option<&ClientTls>, limit: Duration) -> Vec<MemberStatus> {
     let mut members: Vec<MemberStatus> = std::thread::scope(|scope| {
         let asked: Vec<_> = members
             .into_iter()
             .map(|member| {
                 let address = member.address.clone().unwrap_or_default();
-                (member, scope.spawn(move || ask(&address, limit)))
+                (member, scope.spawn(move || ask(&address, tls, limit)))
             })
             .collect();
         let joined = asked.into_iter().map(|(member, thread)| {
@@ -61,13 +62,13 @@ pub(super) fn ask_all(members: Vec<FoundMember>, limit: Duration) -> Vec<MemberS
     members
 }
 
-fn ask(address: &str, limit: Duration) -> Result<MemberReport, String> {
-    let text = match four_letter::ask(address, "srvr", limit) {
+fn ask(address: &str, tls: Option<&ClientTls>, limit: Duration) -> Result<MemberReport, String> {
+    let text = match four_letter::ask(address, "srvr", tls, limit) {
         Ok(Reply::Text(text) | Reply::NotAllowed(text)) => text,
         Err(error) => return Err(ox_shell::four_letter::cause(&error)),
     };
     let mut report = from_srvr(&text)?;
-    let more = |command| match four_letter::ask(address, command, limit) {
+    let more = |command| match four_letter::ask(address, command, tls, limit) {
         Ok(Reply::Text(text)) => values(&text, if command == "mntr" { '\t' } else { ':' }),
         Ok(Reply::NotAllowed(_)) | Err(_) => BTreeMap::new(),
     };

@@ -1,9 +1,11 @@
 //! Finds the members of an ensemble: by `conf`, in `/zookeeper/config`, or as given.
 
 use crate::four_letter::{self, Reply, with_port};
-use ox_client::{Client, Error};
+use ox_client::{Client, ClientProperties, Error};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
+use ox_tls::ClientTls;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The members to ask.
@@ -33,14 +35,21 @@ pub(super) fn split(servers: &str) -> Vec<String> {
 pub(super) struct MemberFinder {
     servers: Vec<String>,
     limit: Duration,
+    properties: ClientProperties,
+    tls: Option<Arc<ClientTls>>,
     /// Found with a session. They are kept: opening and closing a session are two transactions of the ensemble.
     kept: Option<Members>,
 }
 
 impl MemberFinder {
     /// `limit` is the time for the replies of one server.
-    pub(super) fn new(servers: Vec<String>, limit: Duration) -> Self {
-        Self { servers, limit, kept: None }
+    pub(super) fn new(
+        servers: Vec<String>,
+        limit: Duration,
+        properties: ClientProperties,
+        tls: Option<Arc<ClientTls>>,
+    ) -> Self {
+        Self { servers, limit, properties, tls, kept: None }
     }
 
     /// The members, from the four-letter command `conf` where a given server executes it, and with a session otherwise.
@@ -54,7 +63,7 @@ impl MemberFinder {
         if let Some(kept) = &self.kept {
             return kept.clone();
         }
-        let members = match read_config(&self.servers, self.limit) {
+        let members = match read_config(&self.servers, self.limit, &self.properties) {
             Ok(Some(ensemble)) => from_config(&ensemble, &self.servers),
             Ok(None) => Members { members: given(&self.servers), remark: None },
             Err(error) => {
@@ -69,8 +78,9 @@ impl MemberFinder {
     fn ask_conf(&self) -> Option<Membership> {
         std::thread::scope(|scope| {
             let servers = self.servers.iter();
-            let asked: Vec<_> =
-                servers.map(|server| scope.spawn(|| four_letter::ask(server, "conf", self.limit))).collect();
+            let asked: Vec<_> = servers
+                .map(|server| scope.spawn(|| four_letter::ask(server, "conf", self.tls.as_deref(), self.limit)))
+                .collect();
             asked.into_iter().find_map(|thread| match thread.join() {
                 Ok(Ok(Reply::Text(text))) => Membership::parse(&text),
                 _ => None,
@@ -98,8 +108,9 @@ impl Membership {
 }
 
 /// The ensemble in `/zookeeper/config`; `None` if the server is standalone.
-fn read_config(servers: &[String], limit: Duration) -> Result<Option<Ensemble>, Error> {
-    let client = Client::builder().servers(&servers.join(","))?.connect_timeout(limit).read_only(true);
+fn read_config(servers: &[String], limit: Duration, properties: &ClientProperties) -> Result<Option<Ensemble>, Error> {
+    let client =
+        properties.apply(Client::builder().servers(&servers.join(","))?)?.connect_timeout(limit).read_only(true);
     let client = client.connect_blocking()?;
     let node = client.config()?;
     let _ = client.close(); // the server ends the session by itself otherwise

@@ -1,0 +1,220 @@
+//! `oxkeeper tls init`: a development CA, and a key store for each server and for clients.
+//!
+//! ```text
+//! DIR/ca.pem             the CA's certificate: trust store of all
+//! DIR/ca-key.pem         its key; only this command needs it
+//! DIR/server.N.pem       key store of a server
+//! DIR/client.pem         key store of clients
+//! DIR/client.properties  settings of clients, for -client-configuration
+//! ```
+
+use super::now;
+use super::server_settings;
+use crate::commands::output::{BAD, GOOD, conclude};
+use anyhow::{Context, Result, ensure};
+use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
+use std::collections::BTreeMap;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
+/// Certificates are valid a little before they are made, because clocks differ.
+const CLOCK_MARGIN_SECONDS: i64 = 60 * 60;
+const CA_DAYS: i64 = 3650;
+/// Names with which every server can be reached from its own machine.
+const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+For development and tests: the key of the CA is not encrypted, and nothing renews the certificates.
+An existing CA in the directory is used again, so that more servers can be added later.
+Every server's certificate is also valid for localhost.
+
+Examples:
+  oxkeeper tls init --config conf/zoo.cfg             a certificate for each server.N line
+  oxkeeper tls init zk1.example.com zk2.example.com   server.1 and server.2")]
+pub(crate) struct Args {
+    /// Host names or addresses, one server each
+    #[arg(value_name = "HOST", conflicts_with = "config")]
+    hosts: Vec<String>,
+    /// Take the servers from the server.N lines of this zoo.cfg
+    #[arg(long, value_name = "zoo.cfg")]
+    config: Option<PathBuf>,
+    /// Directory for the files
+    #[arg(long, value_name = "DIR", default_value = "tls")]
+    out: PathBuf,
+    /// Name of the client certificate, which is its x509 identity CN=NAME
+    #[arg(long, value_name = "NAME", default_value = "client")]
+    client: String,
+    /// Days until the certificates expire
+    #[arg(long, default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    days: u32,
+    /// Replace certificates that exist; the CA is kept
+    #[arg(long)]
+    force: bool,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    conclude(|out| {
+        let servers = servers(args)?;
+        fs::create_dir_all(&args.out).with_context(|| format!("create {}", args.out.display()))?;
+        let directory = args.out.canonicalize().with_context(|| format!("open {}", args.out.display()))?;
+        let files: Vec<PathBuf> = servers
+            .keys()
+            .map(|name| directory.join(format!("{name}.pem")))
+            .chain([directory.join("client.pem")])
+            .collect();
+        let existing: Vec<String> =
+            files.iter().filter(|file| file.exists()).map(|file| file.display().to_string()).collect();
+        if !existing.is_empty() && !args.force {
+            crate::say(format_args!("error: these files exist: {}\nhint: --force replaces them", existing.join(", ")));
+            return Ok(BAD);
+        }
+        let ca = authority(&directory, out)?;
+        let validity = validity(i64::from(args.days));
+        for (name, hosts) in &servers {
+            let issued = ca.issue(&subject(hosts), validity)?;
+            write_secret(&directory.join(format!("{name}.pem")), &issued.key_store())?;
+            writeln!(out, "wrote {}, valid for {}", directory.join(format!("{name}.pem")).display(), hosts.join(", "))?;
+        }
+        let client = CertificateSubject { common_name: args.client.clone(), host_names: vec![], addresses: vec![] };
+        write_secret(&directory.join("client.pem"), &ca.issue(&client, validity)?.key_store())?;
+        fs::write(directory.join("client.properties"), client_properties(&directory))
+            .with_context(|| format!("write client.properties in {}", directory.display()))?;
+        writeln!(out, "wrote {} and client.properties for clients", directory.join("client.pem").display())?;
+        next_steps(&directory, &servers, args, out)?;
+        Ok(GOOD)
+    })
+}
+
+/// Names of servers, with the names and addresses that their certificates are for.
+fn servers(args: &Args) -> Result<BTreeMap<String, Vec<String>>> {
+    let mut servers = BTreeMap::new();
+    if let Some(config) = &args.config {
+        let bytes = fs::read(config).with_context(|| format!("read {}", config.display()))?;
+        let pairs = ox_proto::properties::parse(&bytes)
+            .map_err(|error| anyhow::anyhow!("{}:{}: malformed \\u escape", config.display(), error.line))?;
+        let lines: BTreeMap<String, String> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        for (id, hosts) in server_settings::hosts(&lines)? {
+            servers.insert(format!("server.{}", id.0), hosts);
+        }
+    }
+    for (host, number) in args.hosts.iter().zip(1..) {
+        servers.insert(format!("server.{number}"), vec![host.clone()]);
+    }
+    if servers.is_empty() {
+        servers.insert("server.1".to_owned(), Vec::new()); // a standalone server on this machine
+    }
+    for (name, hosts) in &mut servers {
+        for host in hosts.iter() {
+            ensure!(is_host(host), "{name}: `{host}` is not a host name or an address");
+        }
+        hosts.extend(
+            LOCAL_NAMES
+                .iter()
+                .filter(|name| !hosts.iter().any(|host| host == **name))
+                .map(|name| (*name).to_owned())
+                .collect::<Vec<_>>(),
+        );
+    }
+    Ok(servers)
+}
+
+fn is_host(host: &str) -> bool {
+    let is_name = |char: char| char.is_ascii_alphanumeric() || "-._".contains(char);
+    host.parse::<IpAddr>().is_ok() || (!host.is_empty() && host.chars().all(is_name))
+}
+
+fn subject(hosts: &[String]) -> CertificateSubject {
+    let (addresses, host_names): (Vec<_>, Vec<_>) = hosts.iter().partition(|host| host.parse::<IpAddr>().is_ok());
+    CertificateSubject {
+        common_name: hosts.first().cloned().unwrap_or_default(),
+        host_names: host_names.into_iter().cloned().collect(),
+        addresses: addresses.into_iter().filter_map(|address| address.parse().ok()).collect(),
+    }
+}
+
+fn validity(days: i64) -> Validity {
+    let now = now();
+    Validity { not_before: now - CLOCK_MARGIN_SECONDS, not_after: now + days * SECONDS_PER_DAY }
+}
+
+/// The CA of the directory; a new one if there is none.
+fn authority(directory: &Path, out: &mut dyn Write) -> Result<DevelopmentCa> {
+    let (certificate, key) = (directory.join("ca.pem"), directory.join("ca-key.pem"));
+    let read = |file: &Path| fs::read_to_string(file).with_context(|| format!("read {}", file.display()));
+    if certificate.exists() || key.exists() {
+        let ca = DevelopmentCa::load(&read(&certificate)?, &zeroize::Zeroizing::new(read(&key)?))?;
+        writeln!(out, "using the CA {}", certificate.display())?;
+        return Ok(ca);
+    }
+    let ca = DevelopmentCa::create("Oxkeeper development CA", validity(CA_DAYS))?;
+    write_secret(&key, &ca.key())?;
+    fs::write(&certificate, ca.certificate()).with_context(|| format!("write {}", certificate.display()))?;
+    writeln!(out, "wrote the CA {} and its key {}", certificate.display(), key.display())?;
+    Ok(ca)
+}
+
+/// Writes a file that only its owner may read. The name is replaced at the end, so that a reader never sees a half.
+fn write_secret(file: &Path, text: &str) -> Result<()> {
+    let mut temporary = file.as_os_str().to_owned();
+    temporary.push(".new");
+    let write = || -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        match fs::remove_file(&temporary) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Ok(()) | Err(_) => (),
+        }
+        let mut out = options.open(&temporary)?;
+        out.write_all(text.as_bytes())?;
+        out.sync_all()?;
+        fs::rename(&temporary, file)
+    };
+    write().with_context(|| format!("write {}", file.display()))
+}
+
+fn client_properties(directory: &Path) -> String {
+    let line = |key: &str, value: &str| ox_proto::properties::line(key, value);
+    let path = |name: &str| directory.join(name).display().to_string();
+    [
+        line("zookeeper.client.secure", "true"),
+        line("zookeeper.clientCnxnSocket", "org.apache.zookeeper.ClientCnxnSocketNetty"),
+        line("zookeeper.ssl.trustStore.location", &path("ca.pem")),
+        line("zookeeper.ssl.keyStore.location", &path("client.pem")),
+    ]
+    .concat()
+}
+
+fn next_steps(
+    directory: &Path,
+    servers: &BTreeMap<String, Vec<String>>,
+    args: &Args,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let directory = directory.display();
+    let first = servers.keys().next().map_or("server.1", String::as_str);
+    writeln!(out, "\nAdd to the zoo.cfg of each server, with its own key store ({first}.pem is that of {first}):\n")?;
+    writeln!(out, "secureClientPort=2281")?;
+    for prefix in ["ssl.", "ssl.quorum."] {
+        if prefix == "ssl.quorum." {
+            if servers.len() < 2 && args.config.is_none() {
+                continue;
+            }
+            writeln!(out, "sslQuorum=true")?;
+        }
+        writeln!(out, "{prefix}keyStore.location={directory}/{first}.pem")?;
+        writeln!(out, "{prefix}trustStore.location={directory}/ca.pem")?;
+    }
+    let host = servers.values().next().and_then(|hosts| hosts.first()).map_or("localhost", String::as_str);
+    writeln!(out, "\nNext:")?;
+    writeln!(out, "  oxkeeper tls check zoo.cfg                  what would fail, before a restart")?;
+    writeln!(out, "  oxkeeper cli -server {host}:2281 -client-configuration {directory}/client.properties")?;
+    writeln!(out, "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/tls-tools.md.")?;
+    Ok(())
+}
