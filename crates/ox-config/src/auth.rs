@@ -16,6 +16,8 @@ pub struct Auth {
     pub digest_scheme_enabled: bool,
     /// Whether the `key` scheme is available.
     pub key_scheme_enabled: bool,
+    /// Whether the `x509` scheme is available.
+    pub x509_scheme_enabled: bool,
     /// `super:` and the digest of the super user's password; `None` means no super user.
     pub super_digest: Option<Secret>,
 }
@@ -48,6 +50,7 @@ impl Auth {
             skip_acl,
             digest_scheme_enabled: settings.flag("DigestAuthenticationProvider.enabled"),
             key_scheme_enabled: providers::schemes(settings).contains(&"key"),
+            x509_scheme_enabled: providers::schemes(settings).contains(&"x509"),
             super_digest: super_digest.map(Secret),
         }
     }
@@ -63,6 +66,10 @@ fn is_digest(text: &str) -> bool {
 }
 
 impl Secret {
+    pub(crate) fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
     /// The text, for comparison only; never log it.
     pub fn reveal(&self) -> &str {
         &self.0

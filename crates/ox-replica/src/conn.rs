@@ -24,7 +24,7 @@ use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::State;
-use ox_tree::auth::{Identities, Identity, authenticate};
+use ox_tree::auth::{Identities, Identity, X509_SCHEME, authenticate};
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -111,6 +111,11 @@ impl Conn {
             last_op: None,
             last_xid: 0,
         }
+    }
+
+    /// Adds identities that the transport has proven, before the first frame. False if they are too large.
+    pub fn prove(&mut self, identities: Vec<Identity>) -> bool {
+        identities.is_empty() || Arc::make_mut(&mut self.ids).add(identities)
     }
 
     pub fn id(&self) -> ConnId {
@@ -299,7 +304,10 @@ impl Conn {
 
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> FrameOutcome {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return FrameOutcome::Close };
-        let proven = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
+        let mut proven = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
+        if packet.scheme.as_deref() == Some(X509_SCHEME) && self.ids.iter().any(|known| known.scheme == X509_SCHEME) {
+            proven = Some(Vec::new()); // the certificate has proven the identity already
+        }
         if proven.is_some_and(|proven| self.add_identities(proven, service)) {
             self.reply(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service);
         } else {

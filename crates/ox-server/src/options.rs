@@ -95,6 +95,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         super_digest: config.auth.super_digest.as_ref().map(|digest| digest.reveal().to_owned()),
         digest_scheme: config.auth.digest_scheme_enabled,
         key_scheme: config.auth.key_scheme_enabled,
+        x509_scheme: config.auth.x509_scheme_enabled,
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
         watches_per_address_max: limits.watches_per_address as usize,

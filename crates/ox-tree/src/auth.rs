@@ -1,12 +1,13 @@
 //! Identities of connections, and the permissions that ACLs grant them.
 //!
-//! The schemes are rows of one table ([`Schemes`]); TLS and SASL will be further rows. Identities belong to a
+//! The schemes are rows of one table ([`Schemes`]); SASL will be a further row. Identities belong to a
 //! connection, are only ever added, and are checked for each request.
 
 mod digest;
 mod fixup_acl;
 mod ip;
 mod key;
+mod x509;
 
 pub use digest::digest_id;
 pub use fixup_acl::fixup_acl;
@@ -138,7 +139,18 @@ const SCHEMES: &[Scheme] = &[
         is_authenticated: true,
         is_enabled: |options| options.key_scheme,
     },
+    Scheme {
+        name: X509_SCHEME,
+        authenticate: |_, _| None, // the identity comes from the TLS handshake, before the first request
+        is_valid: x509::is_valid,
+        matches: |proven, entry| proven == entry,
+        is_authenticated: true,
+        is_enabled: |options| options.x509_scheme,
+    },
 ];
+
+/// The scheme of identities that a certificate proves.
+pub const X509_SCHEME: &str = "x509";
 
 /// Lookup in the table of schemes.
 struct Schemes;

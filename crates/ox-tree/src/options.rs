@@ -21,6 +21,8 @@ pub struct TreeOptions {
     pub digest_scheme: bool,
     /// Enable the key scheme (`authProvider.*` names `KeyAuthenticationProvider`).
     pub key_scheme: bool,
+    /// Enable the x509 scheme (TLS on a client port, or `authProvider.*` names `X509AuthenticationProvider`).
+    pub x509_scheme: bool,
     /// Refuse reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
     pub reconfig_enabled: bool,
     /// The largest record that readers with default settings accept (`jute.maxbuffer` plus its extra size).
@@ -51,6 +53,7 @@ impl Default for TreeOptions {
             super_digest: None,
             digest_scheme: true,
             key_scheme: false,
+            x509_scheme: false,
             reconfig_enabled: false,
             record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
             watches_per_address_max: 0,

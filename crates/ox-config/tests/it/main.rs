@@ -7,4 +7,5 @@ mod docs;
 mod harness;
 #[cfg(test)]
 mod recorded_configs;
+mod tls;
 mod values;
