@@ -4,8 +4,10 @@
 //! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
-//! names are not known in advance; a thread takes it once per iteration.
+//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
+//! that a handshake takes once.
 
+use crate::client_port_tls::ClientPortTls;
 use crate::clock::Clock;
 use crate::connection_table::ConnectionTable;
 use crate::inbox::Inbox;
@@ -66,6 +68,8 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// Set if a port for clients uses TLS.
+    pub(crate) tls: Option<Arc<ClientPortTls>>,
     /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
     /// The active configuration; `None` on a standalone server.
@@ -97,6 +101,7 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
+            tls: None,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
             config_files: None,
@@ -156,6 +161,7 @@ impl Shared {
         self.stopped.notify_all();
         self.inbox.wake();
         self.mailboxes.iter().for_each(Mailbox::wake);
+        self.tls.iter().for_each(|tls| tls.wake());
     }
 
     /// Stops the server because of an error. The first error counts.

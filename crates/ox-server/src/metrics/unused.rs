@@ -6,7 +6,7 @@ use super::{Kind, Metric};
 const STAGES: &str = "Oxkeeper has no such stage or queue";
 const THROTTLE: &str = "the throttle has no separate queue";
 const ENSEMBLE_AUTH: &str = "ensemble authentication is not implemented yet";
-const TLS: &str = "TLS is not implemented yet";
+const EARLY_DROP: &str = "TLS connections are not dropped early";
 const CACHE: &str = "Oxkeeper does not cache data replies";
 const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
@@ -34,9 +34,7 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("ensemble_auth_success", ENSEMBLE_AUTH),
     counter("ensemble_auth_fail", ENSEMBLE_AUTH),
     counter("ensemble_auth_skip", ENSEMBLE_AUTH),
-    counter("unsuccessful_handshake", TLS),
-    counter("tls_handshake_exceeded", TLS),
-    counter("cnxn_closed_without_zk_server_running", TLS),
+    counter("cnxn_closed_without_zk_server_running", EARLY_DROP),
     counter("insecure_admin_count", ADMIN),
     counter("response_packet_cache_hits", CACHE),
     counter("response_packet_cache_misses", CACHE),
