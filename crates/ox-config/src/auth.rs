@@ -26,6 +26,8 @@ pub struct Auth {
     pub ensemble_names: Option<Vec<String>>,
     /// Schemes, one of which every client must have authenticated with; empty if none is enforced.
     pub enforced_schemes: Vec<String>,
+    /// Whether the `x509` scheme is available.
+    pub x509_scheme_enabled: bool,
     /// `super:` and the digest of the super user's password; `None` means no super user.
     pub super_digest: Option<Secret>,
 }
@@ -79,6 +81,7 @@ impl Auth {
             ensemble_scheme_enabled: schemes.contains(&"ensemble"),
             ensemble_names: settings.text("ensembleAuthName").map(|names| listed(&names)),
             enforced_schemes: enforced_schemes(settings),
+            x509_scheme_enabled: schemes.contains(&"x509"),
             super_digest: super_digest.map(Secret),
         }
     }
@@ -144,6 +147,10 @@ impl DigestHashSetting {
 }
 
 impl Secret {
+    pub(crate) fn new(text: String) -> Secret {
+        Secret(text)
+    }
+
     /// The text, for comparison only; never log it.
     pub fn reveal(&self) -> &str {
         &self.0

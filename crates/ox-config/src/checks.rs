@@ -66,13 +66,13 @@ fn check_text(key: &Key, entry: &Entry) -> Result<(), Cause> {
     })
 }
 
-/// Validates lines in combination. Returns the client address of `zoo.cfg`.
+/// Validates lines in combination. Returns the addresses of the client port and of the secure client port.
 pub(crate) fn check_together(
     settings: &Settings,
     environment: &Environment<'_>,
     diagnostics: &mut Vec<Diagnostic>,
     errors: &mut ErrorCollector,
-) -> Option<Address> {
+) -> (Option<Address>, Option<Address>) {
     check_quorum_sasl(settings, errors);
     check_directories(settings, diagnostics, errors);
     let client = errors.check(listen_address(settings, "clientPort", environment, diagnostics)).flatten();
@@ -91,7 +91,7 @@ pub(crate) fn check_together(
     if !METRICS_PROVIDERS.contains(&class.as_str()) {
         errors.add(settings.place_of("metricsProvider.className").error(Cause::MetricsProvider(class)));
     }
-    client
+    (client, secure)
 }
 
 /// Metrics providers that ship with Apache.

@@ -19,6 +19,7 @@ use crate::settings::Settings;
 use crate::start_args::{Environment, StartArgs};
 use crate::storage::{Containers, Recovery, Storage};
 use crate::system_properties::SystemProperties;
+use crate::tls::{self, TlsConfig};
 use crate::unsupported_protection;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -61,6 +62,8 @@ pub struct Config {
     pub auth: Auth,
     pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
+    /// Set if a port for clients uses TLS.
+    pub tls: Option<TlsConfig>,
     /// Set if the server is a member of an ensemble.
     pub member: Option<MemberConfig>,
 }
@@ -87,16 +90,18 @@ impl Config {
         lint::lint(&settings, diagnostics);
         let mut errors = ErrorCollector::default();
         checks::check_lines(&settings, &mut errors);
-        let fixed = checks::check_together(&settings, environment, diagnostics, &mut errors);
+        let (fixed, secure) = checks::check_together(&settings, environment, diagnostics, &mut errors);
         let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
         checks::check_server(&settings, &mut errors);
+        tls::check(&settings, diagnostics, &mut errors);
         unsupported_protection::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
         errors.finish()?;
-        Ok(Config { member, ..Config::from_checked(&settings, client.as_ref(), sasl, diagnostics) })
+        let tls = TlsConfig::from_checked(&settings, secure.as_ref());
+        Ok(Config { member, tls, ..Config::from_checked(&settings, client.as_ref(), sasl, diagnostics) })
     }
 
     /// The configuration of a server started without arguments: standalone on 127.0.0.1:2181, data in
@@ -141,6 +146,7 @@ impl Config {
             auth: Auth::from_checked(settings, diagnostics),
             sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
+            tls: None,
             member: None,
         }
     }

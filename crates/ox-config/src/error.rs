@@ -95,6 +95,9 @@ pub enum Cause {
     },
     #[error("No auth provider configured for the SSL authentication scheme '{0}'.")]
     NoSslAuthProvider(String),
+    /// A port that uses TLS, without a store that it needs.
+    #[error("{port} needs {key}, which is not set; name a PEM, PKCS12 or JKS file")]
+    StoreNotSet { port: &'static str, key: &'static str },
     #[error("minSessionTimeout must not be larger than maxSessionTimeout ({min} and {max} ms)")]
     SessionTimeouts { min: i32, max: i32 },
     /// A metrics provider that does not ship with Apache.

@@ -20,7 +20,8 @@ const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
 const SASL: &str = "SASL between servers";
-pub(crate) const TLS: &str = "TLS";
+const QUORUM_TLS: &str = "TLS between servers";
+const EARLY_DROP: &str = "the early drop of TLS connections";
 
 /// The row of a name: an exact match, else the family's.
 pub fn find(name: &str) -> Option<&'static Key> {
@@ -97,10 +98,10 @@ pub static SECTIONS: &[Section] = sections! {
         "clientPort", File, Int, "", "", M, Built;
         /// Address to bind `clientPort` to. Default: all interfaces.
         "clientPortAddress", File, Text("host or address"), "", "", M, Built;
-        /// Client port that requires TLS.
-        "secureClientPort", File, Int, "", "", M, Refused(TLS);
+        /// Client port that requires TLS. 0 picks a free port; if unset, the port is not opened.
+        "secureClientPort", File, Int, "", "", M, Built;
         /// Address to bind `secureClientPort` to. Default: all interfaces.
-        "secureClientPortAddress", File, Text("host or address"), "", "", M, Refused(TLS);
+        "secureClientPortAddress", File, Text("host or address"), "", "", M, Built;
         /// Port on which followers serve observers too; the same on all servers. 0 disables it.
         "observerMasterPort", File, Int, "0", "", M, Ensemble;
         /// Listen backlog of the client port; -1 uses the platform's default.
@@ -401,10 +402,11 @@ pub static SECTIONS: &[Section] = sections! {
             "org.apache.zookeeper.server.NIOServerCnxnFactory", "", P, Hint;
         /// Flow control of Netty connections.
         "netty.advancedFlowControl.enabled", Passed, Bool, "false", "", P, Hint;
-        /// Maximum concurrent TLS handshakes; -1 means no limit.
-        "netty.server.outstandingHandshake.limit", Passed, LenientInt, "-1", "", M, NotBuilt(TLS);
+        /// Maximum concurrent TLS handshakes, at most 4096; values below 1 mean 4096. Beyond the limit the oldest handshake
+        /// is closed.
+        "netty.server.outstandingHandshake.limit", Passed, LenientInt, "-1", "", M, Built;
         /// Drop TLS connections while the server is not serving.
-        "netty.server.earlyDropSecureConnectionHandshakes", Passed, Bool, "false", "", M, NotBuilt(TLS);
+        "netty.server.earlyDropSecureConnectionHandshakes", Passed, Bool, "false", "", M, NotBuilt(EARLY_DROP);
         /// Port of Apache's test controller; no effect.
         "controllerPort", Passed, Text("port"), "", "", T, Hint;
     }
@@ -457,12 +459,12 @@ pub static SECTIONS: &[Section] = sections! {
         "DigestAuthenticationProvider.digestAlg", Passed, Text("hash"), "SHA1", "", M, Built;
         /// Take the address of HTTP clients from `X-Forwarded-For`.
         "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
-        /// Certificate subject of the super user.
-        "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, NotBuilt(TLS);
+        /// Certificate subject of the super user, as the scheme `x509` shows it, for example `CN=admin,O=Example`.
+        "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, Built;
         /// Password of the SASL user `super`.
         "SASLAuthenticationProvider.superPassword", Passed, Secret, "", "", M, Built;
         /// An additional authentication scheme, by the class name of Apache's provider. Oxkeeper has digest, ip, key,
-        /// sasl and ensemble; with any other class the server refuses to start.
+        /// x509, sasl and ensemble; with any other class the server refuses to start.
         "authProvider.*", Passed, Text("class"), "", "", M, Built;
         /// Names of the ensemble, separated by commas. A client that sends another name is disconnected.
         "ensembleAuthName", Passed, Text("names"), "", "", M, Built;
@@ -511,24 +513,66 @@ pub static SECTIONS: &[Section] = sections! {
         "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, NotBuilt(SASL);
     }
     "TLS" {
-        /// Scheme that maps a certificate to an id.
-        "ssl.authProvider", Passed, Text("scheme"), "x509", "", M, Refused(TLS);
+        /// Scheme that maps a certificate to an id; only x509.
+        "ssl.authProvider", Passed, Text("scheme"), "x509", "", M, Built;
         /// TLS library of the Java server.
         "ssl.sslProvider", Passed, Text("name"), "JDK", "", P, Hint;
-        /// Key stores, trust stores and protocols of the client port; with `ssl.quorum.`, of the quorum ports.
-        "ssl.*", Passed, Secret, "", "", M, Refused(TLS);
+        /// File with the certificate chain of the server and its private key.
+        "ssl.keyStore.location", Passed, Text("path"), "", "", M, Built;
+        /// Password of the key store.
+        "ssl.keyStore.password", Passed, Secret, "", "", M, Built;
+        /// File that contains the password of the key store; takes precedence over the password itself.
+        "ssl.keyStore.passwordPath", Passed, Text("path"), "", "", M, Built;
+        /// Type of the key store. Default: by the suffix `.pem`, `.p12` or `.jks`.
+        "ssl.keyStore.type", Passed, Text("PEM, PKCS12 or JKS"), "", "", M, Built;
+        /// File with the certificates of the CAs whose clients are accepted. Required unless `ssl.clientAuth=none`.
+        "ssl.trustStore.location", Passed, Text("path"), "", "", M, Built;
+        /// Password of the trust store.
+        "ssl.trustStore.password", Passed, Secret, "", "", M, Built;
+        /// File that contains the password of the trust store; takes precedence over the password itself.
+        "ssl.trustStore.passwordPath", Passed, Text("path"), "", "", M, Built;
+        /// Type of the trust store. Default: by the suffix `.pem`, `.p12` or `.jks`.
+        "ssl.trustStore.type", Passed, Text("PEM, PKCS12 or JKS"), "", "", M, Built;
+        /// Newest protocol: `TLSv1.3` permits 1.3 and 1.2, `TLSv1.2` only 1.2.
+        "ssl.protocol", Passed, Text("TLSv1.3 or TLSv1.2"), "TLSv1.3", "", M, Built;
+        /// Permitted protocols, separated by commas. Default: what `ssl.protocol` implies.
+        "ssl.enabledProtocols", Passed, Text("protocols"), "", "", M, Built;
+        /// Permitted cipher suites by their IANA names, separated by commas. Default: all that Oxkeeper has. Suites in
+        /// CBC mode are left out with a warning.
+        "ssl.ciphersuites", Passed, Text("suites"), "", "", M, Built;
+        /// Java class that creates the TLS context. It cannot be loaded: with a value the server refuses to start.
+        "ssl.context.supplier.class", Passed, Text("class"), "", "", M, Built;
+        /// Whether a client needs a certificate: `need`, `want` (it is verified if there is one) or `none`.
+        "ssl.clientAuth", Passed, Text("need, want or none"), "need", "", M, Built;
+        /// Whether host names are checked at all.
+        "ssl.hostnameVerification", Passed, Bool, "true", "", M, Built;
+        /// Check that the certificate of a client names the address from which the client connects.
+        "ssl.clientHostnameVerification", Passed, Bool, "false", "", M, Built;
+        /// Also look up the host name of the client's address. Not implemented: together with
+        /// `ssl.clientHostnameVerification` the server refuses to start.
+        "ssl.allowReverseDnsLookup", Passed, Bool, "false", "", M, Built;
+        /// Refuse revoked client certificates, by the lists in `oxkeeper.ssl.crlFiles`.
+        "ssl.crl", Passed, Bool, "false", "", M, Built;
+        /// Like `ssl.crl`: OCSP responders are not asked.
+        "ssl.ocsp", Passed, Bool, "false", "", M, Built;
+        /// Time for the first byte of a connection to a port that accepts plain text and TLS; values below 1 mean the
+        /// default.
+        "ssl.handshakeDetectionTimeoutMillis", Passed, LenientInt, "5000", "ms", M, Built;
+        /// Settings of TLS between servers, named like those of the client port.
+        "ssl.quorum.*", Passed, Secret, "", "", M, Refused(QUORUM_TLS);
         /// Accept plain text and TLS on `clientPort`.
-        "client.portUnification", Passed, Bool, "false", "", M, Refused(TLS);
-        /// Reload the client stores when their files change.
-        "client.certReload", Passed, Bool, "false", "", M, NotBuilt(TLS);
+        "client.portUnification", Passed, Bool, "false", "", M, Built;
+        /// Reload the stores of the client port when the content of their files changes.
+        "client.certReload", Passed, Bool, "false", "", M, Built;
         /// Use TLS on quorum and election ports.
-        "sslQuorum", File, TrueFalse, "false", "", M, Refused(TLS);
+        "sslQuorum", File, TrueFalse, "false", "", M, Refused(QUORUM_TLS);
         /// Accept plain text and TLS on quorum and election ports.
-        "portUnification", File, TrueFalse, "false", "", M, Refused(TLS);
+        "portUnification", File, TrueFalse, "false", "", M, Refused(QUORUM_TLS);
         /// Reload the quorum stores when their files change.
-        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, NotBuilt(TLS);
-        /// Restrict TLS to what FIPS allows.
-        "fips-mode", Passed, Bool, "true", "", M, NotBuilt(TLS);
+        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, NotBuilt(QUORUM_TLS);
+        /// Whether host names between servers are reported only, as Apache does while it restricts itself to FIPS. The
+        /// client port of a server has no such rule.
+        "fips-mode", Passed, Bool, "true", "", M, Built;
         /// Refuse TLS renegotiation; Oxkeeper always does.
         "jdk.tls.rejectClientInitiatedRenegotiation", Property, Bool, "true", "", J, Hint;
     }
@@ -563,6 +607,9 @@ pub static SECTIONS: &[Section] = sections! {
         /// Time after which a thread without progress makes the server exit with code 1, so that a supervisor can
         /// restart it; values below 3000 are raised to 3000, 0 disables it.
         "oxkeeper.watchdog.exitAfter", Own, Int, "0", "ms", O, Built;
+        /// Certificate revocation lists in PEM or DER, separated by commas; `ssl.crl` and `ssl.ocsp` need them, because
+        /// lists are not downloaded.
+        "oxkeeper.ssl.crlFiles", Own, Text("paths"), "", "", O, Built;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

@@ -41,6 +41,7 @@ mod spelling;
 mod start_args;
 mod storage;
 mod system_properties;
+mod tls;
 mod unsupported_protection;
 
 pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
@@ -58,3 +59,4 @@ pub use settings::{Effective, Settings};
 pub use start_args::{Environment, StartArgs};
 pub use storage::{CompressionSetting, Containers, OnDamageSetting, Recovery, Storage, TornTailSetting};
 pub use system_properties::SystemProperties;
+pub use tls::{SslKeys, StoreKeys, TlsConfig};

@@ -1,7 +1,7 @@
 //! Maps the Java classes that `authProvider.*` names to authentication schemes.
 
-use crate::keys::TLS;
 use crate::settings::{Entry, Settings};
+use crate::tls;
 
 /// An authentication provider that ships with Apache.
 pub(crate) struct Provider {
@@ -18,7 +18,7 @@ const PROVIDERS: &[Provider] = &[
     Provider { class: "IPAuthenticationProvider", scheme: "ip", missing: None },
     Provider { class: "KeyAuthenticationProvider", scheme: "key", missing: None },
     Provider { class: "SASLAuthenticationProvider", scheme: "sasl", missing: None },
-    Provider { class: "X509AuthenticationProvider", scheme: "x509", missing: Some(TLS) },
+    Provider { class: "X509AuthenticationProvider", scheme: "x509", missing: None },
     Provider { class: "EnsembleAuthenticationProvider", scheme: "ensemble", missing: None },
 ];
 
@@ -35,6 +35,9 @@ pub(crate) fn schemes(settings: &Settings) -> Vec<&'static str> {
     let mut schemes = vec!["ip"];
     if settings.flag("DigestAuthenticationProvider.enabled") {
         schemes.push("digest");
+    }
+    if tls::is_used(settings) {
+        schemes.push("x509");
     }
     schemes.extend(configured(settings).filter_map(|(_, provider)| Some(provider?.scheme)));
     schemes

@@ -48,6 +48,7 @@ use buffer_pool::BufferPool;
 use linger::Lingering;
 use ox_proto::OpCode;
 use ox_replica::{Admission, ClientInput, Conn, ConnId, Now, PauseDetector, Pressure, Shortage, Submission};
+use ox_tree::auth::Identity;
 use stalled::{Stall, Stalled};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -194,22 +195,34 @@ impl<S, R> ClientIo<S, R> {
         self.next_idle_check_ms.min(now_ms + self.settings.stall_time_ms.max(1))
     }
 
-    /// Adds a connection. Returns its socket if it cannot be registered.
-    pub fn add<H>(&mut self, mut socket: S, address: SocketAddr, now: Now, host: &mut H) -> Result<(), S>
+    /// Adds a connection with the identities that its transport has proven. Returns its socket if it cannot be
+    /// registered.
+    pub fn add<H>(
+        &mut self,
+        mut socket: S,
+        address: SocketAddr,
+        proven: Vec<Identity>,
+        now: Now,
+        host: &mut H,
+    ) -> Result<(), S>
     where
         H: ClientHost<Socket = S, Record = R>,
     {
         let slot = self.free.pop().unwrap_or(self.conns.len());
-        if ConnId::SLOTS_MAX <= slot || !host.register(&mut socket, slot) {
+        if ConnId::SLOTS_MAX <= slot {
+            return Err(socket);
+        }
+        let id = ConnId::new(self.settings.thread, slot, self.generation + 1);
+        let mut core = Conn::new(id, address.ip());
+        if !core.prove(proven) || !host.register(&mut socket, slot) {
             if slot < self.conns.len() {
                 self.free.push(slot);
             }
             return Err(socket);
         }
         self.generation += 1;
-        let id = ConnId::new(self.settings.thread, slot, self.generation);
-        let record = host.on_open(id, address, now);
-        let conn = Connection::new(socket, record, Conn::new(id, address.ip()), now.mono_ms);
+        let record = host.on_open(id, &socket, address, now);
+        let conn = Connection::new(socket, record, core, now.mono_ms);
         if slot == self.conns.len() {
             self.conns.push(Some(conn));
         } else {

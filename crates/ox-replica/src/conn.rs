@@ -27,7 +27,7 @@ use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::State;
-use ox_tree::auth::{AuthOutcome, EnsembleName, Identities, Identity, authenticate};
+use ox_tree::auth::{AuthOutcome, EnsembleName, Identities, Identity, X509_SCHEME, authenticate};
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -146,6 +146,11 @@ impl Conn {
             sasl: None,
             auth_event: None,
         }
+    }
+
+    /// Adds identities that the transport has proven, before the first frame. False if they are too large.
+    pub fn prove(&mut self, identities: Vec<Identity>) -> bool {
+        identities.is_empty() || Arc::make_mut(&mut self.ids).add(identities)
     }
 
     pub fn id(&self) -> ConnId {
@@ -352,7 +357,10 @@ impl Conn {
 
     fn on_auth(&mut self, xid: i32, body: &[u8], service: &mut Service<'_>) -> FrameOutcome {
         let Ok(packet) = Reader::new(body).get::<AuthPacket<'_>>() else { return FrameOutcome::Close };
-        let outcome = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
+        let mut outcome = authenticate(service.state, packet.scheme.as_deref(), packet.auth);
+        if packet.scheme.as_deref() == Some(X509_SCHEME) && self.ids.has_scheme(X509_SCHEME) {
+            outcome = AuthOutcome::Proven(Vec::new()); // the certificate has proven the identity already
+        }
         if let AuthOutcome::Ensemble(name) = outcome {
             self.auth_event = Some(AuthEvent::Ensemble(name));
             if name == EnsembleName::Differs {

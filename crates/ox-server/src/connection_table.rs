@@ -11,10 +11,24 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// The listener that has accepted a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum ClientPort {
+    /// `clientPort`, with or without TLS.
+    Client,
+    /// `secureClientPort`.
+    Secure,
+}
+
+impl ClientPort {
+    pub(crate) const ALL: [Self; 2] = [Self::Client, Self::Secure];
+}
+
 /// Statistics of one connection. Its I/O thread writes them, four-letter commands read them.
 #[derive(Debug)]
 pub(crate) struct ConnStats {
     pub(crate) address: SocketAddr,
+    pub(crate) port: ClientPort,
     pub(crate) established_ms: i64,
     session: AtomicI64,
     timeout_ms: AtomicI32,
@@ -53,9 +67,10 @@ pub(crate) struct LastReply {
 const NO_OP: i32 = i32::MIN;
 
 impl ConnStats {
-    fn new(address: SocketAddr, established_ms: i64, now_ms: i64) -> Self {
+    fn new(address: SocketAddr, port: ClientPort, established_ms: i64, now_ms: i64) -> Self {
         Self {
             address,
+            port,
             established_ms,
             session: AtomicI64::new(0),
             timeout_ms: AtomicI32::new(0),
@@ -139,25 +154,26 @@ impl LastReply {
 #[derive(Default)]
 struct Inner {
     conns: BTreeMap<ConnId, Arc<ConnStats>>,
-    per_address: HashMap<IpAddr, u32>,
+    /// Apache counts the addresses of each port separately.
+    per_address: HashMap<(ClientPort, IpAddr), u32>,
     total: u32,
     /// Sockets without a connection that are not closed yet.
     lingering: u32,
 }
 
 impl Inner {
-    fn release(&mut self, address: IpAddr) {
+    fn release(&mut self, port: ClientPort, address: IpAddr) {
         self.total -= 1;
-        if let Some(count) = self.per_address.get_mut(&address) {
+        if let Some(count) = self.per_address.get_mut(&(port, address)) {
             *count -= 1;
             if *count == 0 {
-                self.per_address.remove(&address);
+                self.per_address.remove(&(port, address));
             }
         }
     }
 }
 
-/// All connections of the client port.
+/// All connections of the client ports.
 #[derive(Default)]
 pub(crate) struct ConnectionTable(Mutex<Inner>);
 
@@ -172,36 +188,49 @@ pub(crate) enum Refused {
 
 impl ConnectionTable {
     /// Counts a new connection, unless a limit is reached. It has no id yet.
-    pub(crate) fn admit(&self, address: IpAddr, max_total: u32, max_per_address: u32) -> Result<(), Refused> {
+    pub(crate) fn admit(
+        &self,
+        port: ClientPort,
+        address: IpAddr,
+        max_total: u32,
+        max_per_address: u32,
+    ) -> Result<(), Refused> {
         let mut inner = self.0.lock();
         if max_total != 0 && max_total <= inner.total {
             return Err(Refused::Total);
         }
-        let count = inner.per_address.get(&address).copied().unwrap_or(0);
+        let count = inner.per_address.get(&(port, address)).copied().unwrap_or(0);
         if max_per_address != 0 && max_per_address <= count {
             return Err(Refused::Address);
         }
-        inner.per_address.insert(address, count + 1);
+        inner.per_address.insert((port, address), count + 1);
         inner.total += 1;
         Ok(())
     }
 
     /// Adds an admitted connection under its id.
-    pub(crate) fn add(&self, conn: ConnId, address: SocketAddr, wall_ms: i64, now_ms: i64) -> Arc<ConnStats> {
-        let stats = Arc::new(ConnStats::new(address, wall_ms, now_ms));
+    pub(crate) fn add(
+        &self,
+        conn: ConnId,
+        address: SocketAddr,
+        port: ClientPort,
+        established_ms: i64,
+        now_ms: i64,
+    ) -> Arc<ConnStats> {
+        let stats = Arc::new(ConnStats::new(address, port, established_ms, now_ms));
         self.0.lock().conns.insert(conn, Arc::clone(&stats));
         stats
     }
 
-    pub(crate) fn remove(&self, conn: ConnId, address: IpAddr) {
+    pub(crate) fn remove(&self, conn: ConnId, stats: &ConnStats) {
         let mut inner = self.0.lock();
         inner.conns.remove(&conn);
-        inner.release(address);
+        inner.release(stats.port, stats.address.ip());
     }
 
     /// Uncounts an admitted connection that was closed before it had an id.
-    pub(crate) fn abandon(&self, address: IpAddr) {
-        self.0.lock().release(address);
+    pub(crate) fn abandon(&self, port: ClientPort, address: IpAddr) {
+        self.0.lock().release(port, address);
     }
 
     /// Counts a socket that stays open for a moment after its connection is removed.

@@ -19,7 +19,7 @@ mod sessions;
 mod status;
 mod watches;
 
-use crate::connection_table::ConnStats;
+use crate::connection_table::{ClientPort, ConnStats};
 use crate::java_text;
 use crate::limits::{COMMAND_CHUNK_BYTES, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;
@@ -62,6 +62,10 @@ enum Handler {
     WithMask(fn(&Shared, u64) -> String),
     /// Chunks, if the server serves clients.
     Listing(fn(ServerMode) -> Listing),
+    /// One text about the connections of the port to which the command was sent, if the server serves clients.
+    PortText(fn(&Shared, ClientPort) -> String),
+    /// Chunks about the connections of the port to which the command was sent, if the server serves clients.
+    PortListing(fn(ServerMode, ClientPort) -> Listing),
     /// No reply: the connection is closed.
     Close,
 }
@@ -84,8 +88,12 @@ const fn command(name: &'static str, run: Handler, help: &'static str) -> Comman
 /// The commands in the order of `docs/reference/commands.md`.
 pub(crate) const COMMANDS: &[CommandSpec] = &[
     command("conf", Handler::Serving(config::conf), "Prints the settings of the server."),
-    command("cons", Handler::Listing(connections::cons), "Lists all client connections with their statistics."),
-    command("crst", Handler::Serving(connections::crst), "Resets the statistics of all connections."),
+    command(
+        "cons",
+        Handler::PortListing(connections::cons),
+        "Lists the client connections of the same port with their statistics.",
+    ),
+    command("crst", Handler::PortText(connections::crst), "Resets the statistics of the connections of the same port."),
     command("dirs", Handler::Serving(config::dirs), "Prints the sizes of snapshots and logs in bytes."),
     command(
         "dump",
@@ -108,7 +116,11 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
         Handler::Serving(status::srvr),
         "Prints version, latencies, connections, last zxid, role and number of nodes.",
     ),
-    command("stat", Handler::Listing(connections::stat), "Prints the output of `srvr` and a list of connections."),
+    command(
+        "stat",
+        Handler::PortListing(connections::stat),
+        "Prints the output of `srvr` and a list of the connections of the same port.",
+    ),
     command("stmk", Handler::WithMask(status::stmk), "Sets the trace mask to the eight bytes that follow the command."),
     command("wchc", Handler::Listing(watches::wchc), "Lists watched paths by session."),
     command("wchp", Handler::Listing(watches::wchp), "Lists sessions by watched path."),
@@ -181,7 +193,7 @@ impl CommandQueue {
             let (name, address) = (command.command.name, java_text::address(stats.address));
             tracing::debug!(suppressed, "Processing {name} command from {address}");
         }
-        self.queue.put(Task::Execute(conn, command))
+        self.queue.put(Task::Execute(conn, command, stats.port))
     }
 
     /// Requests the next chunk, after the connection has sent the last.
@@ -215,7 +227,7 @@ impl CommandThread {
         while !shared.is_stopping() {
             heartbeat.beat();
             match self.queue.take(Duration::from_millis(200)) {
-                Some(Task::Execute(conn, command)) => self.execute(shared, conn, command),
+                Some(Task::Execute(conn, command, port)) => self.execute(shared, conn, command, port),
                 Some(Task::Continue(conn)) => {
                     if let Some(listing) = self.listings.remove(&conn) {
                         self.continue_listing(shared, conn, listing);
@@ -227,7 +239,7 @@ impl CommandThread {
         }
     }
 
-    fn execute(&mut self, shared: &Shared, conn: ConnId, command: FourLetterCommand) {
+    fn execute(&mut self, shared: &Shared, conn: ConnId, command: FourLetterCommand, port: ClientPort) {
         let CommandSpec { name, run, .. } = command.command;
         let text = if !shared.config.four_letter_whitelist.allow(name) {
             format!("{name} is not executed because it is not in the whitelist.\n")
@@ -236,11 +248,19 @@ impl CommandThread {
                 Handler::Text(run) => run(shared),
                 Handler::WithMask(run) => run(shared, command.mask),
                 Handler::Close => String::new(),
-                Handler::Serving(_) | Handler::Listing(_) => match (run, ServerMode::query(shared)) {
-                    (Handler::Serving(run), Some(mode)) => run(shared, mode),
-                    (Handler::Listing(start), Some(mode)) => return self.continue_listing(shared, conn, start(mode)),
-                    _ => not_serving(name).to_owned(),
-                },
+                Handler::Serving(_) | Handler::Listing(_) | Handler::PortText(_) | Handler::PortListing(_) => {
+                    match (run, ServerMode::query(shared)) {
+                        (Handler::Serving(run), Some(mode)) => run(shared, mode),
+                        (Handler::PortText(run), Some(_)) => run(shared, port),
+                        (Handler::Listing(start), Some(mode)) => {
+                            return self.continue_listing(shared, conn, start(mode));
+                        }
+                        (Handler::PortListing(start), Some(mode)) => {
+                            return self.continue_listing(shared, conn, start(mode, port));
+                        }
+                        _ => not_serving(name).to_owned(),
+                    }
+                }
             }
         };
         post(shared, CommandText { conn, text, is_last: true });

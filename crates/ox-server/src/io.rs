@@ -1,7 +1,9 @@
-//! Client connections: a few threads, each of which owns its connections from accept to close.
+//! Client connections: a few threads, each of which owns its connections to their close.
 //!
 //! `io_thread.rs` accepts connections, waits for events (mio) and runs the iteration of `ox-driver/src/client_io.rs`,
-//! which reads, serves and writes them. `host.rs` gives that iteration sockets, state, metrics and log lines.
+//! which reads, serves and writes them. `host.rs` gives that iteration sockets, state, metrics and log lines;
+//! `transport.rs` is what is below a socket, TCP or TLS. `tls_handshakes.rs` runs the handshakes of TLS connections on
+//! threads of their own, before an I/O thread gets them.
 
 mod accept;
 mod auth_log;
@@ -9,6 +11,10 @@ mod host;
 mod in_flight;
 mod io_thread;
 mod iteration_stats;
+mod tls_handshakes;
+mod transport;
 
 pub(crate) use accept::bind;
 pub(crate) use io_thread::{IoThread, WAKER};
+pub(crate) use tls_handshakes::{HandshakeQueue, HandshakeThread, WaitingClient};
+pub(crate) use transport::Transport;

@@ -24,6 +24,26 @@ pub(crate) const ACCEPT_PAUSE_MS: i64 = 100;
 /// Descriptors that connections do not get: for logs, snapshots, directories being fsynced or listed, and connections
 /// that are just being refused.
 pub(crate) const SPARE_DESCRIPTORS: u64 = 32;
+/// Bytes that a TLS connection encrypts before it sends them, and reads before it decrypts them. What a client with a
+/// slow network takes in a second should not be less, or it would look stuck.
+pub(crate) const TLS_CHUNK_BYTES: usize = 32 << 10;
+/// Reads of one TLS connection for one buffer. Records without data fill no buffer, and must not occupy a thread.
+pub(crate) const TLS_READS_PER_CALL_MAX: usize = 16;
+/// TLS handshakes in progress on all threads. Each has a descriptor and up to 64 KiB of memory; beyond the limit the
+/// oldest is closed.
+pub(crate) const TLS_HANDSHAKES_MAX: usize = 4096;
+/// Time from accept to the end of the TLS handshake. Netty's default.
+pub(crate) const TLS_HANDSHAKE_MS: i64 = 10_000;
+/// Bytes that a client may send in its handshake: some certificate chains have 20 KB.
+pub(crate) const TLS_HANDSHAKE_BYTES_MAX: usize = 256 << 10;
+/// Input of a failed handshake that is discarded, so that the client receives the alert and no reset.
+pub(crate) const TLS_DISCARD_BYTES_MAX: usize = 64 << 10;
+/// Interval in which stores are compared with what is loaded.
+pub(crate) const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of the warnings about a certificate that expires soon.
+pub(crate) const EXPIRY_WARN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
+/// Days before the expiry of a certificate from which the log warns of it.
+pub(crate) const EXPIRY_WARN_DAYS: i64 = 30;
 /// Four-letter commands that may wait for their thread.
 pub(crate) const COMMANDS_QUEUED_MAX: usize = 256;
 /// Bytes of a reply that are created before the connection has sent them.

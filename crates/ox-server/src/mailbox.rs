@@ -1,19 +1,29 @@
 //! The queue of an I/O thread: outboxes of the replica, accepted connections, replies to four-letter commands. The
 //! thread is woken only when it sleeps.
 
+use crate::io::Transport;
 use mio::Waker;
-use mio::net::TcpStream;
 use ox_driver::client_io;
+use ox_tree::auth::Identity;
 use parking_lot::Mutex;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A connection that is about to be served.
+#[derive(Debug)]
+pub(crate) struct AcceptedClient {
+    pub(crate) transport: Transport,
+    pub(crate) address: SocketAddr,
+    /// What the certificate of the client proves.
+    pub(crate) identities: Vec<Identity>,
+}
 
 /// Everything for one I/O thread.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadMail {
     pub(crate) for_connections: client_io::Mail,
     /// Connections that another thread has accepted for this one.
-    pub(crate) accepted: Vec<(TcpStream, SocketAddr)>,
+    pub(crate) accepted: Vec<AcceptedClient>,
     /// New address of the client port.
     pub(crate) relisten: Option<SocketAddr>,
 }

@@ -21,7 +21,7 @@ pub(crate) use unused::UNUSED;
 pub(crate) enum Kind {
     /// A value read when it is printed.
     Gauge,
-    /// A gauge for each top-level node.
+    /// A gauge for each top-level node, or for each port.
     GaugeSet,
     /// A sum that only grows.
     Counter,
@@ -191,16 +191,18 @@ metrics! {
         max_client_response_size: i64;
         /// Bytes of the smallest reply or event, -1 before the first.
         min_client_response_size: i64;
-        /// TLS handshakes in progress; always 0 until TLS is implemented.
+        /// TLS handshakes in progress.
         outstanding_tls_handshake: i64;
-        /// Certificates refused; always 0 until TLS is implemented.
+        /// TLS handshakes that failed, and certificates refused after them.
         auth_failed_count: i64;
-        /// Connections without a certificate from other hosts; always 0 until TLS is implemented.
+        /// Connections without TLS from other hosts since the start, on a server with TLS.
         non_mtls_remote_conn_count: i64;
-        /// Connections without a certificate from this host; always 0 until TLS is implemented.
+        /// Connections without TLS from this host since the start, on a server with TLS.
         non_mtls_local_conn_count: i64;
     }
     gauge_sets {
+        /// Full days until the certificate of the port named by the key expires, on a server with TLS; not in Apache.
+        certificate_days_left;
         /// Sum of the node limits of all quotas below a top-level node.
         quota_count_limit_per_namespace;
         /// Sum of the byte limits of all quotas below a top-level node.
@@ -217,6 +219,10 @@ metrics! {
         connection_rejected;
         /// New sessions refused by `oxkeeper.maxSessionsPerAddress`; not in Apache.
         sessions_rejected;
+        /// TLS handshakes that failed.
+        unsuccessful_handshake;
+        /// TLS handshakes closed because too many were in progress (`netty.server.outstandingHandshake.limit`).
+        tls_handshake_exceeded;
         /// Connections that were closed while their session stayed open.
         connection_drop_count;
         /// Handshakes that resume a session.

@@ -101,6 +101,7 @@ fn scheme_settings(config: &Config) -> SchemeSettings {
         },
         super_digest: auth.super_digest.as_ref().map(|digest| SuperDigest::new(digest.reveal().to_owned())),
         key: auth.key_scheme_enabled,
+        x509: auth.x509_scheme_enabled,
         sasl: auth.sasl_scheme_enabled,
         any_sasl_user: config.sasl.any_user.clone(),
         ensemble: auth.ensemble_scheme_enabled,

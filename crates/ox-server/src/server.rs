@@ -1,9 +1,11 @@
 //! Start and stop of a server and its threads.
 
+use crate::client_port_tls::{self, ClientPortTls, ClientStores};
 use crate::client_sasl::{ClientSasl, SaslSetupError};
+use crate::connection_table::ClientPort;
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
-use crate::io::{IoThread, WAKER, bind};
+use crate::io::{HandshakeThread, IoThread, WAKER, bind};
 use crate::log_writer::{self, SharedLogQueue};
 use crate::mailbox::Mailbox;
 use crate::maintenance;
@@ -30,10 +32,11 @@ use ox_proto::{ServerId, Zxid};
 use ox_replica::Replica;
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
+use ox_tls::TlsError;
 use ox_zab::QuorumPeer;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -48,7 +51,7 @@ pub enum StartError {
     /// The client port or the election port cannot be bound.
     #[error("cannot listen on {address}, the {purpose} port: {source}")]
     Bind {
-        /// What the port is for: `client` or `election`.
+        /// What the port is for: `client`, `secure client` or `election`.
         purpose: &'static str,
         /// The address as it is configured.
         address: String,
@@ -64,6 +67,9 @@ pub enum StartError {
     /// The limit of open files is too low.
     #[error("{0}")]
     Descriptors(#[from] TooFewDescriptors),
+    /// A store, or a setting of TLS, cannot be used.
+    #[error("{0}")]
+    Tls(#[from] TlsError),
 }
 
 impl StartError {
@@ -72,6 +78,7 @@ impl StartError {
         match self {
             Self::Store(error) => error.remedy(),
             Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) => None,
+            Self::Tls(_) => None, // its text contains the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
@@ -91,6 +98,7 @@ impl StartError {
         match self {
             Self::Store(error) => error.exit_code(),
             Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) => 1,
+            Self::Tls(_) => 2, // as other errors of the configuration
         }
     }
 }
@@ -111,6 +119,18 @@ struct Core {
     log: ServerLog,
     commands: Option<Arc<PeerCommands>>,
     peers: Option<Peers>,
+}
+
+/// The ports for clients.
+struct ClientListeners {
+    plain: Option<TcpListener>,
+    secure: Option<TcpListener>,
+    /// Connections allowed on both together.
+    connections_max: usize,
+    /// Set if one of them uses TLS.
+    stores: Option<ClientStores>,
+    /// Polls of the handshake threads.
+    handshake_polls: Vec<Poll>,
 }
 
 /// Stops and observes a server from any thread, such as that of a signal handler.
@@ -160,29 +180,30 @@ impl Server {
     pub fn start_on(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
-        check_client_port(&config)?;
+        check_client_ports(&config)?;
+        let stores = client_port_tls::load(&config)?;
         let sasl = ClientSasl::open(&config.sasl)?;
         if let Some(member) = config.member.clone() {
-            return Self::start_member(disk, build, config, member, sasl);
+            return Self::start_member(disk, build, config, member, (stores, sasl));
         }
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
         let total_ms = millis(started.elapsed());
         startup_banner::recovered(&opened.report, total_ms);
-        let listener = bind_client_port(&config)?;
+        let mut listeners = ClientListeners::bind(&config, stores)?;
         let start_snapshot = opened.report.start_snapshot;
         let threads = io_threads();
         let (polls, mailboxes) = polls(threads).map_err(StartError::Setup)?;
-        let connections_max = connections_max(false)?;
+        let tls = listeners.set_up_tls(&config).map_err(StartError::Setup)?;
+        listeners.connections_max = connections_max(false)?;
         let space = opened.store.space()?;
         let mut shared = Shared::new(build, config, opened.state, opened.store, mailboxes);
-        shared.sasl = sasl;
+        (shared.tls, shared.sasl) = (tls, sasl);
         let shared = Arc::new(shared);
         note_recovery(&shared.metrics, &opened.report, total_ms);
         let mut server = Self { shared, threads: Vec::new() };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
-        let listener = listener.map(|listener| (listener, connections_max));
         let shared = &server.shared;
         let replica = {
             let state = shared.state.read();
@@ -191,7 +212,7 @@ impl Server {
         };
         let core =
             Core { replica, space, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
-        server.launch(polls, listener, core, start_snapshot).map_err(StartError::Setup)?;
+        server.launch(polls, listeners, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
 
@@ -200,7 +221,7 @@ impl Server {
         build: Build,
         config: Config,
         member: MemberConfig,
-        sasl: Option<ClientSasl>,
+        (stores, sasl): (Option<ClientStores>, Option<ClientSasl>),
     ) -> Result<Self, StartError> {
         let started = Instant::now();
         let config_files = member_setup::config_files(&disk, &config, &member);
@@ -209,12 +230,13 @@ impl Server {
         if let Some(report) = &opened.loaded {
             startup_banner::recovered(report, total_ms);
         }
-        let listener = bind_client_port(&config)?;
+        let mut listeners = ClientListeners::bind(&config, stores)?;
         let (polls, mailboxes) = polls(io_threads()).map_err(StartError::Setup)?;
-        let connections_max = connections_max(true)?;
+        let tls = listeners.set_up_tls(&config).map_err(StartError::Setup)?;
+        listeners.connections_max = connections_max(true)?;
         let space = opened.store.space()?;
         let mut shared = Shared::new(build, config, opened.state, opened.store, mailboxes);
-        (shared.config_files, shared.sasl) = (config_files, sasl);
+        (shared.config_files, shared.tls, shared.sasl) = (config_files, tls, sasl);
         // It may be in the log only, and logs are purged with their snapshots.
         let pending = opened.peer.configs().proposed();
         if let Some(pending) = pending.filter(|pending| member.proposed.as_ref() != Some(&***pending)) {
@@ -239,15 +261,14 @@ impl Server {
         let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
         let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
-        let listener = listener.map(|listener| (listener, connections_max));
-        server.launch(polls, listener, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
+        server.launch(polls, listeners, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
     }
 
     fn launch(
         &mut self,
         polls: Vec<Poll>,
-        listener: Option<(TcpListener, usize)>,
+        listeners: ClientListeners,
         core: Core,
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
@@ -258,12 +279,16 @@ impl Server {
         for (number, poll) in (0..).zip(polls) {
             io.push(IoThread::new(number, poll, Arc::clone(shared), command_queue.clone()));
         }
-        if let Some((listener, connections_max)) = listener {
-            let address = listener.local_addr()?;
-            *self.shared.address.lock() = Some(address);
-            io[0].listen(listener, connections_max)?;
+        let ClientListeners { plain, secure, connections_max, stores, handshake_polls } = listeners;
+        if let Some(listener) = plain {
+            *self.shared.address.lock() = Some(listener.local_addr()?);
+            io[0].listen(ClientPort::Client, listener, connections_max)?;
         }
-        startup_banner::serving(shared, io.len(), self.address());
+        if let (Some(listener), Some(tls)) = (secure, &shared.tls) {
+            *tls.secure_address.lock() = Some(listener.local_addr()?);
+            io[0].listen(ClientPort::Secure, listener, connections_max)?;
+        }
+        startup_banner::serving(shared, io.len(), [self.address(), self.secure_address()]);
         let mut snapshotter = Snapshotter::new(Arc::clone(shared));
         if start_snapshot == StartSnapshot::Due {
             snapshotter.start(shared.state.read().freeze());
@@ -284,6 +309,9 @@ impl Server {
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
         }
+        if let (Some(stores), Some(tls)) = (stores, &shared.tls) {
+            self.spawn_tls(&mut dog, tls, stores, handshake_polls)?;
+        }
         if let Some(peers) = peers {
             self.spawn_watched(&mut dog, "peers", None, move |heartbeat| peers.run(heartbeat))?;
         }
@@ -296,6 +324,28 @@ impl Server {
         }
         let for_dog = Arc::clone(shared);
         self.spawn("watchdog", None, move || dog.run(&for_dog))
+    }
+
+    fn spawn_tls(
+        &mut self,
+        dog: &mut Watchdog,
+        tls: &Arc<ClientPortTls>,
+        stores: ClientStores,
+        polls: Vec<Poll>,
+    ) -> io::Result<()> {
+        for (number, poll) in polls.into_iter().enumerate() {
+            let (shared, max) = (Arc::clone(&self.shared), tls.handshakes_per_thread());
+            let thread = HandshakeThread::new(number, poll, shared, Arc::clone(tls), max);
+            self.spawn_watched(dog, "handshake", Some(number), move |heartbeat| {
+                if let Err(error) = thread.run(heartbeat) {
+                    tracing::error!(%error, "handshake thread failed");
+                }
+            })?;
+        }
+        let (shared, tls) = (Arc::clone(&self.shared), Arc::clone(tls));
+        self.spawn_watched(dog, "certificates", None, move |heartbeat| {
+            client_port_tls::watch_stores(&shared, &tls, stores, heartbeat);
+        })
     }
 
     /// Starts a thread whose end means the end of the server, and whose heartbeat the watchdog checks.
@@ -329,6 +379,11 @@ impl Server {
     /// The address of the client port, if there is one.
     pub fn address(&self) -> Option<SocketAddr> {
         *self.shared.address.lock()
+    }
+
+    /// The address of the secure client port, if there is one.
+    pub fn secure_address(&self) -> Option<SocketAddr> {
+        self.shared.tls.as_ref().and_then(|tls| *tls.secure_address.lock())
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -398,27 +453,65 @@ fn polls(count: usize) -> io::Result<(Vec<Poll>, Vec<Mailbox>)> {
     Ok((polls, mailboxes))
 }
 
-fn bind_client_port(config: &Config) -> Result<Option<TcpListener>, StartError> {
-    let Some(port) = config.client_port else { return Ok(None) };
-    let bound = bind(config.client_address, port, config.listen_backlog);
-    bound.map(Some).map_err(|source| client_port_error(config, port, source))
+impl ClientListeners {
+    /// Binds the ports.
+    fn bind(config: &Config, stores: Option<ClientStores>) -> Result<Self, StartError> {
+        let bind = |address: Option<ClientAddress>| {
+            let bound = address.map(|address| {
+                let bound = bind(address.ip, address.port, config.listen_backlog);
+                bound.map_err(|source| address.error(source))
+            });
+            bound.transpose()
+        };
+        let [plain, secure] = client_addresses(config);
+        let (plain, secure) = (bind(plain)?, bind(secure)?);
+        Ok(Self { plain, secure, connections_max: 0, stores, handshake_polls: Vec::new() })
+    }
+
+    /// Opens the descriptors of the handshake threads.
+    fn set_up_tls(&mut self, config: &Config) -> io::Result<Option<Arc<ClientPortTls>>> {
+        let (Some(config), Some(stores)) = (&config.tls, &self.stores) else { return Ok(None) };
+        let (tls, polls) = ClientPortTls::new(config, stores)?;
+        self.handshake_polls = polls;
+        Ok(Some(Arc::new(tls)))
+    }
 }
 
-/// Binds the client port for a moment, without listening: clients are refused until the server serves.
-fn check_client_port(config: &Config) -> Result<(), StartError> {
-    let Some(port) = config.client_port.filter(|port| *port != 0) else { return Ok(()) };
-    let ip = config.client_address.unwrap_or(Ipv4Addr::UNSPECIFIED.into());
-    let address = SocketAddr::new(ip, port);
-    let bound = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
-        socket.set_reuse_address(true)?;
-        socket.bind(&address.into())
+/// A port for clients, as it is configured.
+#[derive(Clone, Copy)]
+struct ClientAddress {
+    purpose: &'static str,
+    ip: Option<IpAddr>,
+    port: u16,
+}
+
+impl ClientAddress {
+    fn error(self, source: io::Error) -> StartError {
+        let host = self.ip.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
+        StartError::Bind { purpose: self.purpose, address: format!("{host}:{}", self.port), source }
+    }
+}
+
+/// The client port and the secure client port.
+fn client_addresses(config: &Config) -> [Option<ClientAddress>; 2] {
+    let plain = config.client_port.map(|port| ClientAddress { purpose: "client", ip: config.client_address, port });
+    let secure = config.tls.as_ref().and_then(|tls| {
+        Some(ClientAddress { purpose: "secure client", ip: tls.secure_address, port: tls.secure_port? })
     });
-    bound.map_err(|source| client_port_error(config, port, source))
+    [plain, secure]
 }
 
-fn client_port_error(config: &Config, port: u16, source: io::Error) -> StartError {
-    let host = config.client_address.map_or_else(|| "*".to_owned(), |ip| ip.to_string());
-    StartError::Bind { purpose: "client", address: format!("{host}:{port}"), source }
+/// Binds the client ports for a moment, without listening: clients are refused until the server serves.
+fn check_client_ports(config: &Config) -> Result<(), StartError> {
+    for client in client_addresses(config).into_iter().flatten().filter(|client| client.port != 0) {
+        let address = SocketAddr::new(client.ip.unwrap_or(Ipv4Addr::UNSPECIFIED.into()), client.port);
+        let bound = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).and_then(|socket| {
+            socket.set_reuse_address(true)?;
+            socket.bind(&address.into())
+        });
+        bound.map_err(|source| client.error(source))?;
+    }
+    Ok(())
 }
 
 fn election_addresses(member: &MemberConfig) -> String {

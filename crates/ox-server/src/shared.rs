@@ -4,8 +4,10 @@
 //! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
-//! names are not known in advance; a thread takes it once per iteration.
+//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
+//! that a handshake takes once.
 
+use crate::client_port_tls::ClientPortTls;
 use crate::client_sasl::ClientSasl;
 use crate::clock::Clock;
 use crate::connection_table::ConnectionTable;
@@ -67,6 +69,8 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// Set if a port for clients uses TLS.
+    pub(crate) tls: Option<Arc<ClientPortTls>>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
     /// The address of the client port.
@@ -100,6 +104,7 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
+            tls: None,
             sasl: None,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
@@ -160,6 +165,7 @@ impl Shared {
         self.stopped.notify_all();
         self.inbox.wake();
         self.mailboxes.iter().for_each(Mailbox::wake);
+        self.tls.iter().for_each(|tls| tls.wake());
     }
 
     /// Stops the server because of an error. The first error counts.

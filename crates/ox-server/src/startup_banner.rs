@@ -108,8 +108,8 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
 }
 
-/// Logs the address of the client port, once clients can connect.
-pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<SocketAddr>) {
+/// Logs the addresses of the client ports, once clients can connect.
+pub(crate) fn serving(shared: &Shared, io_threads: usize, addresses: [Option<SocketAddr>; 2]) {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     info!(
         "Created server with tickTime {} ms minSessionTimeout {} ms maxSessionTimeout {} ms \
@@ -122,7 +122,7 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, address: Option<Socket
         dirs.snapshots.display(),
     );
     info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "serving clients");
-    if let Some(address) = address {
+    for address in addresses.into_iter().flatten() {
         info!("binding to port {}", java_text::address(address));
     }
     let sid = config.member.as_ref().map_or(0, |member| member.server.0);

@@ -24,6 +24,12 @@ pub(crate) struct Stats {
     pub(crate) local_sessions: AtomicI64,
     /// Requests submitted to the replica that have no reply yet.
     pub(crate) outstanding: AtomicI64,
+    /// TLS handshakes that failed, and certificates refused after them.
+    pub(crate) auth_failed: Counter,
+    /// Connections without TLS from other hosts, on a server with TLS.
+    pub(crate) plain_remote: Counter,
+    /// Connections without TLS from this host, on a server with TLS.
+    pub(crate) plain_local: Counter,
 }
 
 /// Sizes in bytes: of replies and events without their length prefix, or of proposals.

@@ -2,7 +2,8 @@
 //!
 //! The schemes are rows of one table ([`SCHEMES`]), and [`SchemeSettings`] tells which of them the configuration
 //! enables. Identities belong to a connection, are only ever added, and are checked for each request. Auth packets prove
-//! identities of `digest` and `key`; those of `sasl` are proven by an exchange of tokens (`ox-replica/src/sasl.rs`).
+//! identities of `digest` and `key`; those of `sasl` are proven by an exchange of tokens (`ox-replica/src/sasl.rs`), and
+//! those of `x509` by the certificate of a TLS connection.
 
 mod digest;
 mod ensemble;
@@ -11,6 +12,7 @@ mod ip;
 mod key;
 mod sasl;
 mod scheme_settings;
+mod x509;
 
 pub use digest::{DigestHash, digest_id};
 pub use fixup_acl::fixup_acl;
@@ -195,7 +197,18 @@ const SCHEMES: &[Scheme] = &[
         is_authenticated: false,
         is_enabled: |settings| settings.ensemble,
     },
+    Scheme {
+        name: X509_SCHEME,
+        authenticate: |_, _| AuthOutcome::Failed, // the identity comes from the TLS handshake, before the first request
+        is_valid: x509::is_valid,
+        matches: |_, proven, entry| proven == entry,
+        is_authenticated: true,
+        is_enabled: |settings| settings.x509,
+    },
 ];
+
+/// The scheme of identities that a certificate proves.
+pub const X509_SCHEME: &str = "x509";
 
 fn find_enabled(name: &str, settings: &SchemeSettings) -> Option<&'static Scheme> {
     SCHEMES.iter().find(|scheme| scheme.name == name && (scheme.is_enabled)(settings))

@@ -8,4 +8,5 @@ mod harness;
 #[cfg(test)]
 mod recorded_configs;
 mod sasl;
+mod tls;
 mod values;

@@ -175,8 +175,8 @@ fn recorded_configs_match_apache() {
         ("election port in use", Accepted),
         ("SASL enabled without JAAS file", ProtectionNotBuilt),
         // Apache exits with code 1 in the first case and fails every handshake in the second.
-        ("secureClientPort with NIO", ProtectionNotBuilt),
-        ("secureClientPort with Netty but no keystore", ProtectionNotBuilt),
+        ("secureClientPort with NIO", Refused("secureClientPort needs ssl.keyStore.location")),
+        ("secureClientPort with Netty but no keystore", Refused("secureClientPort needs ssl.keyStore.location")),
     ];
     check_recording(include_str!("../../testdata/validation.txt"), &differences, 56);
 }
@@ -184,7 +184,7 @@ fn recorded_configs_match_apache() {
 #[test]
 fn probed_configs_match_apache() {
     let differences = [
-        ("secure port 0", ProtectionNotBuilt),
+        ("secure port 0", Refused("secureClientPort needs ssl.keyStore.location")),
         ("quorum SASL in standalone", ProtectionNotBuilt),
         // Apache fails while it creates the server, mostly with code 1; here these are ordinary configuration errors.
         ("fraction not a number", Refused("\"abc\" is not ")),

@@ -243,7 +243,8 @@ fn key_table_is_consistent() {
 /// Tests of the server check that it uses the configuration.
 #[test]
 fn built_keys_affect_configuration() {
-    let base = "dataDir=/d\nclientPort=0\nconnection_throttle_weight_enabled=true\n";
+    let base = "dataDir=/d\nclientPort=0\nconnection_throttle_weight_enabled=true\nsecureClientPort=0\n\
+                ssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
     let plain = Harness::with_config(base).start().config();
     let sasl = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
     let texts = ["7", "5000", "0.5", "true", "false", "no", "yes", "refuse", "gz", "/other", "127.0.0.1", "*", sasl];

@@ -156,7 +156,7 @@ impl ClientHost for FakeHost {
         true
     }
 
-    fn on_open(&mut self, _id: ConnId, _address: SocketAddr, _now: Now) {}
+    fn on_open(&mut self, _id: ConnId, _socket: &Self::Socket, _address: SocketAddr, _now: Now) {}
 
     fn on_removed(&mut self, _core: &Conn, _record: ()) {}
 

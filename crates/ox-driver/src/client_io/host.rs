@@ -146,7 +146,7 @@ pub trait ClientHost: ClientSockets {
     fn admits(&self, now: Now, kind: HandshakeKind) -> bool;
 
     /// Begins the record of a connection.
-    fn on_open(&mut self, id: ConnId, address: SocketAddr, now: Now) -> Self::Record;
+    fn on_open(&mut self, id: ConnId, socket: &Self::Socket, address: SocketAddr, now: Now) -> Self::Record;
 
     /// Ends the record of a connection.
     fn on_removed(&mut self, core: &Conn, record: Self::Record);

@@ -80,7 +80,7 @@ impl Driver {
         let socket = self.host.open(usize::MAX);
         let slot = self.io.free.last().copied().unwrap_or(self.io.conns.len());
         let now = Now { mono_ms: self.now_ms, wall_ms: self.now_ms };
-        self.io.add(socket, ([127, 0, 0, 1], 1).into(), now, &mut self.host).expect("it is registered");
+        self.io.add(socket, ([127, 0, 0, 1], 1).into(), Vec::new(), now, &mut self.host).expect("it is registered");
         (slot, socket)
     }
 

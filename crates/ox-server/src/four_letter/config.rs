@@ -11,9 +11,11 @@ use std::sync::Arc;
 pub(super) fn conf(shared: &Shared, mode: ServerMode) -> String {
     let (config, dirs) = (&shared.config, shared.store.dirs());
     let client_port = shared.address.lock().map_or(-1, |address| i32::from(address.port()));
+    let secure_address = shared.tls.as_ref().and_then(|tls| *tls.secure_address.lock());
+    let secure_port = secure_address.map_or(-1, |address| i32::from(address.port()));
     let lines = [
         ("clientPort", client_port.to_string()),
-        ("secureClientPort", "-1".to_owned()),
+        ("secureClientPort", secure_port.to_string()),
         ("dataDir", absolute(&dirs.snapshots)),
         ("dataDirSize", size(&dirs.snapshots).to_string()),
         ("dataLogDir", absolute(&dirs.logs)),

@@ -1,7 +1,7 @@
 //! The commands `cons`, `stat` and `crst`.
 
 use super::{Listing, ListingStatus, status};
-use crate::connection_table::ConnStats;
+use crate::connection_table::{ClientPort, ConnStats};
 use crate::java_text;
 use crate::limits::LISTING_BATCH_MAX;
 use crate::server_mode::ServerMode;
@@ -18,10 +18,10 @@ enum Detail {
     Full,
 }
 
-pub(super) fn cons(_: ServerMode) -> Listing {
+pub(super) fn cons(_: ServerMode, port: ClientPort) -> Listing {
     let mut after = None;
     Box::new(move |shared, text| {
-        after = put_connections(shared, after, Detail::Full, text);
+        after = put_connections(shared, port, after, Detail::Full, text);
         if after.is_some() {
             return ListingStatus::More;
         }
@@ -30,7 +30,7 @@ pub(super) fn cons(_: ServerMode) -> Listing {
     })
 }
 
-pub(super) fn stat(mode: ServerMode) -> Listing {
+pub(super) fn stat(mode: ServerMode, port: ClientPort) -> Listing {
     let (mut begun, mut after) = (false, None);
     Box::new(move |shared, text| {
         if !begun {
@@ -38,7 +38,7 @@ pub(super) fn stat(mode: ServerMode) -> Listing {
             text.push_str(&status::head(shared, mode));
             text.push_str("Clients:\n");
         }
-        after = put_connections(shared, after, Detail::Short, text);
+        after = put_connections(shared, port, after, Detail::Short, text);
         if after.is_some() {
             return ListingStatus::More;
         }
@@ -48,11 +48,11 @@ pub(super) fn stat(mode: ServerMode) -> Listing {
     })
 }
 
-pub(super) fn crst(shared: &Shared, _: ServerMode) -> String {
+pub(super) fn crst(shared: &Shared, port: ClientPort) -> String {
     let mut after = None;
     loop {
         let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
-        conns.iter().for_each(|(_, stats)| stats.reset());
+        conns.iter().filter(|(_, stats)| stats.port == port).for_each(|(_, stats)| stats.reset());
         match conns.last() {
             Some((last, _)) => after = Some(*last),
             None => return "Connection stats reset.\n".to_owned(),
@@ -60,10 +60,16 @@ pub(super) fn crst(shared: &Shared, _: ServerMode) -> String {
     }
 }
 
-/// Appends a batch of connections; returns the last one, `None` at the end.
-fn put_connections(shared: &Shared, after: Option<ConnId>, detail: Detail, text: &mut String) -> Option<ConnId> {
+/// Appends those connections of a batch that have the given port; returns the last one of the batch, `None` at the end.
+fn put_connections(
+    shared: &Shared,
+    port: ClientPort,
+    after: Option<ConnId>,
+    detail: Detail,
+    text: &mut String,
+) -> Option<ConnId> {
     let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
-    for (_, stats) in &conns {
+    for (_, stats) in conns.iter().filter(|(_, stats)| stats.port == port) {
         put_connection(stats, detail, text);
     }
     conns.last().map(|(conn, _)| *conn)

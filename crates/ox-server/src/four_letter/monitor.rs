@@ -117,8 +117,15 @@ fn gauges(shared: &Shared) -> Gauges {
         last_client_response_size: last_size,
         max_client_response_size: max_size,
         min_client_response_size: min_size,
+        outstanding_tls_handshake: shared.tls.as_ref().map_or(0, |tls| count(tls.handshakes_in_progress())),
+        auth_failed_count: stats.auth_failed.get().cast_signed(),
+        non_mtls_remote_conn_count: stats.plain_remote.get().cast_signed(),
+        non_mtls_local_conn_count: stats.plain_local.get().cast_signed(),
         ..Gauges::default()
     };
+    if let Some(tls) = &shared.tls {
+        gauges.certificate_days_left = vec![("client".to_owned(), tls.days_left(shared.clock.now().wall_ms))];
+    }
     let quotas: Vec<QuotaStatus> = {
         let state = shared.state.read();
         gauges.znode_count = count(state.node_count());

@@ -1,6 +1,7 @@
 //! The queue of the command thread.
 
 use super::FourLetterCommand;
+use crate::connection_table::ClientPort;
 use crate::limits::COMMANDS_QUEUED_MAX;
 use ox_replica::ConnId;
 use parking_lot::{Condvar, Mutex};
@@ -9,7 +10,8 @@ use std::time::Duration;
 
 /// A task of the command thread.
 pub(super) enum Task {
-    Execute(ConnId, FourLetterCommand),
+    /// The port is the one to which the command was sent.
+    Execute(ConnId, FourLetterCommand, ClientPort),
     Continue(ConnId),
     Cancel(ConnId),
 }
@@ -63,11 +65,11 @@ mod tests {
     #[test]
     fn full_queue_refuses_commands_only() {
         let (queue, conn) = (Queue::default(), ConnId::new(0, 1, 1));
-        let command = FourLetterCommand { command: &COMMANDS[0], mask: 0 };
-        assert!((0..COMMANDS_QUEUED_MAX).all(|_| queue.put(Task::Execute(conn, command))));
-        assert!(!queue.put(Task::Execute(conn, command)));
+        let execute = || Task::Execute(conn, FourLetterCommand { command: &COMMANDS[0], mask: 0 }, ClientPort::Client);
+        assert!((0..COMMANDS_QUEUED_MAX).all(|_| queue.put(execute())));
+        assert!(!queue.put(execute()));
         assert!(queue.put(Task::Continue(conn)) && queue.put(Task::Cancel(conn)));
         assert!(matches!(queue.take(Duration::ZERO), Some(Task::Execute(..))));
-        assert!(queue.put(Task::Execute(conn, command)));
+        assert!(queue.put(execute()));
     }
 }

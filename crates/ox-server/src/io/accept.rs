@@ -1,6 +1,6 @@
-//! The listener of the client port.
+//! The listeners of the client ports.
 
-use crate::connection_table::Refused;
+use crate::connection_table::{ClientPort, Refused};
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// Backlog where the configuration sets none. Java's default of 50 is too small when many clients reconnect together.
 const BACKLOG_DEFAULT: i32 = 1024;
 
-/// Binds the client port. Without an address it listens on every interface, for IPv4 and IPv6.
+/// Binds a client port. Without an address it listens on every interface, for IPv4 and IPv6.
 pub(crate) fn bind(address: Option<IpAddr>, port: u16, backlog: i32) -> io::Result<TcpListener> {
     let backlog = if backlog <= 0 { BACKLOG_DEFAULT } else { backlog };
     match address {
@@ -46,7 +46,7 @@ pub(super) enum AcceptOutcome {
 }
 
 /// Accepts one connection. An error means that the kernel has no resources for another one.
-pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<AcceptOutcome> {
+pub(super) fn accept(listener: &TcpListener, port: ClientPort, shared: &Shared) -> io::Result<AcceptOutcome> {
     let (stream, address) = match listener.accept() {
         Ok(accepted) => accepted,
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(AcceptOutcome::Empty),
@@ -55,7 +55,7 @@ pub(super) fn accept(listener: &TcpListener, shared: &Shared) -> io::Result<Acce
     };
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
     let limits = &shared.config.limits;
-    match shared.connections.admit(address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
+    match shared.connections.admit(port, address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
         Ok(()) => {
             // A socket that refuses an option is already dead; the next read reports that.
             #[cfg(not(target_os = "linux"))]

@@ -1,20 +1,18 @@
 //! What the client I/O iteration (`ox-driver/src/client_io.rs`) needs from the server: sockets on mio, the shared state,
 //! and records for metrics, four-letter commands and the log.
-//!
-//! Sends and receives call the kernel directly: the C library's functions are cancellation points, which costs time on
-//! each call.
 
 use super::auth_log::AuthLog;
 use super::in_flight::InFlight;
 use super::iteration_stats::IterationStats;
+use super::transport::{Transport, TransportRead};
 use crate::client_sasl::conn_auth;
 use crate::connection_table::ConnStats;
 use crate::four_letter::{self, CommandQueue, Parsed};
 use crate::java_text;
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
+use crate::mailbox::AcceptedClient;
 use crate::shared::Shared;
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_driver::client_io::{
     ClientHost, ClientNote, ClientSockets, CloseReason, FirstBytes, GlobalLimits, Mail, SaslTurn,
@@ -24,8 +22,6 @@ use ox_proto::SessionId;
 use ox_replica::{AuthEvent, Conn, ConnId, HandshakeKind, Now, Submission};
 use ox_tree::State;
 use parking_lot::RwLockReadGuard;
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -52,9 +48,13 @@ pub(super) struct ThreadRecords {
     disconnect_log: LogLimit,
     auth_log: AuthLog,
     /// Connections that another thread has accepted for this one.
-    pub(super) accepted: Vec<(TcpStream, SocketAddr)>,
+    pub(super) accepted: Vec<AcceptedClient>,
     /// New address of the client port.
     pub(super) relisten: Option<SocketAddr>,
+    /// Ciphertext that is being decrypted. Empty without TLS.
+    ciphertext: Vec<u8>,
+    /// Tokens of sockets whose transport has more to read, which no event of the kernel announces.
+    pub(super) readable: Vec<Token>,
 }
 
 impl ThreadRecords {
@@ -68,6 +68,8 @@ impl ThreadRecords {
             auth_log: AuthLog::new(),
             accepted: Vec::new(),
             relisten: None,
+            ciphertext: Vec::new(),
+            readable: Vec::new(),
         }
     }
 }
@@ -80,39 +82,40 @@ pub(super) struct Host<'a> {
 }
 
 impl Sockets for Host<'_> {
-    type Socket = TcpStream;
+    type Socket = Transport;
 
-    fn receive(&mut self, socket: &mut TcpStream, buffer: &mut [u8]) -> SocketRead {
-        match retry_on_intr(|| recv(&*socket, &mut *buffer, RecvFlags::empty())) {
-            Ok((0, _)) => SocketRead::End,
-            Ok((count, _)) => SocketRead::Bytes(count),
-            Err(Errno::WOULDBLOCK) => SocketRead::Nothing,
-            Err(_) => SocketRead::End,
+    fn receive(&mut self, socket: &mut Transport, buffer: &mut [u8]) -> SocketRead {
+        let TransportRead { read, is_unfinished } = socket.receive(buffer, &mut self.records.ciphertext);
+        if is_unfinished {
+            self.records.readable.push(socket.token);
         }
+        read
     }
 
-    fn send(&mut self, socket: &mut TcpStream, bytes: &[u8]) -> SocketWrite {
-        match retry_on_intr(|| send(&*socket, bytes, SendFlags::NOSIGNAL)) {
-            Ok(count) => SocketWrite::Bytes(count),
-            Err(Errno::WOULDBLOCK) => SocketWrite::Full,
-            Err(_) => SocketWrite::Broken,
-        }
+    fn send(&mut self, socket: &mut Transport, bytes: &[u8]) -> SocketWrite {
+        socket.send(bytes)
     }
 
-    fn close(&mut self, socket: TcpStream) {
-        drop(socket);
+    fn close(&mut self, mut socket: Transport) {
+        socket.end_output();
     }
 }
 
 impl ClientSockets for Host<'_> {
-    fn register(&mut self, socket: &mut TcpStream, slot: usize) -> bool {
-        self.registry.register(socket, Token(slot), Interest::READABLE | Interest::WRITABLE).is_ok()
+    fn register(&mut self, socket: &mut Transport, slot: usize) -> bool {
+        socket.token = Token(slot);
+        if socket.is_tls() {
+            self.records.readable.push(socket.token); // requests may have arrived together with the handshake
+        }
+        self.registry.register(socket.tcp(), Token(slot), Interest::READABLE | Interest::WRITABLE).is_ok()
     }
 
-    fn shut_down(&mut self, socket: &mut TcpStream, index: usize) -> bool {
-        let _ = self.registry.deregister(socket); // registering it again fails if it is dead
-        socket.shutdown(Shutdown::Write).is_ok()
-            && self.registry.register(socket, Token(LINGERING_TOKENS + index), Interest::READABLE).is_ok()
+    fn shut_down(&mut self, socket: &mut Transport, index: usize) -> bool {
+        socket.end_output();
+        socket.token = Token(LINGERING_TOKENS + index);
+        let (token, tcp) = (socket.token, socket.tcp());
+        let _ = self.registry.deregister(tcp); // registering it again fails if it is dead
+        tcp.shutdown(Shutdown::Write).is_ok() && self.registry.register(tcp, token, Interest::READABLE).is_ok()
     }
 }
 
@@ -145,14 +148,14 @@ impl<'a> ClientHost for Host<'a> {
         self.shared.admit(now, kind)
     }
 
-    fn on_open(&mut self, id: ConnId, address: SocketAddr, now: Now) -> ClientRecord {
-        let stats = self.shared.connections.add(id, address, now.wall_ms, now.mono_ms);
+    fn on_open(&mut self, id: ConnId, socket: &Transport, address: SocketAddr, now: Now) -> ClientRecord {
+        let stats = self.shared.connections.add(id, address, socket.port, now.wall_ms, now.mono_ms);
         ClientRecord { stats, requests_in_flight: InFlight::default() }
     }
 
     fn on_removed(&mut self, core: &Conn, record: ClientRecord) {
         self.records.stats.on_removed(core);
-        self.shared.connections.remove(core.id(), record.stats.address.ip());
+        self.shared.connections.remove(core.id(), &record.stats);
     }
 
     fn take_command(&mut self, id: ConnId, record: &ClientRecord, bytes: &[u8]) -> FirstBytes {

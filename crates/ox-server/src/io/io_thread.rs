@@ -2,11 +2,14 @@
 
 use super::accept::{AcceptOutcome, accept, bind};
 use super::host::{ClientRecord, Host, LINGERING_TOKENS, ThreadRecords};
-use crate::connection_table::Refused;
+use super::tls_handshakes::WaitingClient;
+use super::transport::Transport;
+use crate::connection_table::{ClientPort, Refused};
 use crate::fd_limit::connections_max;
 use crate::four_letter::CommandQueue;
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_ITERATION_MAX, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;
+use crate::mailbox::AcceptedClient;
 use crate::options::client_io_settings;
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
@@ -22,11 +25,13 @@ use std::time::Duration;
 /// Token of the waker of each I/O thread.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 const LISTENER: Token = Token(usize::MAX - 1);
+const SECURE_LISTENER: Token = Token(usize::MAX - 2);
 
 pub(crate) struct IoThread {
     number: u8,
     poll: Poll,
     listener: Option<TcpListener>,
+    secure_listener: Option<TcpListener>,
     /// Connections allowed on all threads together. More would use the descriptors that logs and snapshots need.
     connections_max: usize,
     /// When to accept again, after descriptors have run out.
@@ -34,7 +39,7 @@ pub(crate) struct IoThread {
     /// Accepting is paused, and that has been logged.
     accept_paused: bool,
     shared: Arc<Shared>,
-    connections: ClientIo<TcpStream, ClientRecord>,
+    connections: ClientIo<Transport, ClientRecord>,
     records: ThreadRecords,
     next_thread: usize,
     refusal_log: LogLimit,
@@ -46,6 +51,7 @@ impl IoThread {
             number,
             poll,
             listener: None,
+            secure_listener: None,
             connections_max: usize::MAX,
             accept_retry_ms: None,
             accept_paused: false,
@@ -58,9 +64,18 @@ impl IoThread {
     }
 
     /// Makes this the thread that accepts connections for all threads, while there are fewer than `connections_max`.
-    pub(crate) fn listen(&mut self, mut listener: TcpListener, connections_max: usize) -> io::Result<()> {
-        self.poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        (self.listener, self.connections_max) = (Some(listener), connections_max);
+    pub(crate) fn listen(
+        &mut self,
+        port: ClientPort,
+        mut listener: TcpListener,
+        connections_max: usize,
+    ) -> io::Result<()> {
+        let (token, place) = match port {
+            ClientPort::Client => (LISTENER, &mut self.listener),
+            ClientPort::Secure => (SECURE_LISTENER, &mut self.secure_listener),
+        };
+        self.poll.registry().register(&mut listener, token, Interest::READABLE)?;
+        (*place, self.connections_max) = (Some(listener), connections_max);
         Ok(())
     }
 
@@ -82,7 +97,7 @@ impl IoThread {
         let listening = opened.and_then(|listener| {
             let address = listener.local_addr()?;
             let connections_max = connections_max(true).map_err(io::Error::other)?;
-            self.listen(listener, connections_max)?;
+            self.listen(ClientPort::Client, listener, connections_max)?;
             Ok(address)
         });
         if let Ok(address) = listening {
@@ -96,6 +111,7 @@ impl IoThread {
         let mut events = Events::with_capacity(1024);
         while !self.shared.is_stopping() {
             heartbeat.beat();
+            self.announce_readable();
             self.wait(&mut events, self.shared.clock.mono_ms())?;
             let now = self.shared.clock.now();
             self.on_events(&events, now.mono_ms);
@@ -105,8 +121,8 @@ impl IoThread {
             if let Some(address) = self.records.relisten.take() {
                 self.relisten(address);
             }
-            for (stream, address) in std::mem::take(&mut self.records.accepted) {
-                self.add(stream, address);
+            for client in std::mem::take(&mut self.records.accepted) {
+                self.add(client);
             }
         }
         Ok(())
@@ -117,15 +133,26 @@ impl IoThread {
         for event in events {
             match event.token() {
                 WAKER => (),
-                LISTENER => accepting |= self.accept_retry_ms.is_none(),
-                Token(token) if LINGERING_TOKENS <= token => {
-                    self.connections.on_lingering_ready(token - LINGERING_TOKENS);
-                }
-                Token(slot) => self.connections.on_ready(slot, readiness(event)),
+                LISTENER | SECURE_LISTENER => accepting |= self.accept_retry_ms.is_none(),
+                token => self.on_ready(token, readiness(event)),
             }
         }
         if accepting {
             self.accept(now_ms);
+        }
+    }
+
+    fn on_ready(&mut self, Token(token): Token, readiness: Readiness) {
+        match token.checked_sub(LINGERING_TOKENS) {
+            Some(index) => self.connections.on_lingering_ready(index),
+            None => self.connections.on_ready(token, readiness),
+        }
+    }
+
+    /// Announces input that transports hold, which the kernel does not know of.
+    fn announce_readable(&mut self) {
+        for token in std::mem::take(&mut self.records.readable) {
+            self.on_ready(token, Readiness { readable: true, ..Readiness::default() });
         }
     }
 
@@ -146,21 +173,23 @@ impl IoThread {
     fn accept(&mut self, now_ms: i64) {
         self.accept_retry_ms = None;
         let was_paused = std::mem::replace(&mut self.accept_paused, false);
+        for port in ClientPort::ALL {
+            self.accept_from(port, now_ms, was_paused);
+        }
+    }
+
+    fn accept_from(&mut self, port: ClientPort, now_ms: i64, was_paused: bool) {
         for _ in 0..ACCEPTS_PER_ITERATION_MAX {
-            let Some(listener) = &self.listener else { return };
+            let listener = match port {
+                ClientPort::Client => &self.listener,
+                ClientPort::Secure => &self.secure_listener,
+            };
+            let Some(listener) = listener else { return };
             if self.connections_max <= self.shared.connections.descriptors() {
                 return self.pause_accept(now_ms, was_paused, "no free file descriptors");
             }
-            match accept(listener, &self.shared) {
-                Ok(AcceptOutcome::Admitted(stream, address)) => {
-                    let thread = self.next_thread;
-                    self.next_thread = (thread + 1) % self.shared.mailboxes.len();
-                    if thread == usize::from(self.number) {
-                        self.add(stream, address);
-                    } else {
-                        self.shared.mailboxes[thread].put(|mail| mail.accepted.push((stream, address)));
-                    }
-                }
+            match accept(listener, port, &self.shared) {
+                Ok(AcceptOutcome::Admitted(stream, address)) => self.on_admitted(stream, address, port),
                 Ok(AcceptOutcome::Refused(address, reason)) => {
                     self.shared.metrics.connection_rejected.add(1);
                     if let Some(suppressed) = self.refusal_log.allow(now_ms) {
@@ -177,6 +206,21 @@ impl IoThread {
         self.accept_retry_ms = Some(now_ms); // more may be pending, and the event for them is already consumed
     }
 
+    /// Passes a connection to its thread, or to a handshake thread first.
+    fn on_admitted(&mut self, tcp: TcpStream, address: SocketAddr, port: ClientPort) {
+        if let Some(tls) = self.shared.tls.as_ref().filter(|tls| tls.covers(port)) {
+            return tls.begin_handshake(WaitingClient { tcp, address, port });
+        }
+        let client = AcceptedClient { transport: Transport::plain(tcp, port), address, identities: Vec::new() };
+        let thread = self.next_thread;
+        self.next_thread = (thread + 1) % self.shared.mailboxes.len();
+        if thread == usize::from(self.number) {
+            self.add(client);
+        } else {
+            self.shared.mailboxes[thread].put(|mail| mail.accepted.push(client));
+        }
+    }
+
     /// Stops accepting until connections close. Open connections are served on.
     fn pause_accept(&mut self, now_ms: i64, was_paused: bool, reason: &str) {
         if !was_paused && let Some(suppressed) = self.refusal_log.allow(now_ms) {
@@ -187,11 +231,15 @@ impl IoThread {
         self.accept_retry_ms = Some(now_ms + ACCEPT_PAUSE_MS);
     }
 
-    fn add(&mut self, stream: TcpStream, address: SocketAddr) {
-        let now = self.shared.clock.now();
+    fn add(&mut self, AcceptedClient { transport, address, identities }: AcceptedClient) {
+        let (now, port) = (self.shared.clock.now(), transport.port);
+        if self.shared.tls.is_some() && !transport.is_tls() {
+            let stats = &self.shared.stats;
+            if address.ip().is_loopback() { &stats.plain_local } else { &stats.plain_remote }.add(1);
+        }
         let mut host = Host { shared: &self.shared, registry: self.poll.registry(), records: &mut self.records };
-        if self.connections.add(stream, address, now, &mut host).is_err() {
-            self.shared.connections.abandon(address.ip());
+        if self.connections.add(transport, address, identities, now, &mut host).is_err() {
+            self.shared.connections.abandon(port, address.ip());
         }
     }
 }

@@ -5,7 +5,7 @@ use super::{Kind, Metric};
 
 const STAGES: &str = "Oxkeeper has no such stage or queue";
 const THROTTLE: &str = "the throttle has no separate queue";
-const TLS: &str = "TLS is not implemented yet";
+const EARLY_DROP: &str = "TLS connections are not dropped early";
 const CACHE: &str = "Oxkeeper does not cache data replies";
 const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
@@ -30,9 +30,7 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("requests_not_forwarded_to_commit_processor", STAGES),
     counter("request_commit_queued", STAGES),
     counter("stale_replies", THROTTLE),
-    counter("unsuccessful_handshake", TLS),
-    counter("tls_handshake_exceeded", TLS),
-    counter("cnxn_closed_without_zk_server_running", TLS),
+    counter("cnxn_closed_without_zk_server_running", EARLY_DROP),
     counter("insecure_admin_count", ADMIN),
     counter("response_packet_cache_hits", CACHE),
     counter("response_packet_cache_misses", CACHE),

@@ -21,3 +21,7 @@ mod sessions;
 mod slow_clients;
 mod snapshots;
 mod test_server;
+mod tls;
+mod tls_client;
+mod tls_limits;
+mod tls_reload;

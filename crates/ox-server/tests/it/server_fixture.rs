@@ -67,21 +67,25 @@ impl ServerFixture {
 
     /// The configuration of the server. `maxClientCnxns` is unlimited unless the test sets it.
     pub(crate) fn config(&self) -> Config {
-        let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", self.dir.path().display());
+        Self::config_with(self.dir.path(), &self.settings, &self.properties)
+    }
+
+    pub(crate) fn config_with(dir: &Path, settings: &str, properties: &str) -> Config {
+        let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", dir.display());
         for default in ["tickTime=2000", "maxSessionTimeout=60000", "maxClientCnxns=0", "preAllocSize=1024"] {
-            if !self.settings.contains(default.split('=').next().unwrap()) {
+            if !settings.contains(default.split('=').next().unwrap()) {
                 text.push_str(default);
                 text.push('\n');
             }
         }
-        text.push_str(&self.settings);
+        text.push_str(settings);
         let read = |path: &Path| match path.to_str() {
             Some(FILE) => Ok(text.clone().into_bytes()),
             _ => std::fs::read(path),
         };
         let environment = Environment { read: &read, resolve: &|host| host.parse().ok() };
         let mut system = SystemProperties::default();
-        system.add_flags(&self.properties);
+        system.add_flags(properties);
         Config::load(&StartArgs::File(FILE.into()), &system, &environment, &mut Vec::new())
             .expect("a valid configuration")
     }
@@ -92,6 +96,10 @@ impl ServerFixture {
 
     pub(crate) fn address(&self) -> SocketAddr {
         self.server().address().expect("it listens")
+    }
+
+    pub(crate) fn secure_address(&self) -> SocketAddr {
+        self.server().secure_address().expect("it listens")
     }
 
     /// Stops the server as a signal would, and returns how it ended.

@@ -187,7 +187,7 @@ struct Host<'a> {
 impl Host<'_> {
     fn accept(&mut self, connections: &mut ClientIo<LinkId, ()>, link: LinkId, now: Now) {
         let address = SocketAddr::new(crate::client::address(self.env.links[link].client), 0);
-        connections.add(link, address, now, self).expect("there are few connections");
+        connections.add(link, address, Vec::new(), now, self).expect("there are few connections");
         self.pass_event(connections, link);
     }
 
@@ -301,7 +301,7 @@ impl<'a> ClientHost for Host<'a> {
         self.throttle.borrow_mut().as_mut().is_none_or(|throttle| throttle.admit(now, kind, 1.0))
     }
 
-    fn on_open(&mut self, _id: ConnId, _address: SocketAddr, _now: Now) {}
+    fn on_open(&mut self, _id: ConnId, _socket: &Self::Socket, _address: SocketAddr, _now: Now) {}
 
     fn on_removed(&mut self, _core: &Conn, _record: ()) {}
 

@@ -16,6 +16,8 @@ pub struct SchemeSettings {
     pub super_digest: Option<SuperDigest>,
     /// Enable the key scheme (`authProvider.*` names `KeyAuthenticationProvider`).
     pub key: bool,
+    /// Enable the x509 scheme (TLS on a client port, or `authProvider.*` names `X509AuthenticationProvider`).
+    pub x509: bool,
     /// Allow the sasl scheme in ACLs (`authProvider.*` names `SASLAuthenticationProvider`).
     pub sasl: bool,
     /// An id whose ACL entries admit all SASL users (`letAnySaslUserDoX`).
@@ -33,6 +35,7 @@ impl Default for SchemeSettings {
             digest_hash: DigestHash::Sha1,
             super_digest: None,
             key: false,
+            x509: false,
             sasl: false,
             any_sasl_user: None,
             ensemble: false,

@@ -1,0 +1,211 @@
+//! TLS of the client ports: the present certificates, handshakes in progress, and reload of the stores.
+
+use crate::connection_table::ClientPort;
+use crate::io::{HandshakeQueue, WaitingClient};
+use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
+use crate::shared::Shared;
+use crate::watchdog::Heartbeat;
+use mio::Poll;
+use ox_config::{Config, SslKeys, StoreKeys, TlsConfig};
+use ox_tls::{
+    ReloadOutcome, Reloader, ServerTls, SettingsGroup, StorePassword, StoreSettings, TlsError, TlsSettings, TlsWarning,
+};
+use parking_lot::{Mutex, RwLock};
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
+
+/// The stores of the client ports, which may be read again.
+pub(crate) type ClientStores = Reloader<ServerTls>;
+
+/// What the threads share about TLS for clients.
+pub(crate) struct ClientPortTls {
+    config: TlsConfig,
+    /// Replaced when stores are reloaded; each handshake uses the one with which it began.
+    current: RwLock<Arc<ServerTls>>,
+    queues: Vec<HandshakeQueue>,
+    next_queue: AtomicUsize,
+    in_progress: AtomicUsize,
+    /// The address of `secureClientPort`.
+    pub(crate) secure_address: Mutex<Option<SocketAddr>>,
+}
+
+impl ClientPortTls {
+    /// Also returns the polls of the handshake threads.
+    pub(crate) fn new(config: &TlsConfig, stores: &ClientStores) -> io::Result<(Self, Vec<Poll>)> {
+        let (mut polls, mut queues) = (Vec::new(), Vec::new());
+        for _ in 0..handshake_threads() {
+            let poll = Poll::new()?;
+            queues.push(HandshakeQueue::new(&poll)?);
+            polls.push(poll);
+        }
+        let tls = Self {
+            config: config.clone(),
+            current: RwLock::new(Arc::clone(stores.current())),
+            queues,
+            next_queue: AtomicUsize::new(0),
+            in_progress: AtomicUsize::new(0),
+            secure_address: Mutex::new(None),
+        };
+        Ok((tls, polls))
+    }
+
+    /// Whether connections to a port may need a handshake.
+    pub(crate) fn covers(&self, port: ClientPort) -> bool {
+        match port {
+            ClientPort::Client => self.config.is_client_port_unified,
+            ClientPort::Secure => true,
+        }
+    }
+
+    /// The certificates for the next handshake.
+    pub(crate) fn current(&self) -> Arc<ServerTls> {
+        Arc::clone(&self.current.read())
+    }
+
+    pub(crate) fn queue(&self, thread: usize) -> &HandshakeQueue {
+        &self.queues[thread]
+    }
+
+    /// Passes an accepted connection to a handshake thread.
+    pub(crate) fn begin_handshake(&self, client: WaitingClient) {
+        self.in_progress.fetch_add(1, Relaxed);
+        let thread = self.next_queue.fetch_add(1, Relaxed) % self.queues.len();
+        self.queues[thread].put(client);
+    }
+
+    /// Uncounts a handshake whose connection is passed on.
+    pub(crate) fn leave_handshake(&self) {
+        self.in_progress.fetch_sub(1, Relaxed);
+    }
+
+    /// Uncounts a handshake whose connection is closed.
+    pub(crate) fn end_handshake(&self, shared: &Shared, port: ClientPort, address: IpAddr) {
+        self.leave_handshake();
+        shared.connections.abandon(port, address);
+    }
+
+    pub(crate) fn handshakes_in_progress(&self) -> usize {
+        self.in_progress.load(Relaxed)
+    }
+
+    /// Handshakes that each thread may have in progress.
+    pub(crate) fn handshakes_per_thread(&self) -> usize {
+        let configured = self.config.handshakes_max.map_or(TLS_HANDSHAKES_MAX, |max| max as usize);
+        configured.min(TLS_HANDSHAKES_MAX).div_ceil(self.queues.len())
+    }
+
+    pub(crate) fn detection_ms(&self) -> i64 {
+        i64::from(self.config.detection_ms)
+    }
+
+    /// The certificate subject of the super user.
+    pub(crate) fn super_user(&self) -> Option<&str> {
+        self.config.super_user.as_deref()
+    }
+
+    /// Full days until the first certificate of the key store expires; negative when it has expired.
+    pub(crate) fn days_left(&self, wall_ms: i64) -> i64 {
+        self.current().days_left(wall_ms.div_euclid(1000)).unwrap_or_default()
+    }
+
+    pub(crate) fn wake(&self) {
+        self.queues.iter().for_each(HandshakeQueue::wake);
+    }
+}
+
+/// The public-key operations of one thread serve about a thousand handshakes per second.
+fn handshake_threads() -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    (cores / 4).clamp(1, 4)
+}
+
+/// Reads the stores of the client ports; `None` if no port uses TLS.
+pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
+    let Some(tls) = &config.tls else { return Ok(None) };
+    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    stores.current().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(Some(stores))
+}
+
+/// Reads the stores and returns what an operator should know about them, without starting a server.
+pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
+    let Some(tls) = &config.tls else { return Ok(Vec::new()) };
+    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    Ok(stores.current().warnings().to_vec())
+}
+
+/// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.
+pub(crate) fn watch_stores(shared: &Shared, tls: &ClientPortTls, mut stores: ClientStores, heartbeat: &Heartbeat) {
+    let mut warned: Option<Instant> = None;
+    while !shared.is_stopping() {
+        heartbeat.beat();
+        if warned.is_none_or(|at| EXPIRY_WARN_INTERVAL <= at.elapsed()) {
+            warned = Some(Instant::now());
+            warn_of_expiry(shared, tls);
+        }
+        shared.sleep(STORE_CHECK_INTERVAL);
+        if tls.config.reloads && reload(tls, &mut stores) {
+            warned = None;
+        }
+    }
+}
+
+fn reload(tls: &ClientPortTls, stores: &mut ClientStores) -> bool {
+    match stores.poll() {
+        Ok(ReloadOutcome::Unchanged) => false,
+        Ok(ReloadOutcome::Replaced) => {
+            let server = stores.current();
+            server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            let subject = server.certificates().first().map(|certificate| certificate.subject.clone());
+            tracing::info!(subject, "certificates of the client port reloaded; open connections keep theirs");
+            *tls.current.write() = Arc::clone(server);
+            true
+        }
+        Err(error) => {
+            tracing::error!("certificates of the client port not reloaded, the old ones stay: {error}");
+            false
+        }
+    }
+}
+
+fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {
+    let days = tls.days_left(shared.clock.now().wall_ms);
+    if days < 0 {
+        tracing::error!("the certificate of the client port has expired; clients refuse it; renew it");
+    } else if days <= EXPIRY_WARN_DAYS {
+        tracing::warn!(days, "the certificate of the client port expires soon; renew it");
+    }
+}
+
+fn settings(keys: &SslKeys) -> TlsSettings {
+    let keys = keys.clone();
+    TlsSettings {
+        group: SettingsGroup::Client,
+        key_store: store(keys.key_store),
+        trust_store: store(keys.trust_store),
+        protocol: keys.protocol,
+        enabled_protocols: keys.enabled_protocols,
+        cipher_suites: keys.cipher_suites,
+        context_supplier_class: keys.context_supplier_class,
+        hostname_verification: keys.hostname_verification,
+        client_hostname_verification: keys.client_hostname_verification,
+        allow_reverse_dns_lookup: keys.allow_reverse_dns_lookup,
+        crl: keys.crl,
+        ocsp: keys.ocsp,
+        crl_files: keys.crl_files,
+        client_auth: keys.client_auth,
+        fips_mode: keys.fips_mode,
+    }
+}
+
+fn store(keys: StoreKeys) -> StoreSettings {
+    StoreSettings {
+        location: keys.location,
+        password: keys.password.map(|secret| StorePassword::new(secret.reveal())),
+        password_path: keys.password_path,
+        store_type: keys.store_type,
+    }
+}
