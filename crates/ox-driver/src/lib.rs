@@ -8,6 +8,7 @@ pub mod config_change;
 mod limits;
 pub mod links;
 pub mod log_writer;
+pub mod replica_loop;
 pub mod server_log;
 pub mod snapshot_schedule;
 pub mod sockets;

@@ -11,3 +11,6 @@ pub(crate) const SNAPSHOT_REST: u32 = 4;
 /// The first pause after a failed snapshot. It doubles up to [`SNAPSHOT_RETRY_MAX`].
 pub(crate) const SNAPSHOT_RETRY: Duration = Duration::from_secs(2);
 pub(crate) const SNAPSHOT_RETRY_MAX: Duration = Duration::from_secs(600);
+
+/// Bytes of replies that are posted before all submissions are processed: about what one submission holds.
+pub(crate) const POSTED_BYTES_MAX: usize = 1 << 20;

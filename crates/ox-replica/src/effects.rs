@@ -1,9 +1,8 @@
 //! What a step of the replica requires of its driver: replies and events for clients, and effects on log, disk and
 //! other servers.
 //!
-//! The effects of the quorum peer are executed inside the replica (`replica/peer_effects.rs`). A driver executes what
-//! is listed here: `ox-server/src/replica_loop/ensemble.rs` with threads and sockets, `ox-sim/src/server/member.rs`
-//! with simulated ones.
+//! The effects of the quorum peer are executed inside the replica (`replica/peer_effects.rs`). What is listed here,
+//! `ox-driver/src/replica_loop/execute.rs` executes, in production and in simulations.
 
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::log_batch::LogBatch;

@@ -31,7 +31,7 @@ mod options;
 mod os_info;
 mod peers;
 mod reconfig;
-mod replica_loop;
+mod replica_thread;
 mod server;
 mod server_mode;
 mod shared;

@@ -8,8 +8,6 @@ pub(crate) const MEMORY_BUDGET_DIVISOR: u64 = 8;
 pub(crate) const MEMORY_BUDGET_MIN: u64 = 64 << 20;
 /// The largest default budget: more memory would only lengthen the queues.
 pub(crate) const MEMORY_BUDGET_MAX: u64 = 1 << 30;
-/// Bytes of replies that are posted before all submissions are processed: about what one submission holds.
-pub(crate) const SUBMISSION_BYTES_MAX: usize = 1 << 20;
 
 /// Requests in flight while `globalOutstandingLimit` has Apache's default: there a request keeps objects in five
 /// queues, here it takes some hundred bytes.

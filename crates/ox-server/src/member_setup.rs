@@ -2,7 +2,6 @@
 
 use crate::limits::{LEARNER_WINDOW_BYTES, REQUEST_WINDOW_BYTES};
 use crate::options::{store_options, tree_options};
-use crate::shared::Shared;
 use bytes::Bytes;
 use ox_config::{Config, MemberConfig};
 use ox_proto::Zxid;
@@ -87,13 +86,6 @@ fn member_options(config: &Config, member: &MemberConfig) -> MemberOptions {
     };
     let config = Some((member.ensemble.to_string(), member.ensemble.version()));
     MemberOptions { server: member.server.0, on_damage, recent_max: member.commit_log_count, config }
-}
-
-/// Writes the configuration to the node `/zookeeper/config`.
-pub(crate) fn show_config(shared: &Shared, state: &mut State) {
-    if let Some(ensemble) = &*shared.ensemble.read() {
-        state.set_config(&ensemble.to_string(), ensemble.version(), shared.clock.now().wall_ms);
-    }
 }
 
 /// The files that configurations are written to, if they can change. The servers in the configuration file will move to

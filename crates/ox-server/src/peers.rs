@@ -24,8 +24,7 @@ mod resolver;
 mod socket;
 mod timed_log_limit;
 
-pub(crate) use commands::{PeerCommand, PeerCommands, PeerEvent};
-pub(crate) use election::LatestVote;
+pub(crate) use commands::PeerCommands;
 pub(crate) use handshakes::unidentified_limits;
 
 use crate::io::WAKER;
@@ -43,6 +42,7 @@ use mio::{Events, Poll, Token};
 use observer_target::{LinkTarget, ObserverTargets};
 use ox_config::MemberConfig;
 use ox_driver::links::{LinkEvent, RemoteEnd, UnloadedSnapshot};
+use ox_driver::replica_loop::{PeerCommand, PeerEvent};
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble, Role};
 use ox_zab::{LeaderSilence, LinkAction, Origin};
@@ -365,7 +365,7 @@ impl Peers {
         if !events.is_empty() || !votes.is_empty() {
             self.shared.inbox.put(|input| {
                 input.peers.extend(events);
-                input.add_votes(votes);
+                votes.into_iter().for_each(|(from, vote)| input.add_vote(from, vote));
             });
         }
     }

@@ -1,6 +1,5 @@
-//! Activation of a new configuration: files, client port and the node `/zookeeper/config`.
+//! Activation of a new configuration: files and client port.
 
-use crate::member_setup::show_config;
 use crate::shared::Shared;
 use ox_driver::config_change::ConfigChange;
 use ox_proto::ensemble::{Address, Ensemble};
@@ -16,15 +15,11 @@ pub(crate) fn save_config(shared: &Shared, change: &ConfigChange) {
 }
 
 /// Makes a committed configuration the active one.
-pub(crate) fn activate(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>, is_serving: bool) {
+pub(crate) fn activate(shared: &Arc<Shared>, ensemble: &Arc<Ensemble>) {
     let (version, text) = (ensemble.version(), ensemble.to_string());
     let members: Vec<&str> = text.lines().filter(|line| !line.starts_with("version=")).collect();
     tracing::info!(version = format_args!("{version:x}"), members = members.join(" "), "active configuration");
     let before = shared.ensemble.write().replace(Arc::clone(ensemble));
-    if !is_serving {
-        // A serving member applies it with its transaction, which also notifies its clients.
-        show_config(shared, &mut shared.state.write());
-    }
     let Some(me) = shared.config.member.as_ref().map(|member| member.server) else { return };
     let client_of = |ensemble: &Ensemble| ensemble.members().get(&me).and_then(|mine| mine.client.clone());
     let Some(client) = client_of(ensemble) else { return };

@@ -14,10 +14,9 @@ use crate::metrics::Metrics;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::{PeerCommands, Peers};
 use crate::reconfig::save_config;
-use crate::replica_loop::ReplicaLoop;
+use crate::replica_thread::ReplicaThread;
 use crate::server_mode::ServerMode;
 use crate::shared::{EssentialThread, Fatal, Shared};
-use crate::snapshotter::Snapshotter;
 use crate::startup_banner;
 use crate::state_dump;
 use crate::version::Build;
@@ -26,6 +25,7 @@ use mio::net::TcpListener;
 use mio::{Poll, Waker};
 use ox_config::{Config, MemberConfig};
 use ox_driver::config_change::ConfigChange;
+use ox_driver::replica_loop::show_config;
 use ox_driver::server_log::ServerLog;
 use ox_proto::ensemble::Address;
 use ox_proto::{ServerId, Zxid};
@@ -243,7 +243,9 @@ impl Server {
             save_config(&shared, &ConfigChange::Proposed(Arc::clone(pending)));
         }
         let shared = Arc::new(shared);
-        member_setup::show_config(&shared, &mut shared.state.write());
+        if let Some(ensemble) = &*shared.ensemble.read() {
+            show_config(&mut shared.state.write(), ensemble, shared.clock.now().wall_ms);
+        }
         let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
@@ -289,18 +291,15 @@ impl Server {
             io[0].listen(ClientPort::Secure, listener, connections_max)?;
         }
         startup_banner::serving(shared, io.len(), [self.address(), self.secure_address()]);
-        let mut snapshotter = Snapshotter::new(Arc::clone(shared));
-        if start_snapshot == StartSnapshot::Due {
-            snapshotter.start(shared.state.read().freeze());
-        }
         let queue = Arc::new(SharedLogQueue::default());
-        let mut replica_loop = ReplicaLoop::new(Arc::clone(shared), replica, Arc::clone(&queue), snapshotter, commands);
-        replica_loop.report_space(space); // before the first request, and before the first election
+        let (for_replica, log_queue) = (Arc::clone(shared), Arc::clone(&queue));
+        let replica_thread =
+            ReplicaThread { shared: for_replica, replica, log: log_queue, commands, space, start_snapshot };
         let for_log = Arc::clone(shared);
         let supervision = &shared.config.supervision;
         let mut dog = Watchdog::new(supervision.warn_after_ms, supervision.exit_after_ms);
         self.spawn_watched(&mut dog, "log", None, move |heartbeat| log_writer::run(&for_log, &queue, log, heartbeat))?;
-        self.spawn_watched(&mut dog, "replica", None, move |heartbeat| replica_loop.run(heartbeat))?;
+        self.spawn_watched(&mut dog, "replica", None, move |heartbeat| replica_thread.run(heartbeat))?;
         let (for_commands, for_maintenance, for_purge) = (Arc::clone(shared), Arc::clone(shared), Arc::clone(shared));
         self.spawn_watched(&mut dog, "commands", None, move |heartbeat| command_thread.run(&for_commands, heartbeat))?;
         self.spawn_watched(&mut dog, "maintenance", None, move |heartbeat| {
@@ -572,7 +571,7 @@ mod tests {
     #[test]
     fn panic_of_the_replica_stops_the_server() {
         let (server, _dir) = start();
-        server.shared.inbox.put(|input| input.queries.push(Box::new(|_, _| panic!("panic of the test"))));
+        server.shared.inbox.query(|_, _| panic!("panic of the test"));
         assert!(matches!(server.wait(), Err(Fatal::Thread("replica"))), "and the log thread ends, too");
     }
 
@@ -584,7 +583,7 @@ mod tests {
         });
         let shared = Arc::clone(&server.shared);
         let (release, hung) = std::sync::mpsc::channel::<()>();
-        shared.inbox.put(|input| input.queries.push(Box::new(move |_, _| _ = hung.recv())));
+        shared.inbox.query(move |_, _| _ = hung.recv());
         assert!(matches!(server.wait(), Err(Fatal::Stalled("replica"))));
         assert_eq!(shared.metrics.thread_stalls.get(), 1, "it alone");
         drop(release);

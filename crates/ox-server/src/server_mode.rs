@@ -42,10 +42,8 @@ impl ServerMode {
             return Some(Self::Standalone);
         }
         let (sender, receiver) = sync_channel(1);
-        shared.inbox.put(|input| {
-            input.queries.push(Box::new(move |replica, _| {
-                let _ = sender.send(Self::of(replica)); // fails when the caller has stopped waiting
-            }));
+        shared.inbox.query(move |replica, _| {
+            let _ = sender.send(Self::of(replica)); // fails when the caller has stopped waiting
         });
         let mode = receiver.recv_timeout(REPLICA_TIMEOUT).ok().flatten()?;
         // The replica does not know which observer master was reached.

@@ -1,8 +1,6 @@
 //! Background snapshots, each on a thread of its own; `ox-driver/src/snapshot_schedule.rs` decides when.
 
 use crate::shared::{EssentialThread, Shared};
-use ox_driver::snapshot_schedule::SnapshotSchedule;
-use ox_proto::Zxid;
 use ox_store::SnapshotTaken;
 use ox_tree::FrozenView;
 use std::error::Error;
@@ -22,40 +20,19 @@ const NAP: Duration = Duration::from_millis(2);
 pub(crate) struct Snapshotter {
     shared: Arc<Shared>,
     running: Option<JoinHandle<(Outcome, Duration)>>,
-    schedule: SnapshotSchedule,
+    /// The end of the last snapshot, until it is reported.
+    finished: Option<(Outcome, Duration)>,
 }
 
 type Outcome = Result<(), Box<dyn Error + Send + Sync>>;
 
 impl Snapshotter {
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, running: None, schedule: SnapshotSchedule::default() }
-    }
-
-    /// A snapshot is due when `zxid` is applied.
-    pub(crate) fn on_due(&mut self, zxid: Zxid) {
-        self.schedule.on_due(zxid);
-    }
-
-    /// Starts a snapshot of the state if one is due.
-    pub(crate) fn start_due(&mut self, is_serving: bool) {
-        if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
-            self.wait();
-        }
-        let (shared, now) = (Arc::clone(&self.shared), self.shared.clock.elapsed());
-        if !self.schedule.is_wanted(now, is_serving) {
-            return;
-        }
-        let state = shared.state.read();
-        if self.schedule.take_due(now, is_serving, state.last_zxid()) {
-            self.start(state.freeze());
-        }
+        Self { shared, running: None, finished: None }
     }
 
     /// Writes `frozen`. A failure is logged and does not stop the server.
     pub(crate) fn start(&mut self, frozen: FrozenView) {
-        self.wait();
-        self.schedule.on_started();
         let shared = Arc::clone(&self.shared);
         let spawned = std::thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             let _essential = EssentialThread { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
@@ -69,6 +46,14 @@ impl Snapshotter {
         }
     }
 
+    /// The outcome of a snapshot that has ended since the last call, and how long it took.
+    pub(crate) fn take_finished(&mut self) -> Option<(Outcome, Duration)> {
+        if self.running.as_ref().is_some_and(JoinHandle::is_finished) {
+            self.wait();
+        }
+        self.finished.take()
+    }
+
     /// Waits for the snapshot that is being written.
     pub(crate) fn wait(&mut self) {
         if let Some(running) = self.running.take() {
@@ -79,8 +64,7 @@ impl Snapshotter {
 
     fn on_finished(&mut self, outcome: Outcome, took: Duration) {
         self.shared.metrics.snapshot_error_count.add(u64::from(outcome.is_err()));
-        let failure = outcome.as_ref().err().map(|error| &**error as &(dyn Error + 'static));
-        self.schedule.on_finished(self.shared.clock.elapsed(), took, failure);
+        self.finished = Some((outcome, took));
     }
 }
 

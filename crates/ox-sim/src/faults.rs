@@ -12,7 +12,6 @@ use crate::env::Env;
 use crate::event::{End, Event, Job, ProcessId};
 use crate::link::{Direction, Link};
 use crate::plan::{MeanMs, Plan};
-use crate::server::member::PeerInput;
 use crate::server::peers_thread::SlowRead;
 use crate::server::{Server, Unsynced};
 use crate::world::{Alive, World};
@@ -283,7 +282,7 @@ fn depose(world: &mut World) {
 fn leader(world: &World) -> Option<usize> {
     let leads = |server: &Server| {
         let process = server.process.as_ref();
-        process.is_some_and(|process| process.replica.status().peer_state() == Some(PeerState::Leading))
+        process.is_some_and(|process| process.status().peer_state() == Some(PeerState::Leading))
     };
     world.servers.iter().position(leads)
 }
@@ -355,7 +354,7 @@ fn flood(world: &mut World, pid: ProcessId) {
     };
     if let Some(Alive { process, env, .. }) = world.alive(pid).filter(|alive| alive.process.member.is_listening) {
         env.coverage.floods += 1;
-        process.on_peer(env, pid, PeerInput::Flood(count, origin));
+        process.flood(env, pid, count, origin);
     }
 }
 

@@ -10,13 +10,14 @@ use crate::outcome::FailureKind;
 use crate::plan::Plan;
 use crate::server::config;
 use crate::server::dump::dump;
-use crate::server::member::{PeerInput, server_id};
+use crate::server::member::server_id;
 use crate::server::process::Process;
 use crate::server::{ExpectedDisk, Unsynced};
 use crate::world::{Alive, World};
 use ox_driver::config_change::ConfigChange;
 use ox_driver::links::next_chunk;
 use ox_driver::log_writer::{Durable, Group, LogWork, LogWriter, QueuedBatch};
+use ox_driver::replica_loop::PeerEvent;
 use ox_driver::server_log::JobReport;
 use ox_driver::space_check::SpaceError;
 use ox_proto::ensemble::Ensemble;
@@ -75,7 +76,7 @@ pub(crate) fn member_options(plan: &Plan, number: usize) -> MemberOptions {
 
 /// The result of opening the store.
 enum Start {
-    Standalone(Box<Opened>),
+    Standalone(Box<(Opened, FreeSpace)>),
     Member(Box<(OpenedMember, FreeSpace, Option<Files>)>),
 }
 
@@ -105,8 +106,10 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     let files = is_dynamic.then(|| config::read(&*paced)).transpose();
     let opened = match member {
         None => {
-            let opened = Store::open(paced, &options, &tree, seed).map(|opened| Start::Standalone(Box::new(opened)));
-            opened.map_err(|error| error.to_string())
+            let opened = Store::open(paced, &options, &tree, seed);
+            let opened = opened.and_then(|opened| Ok((opened.store.space()?, opened)));
+            let standalone = |(space, opened)| Start::Standalone(Box::new((opened, space)));
+            opened.map(standalone).map_err(|error| error.to_string())
         }
         Some(member) => {
             let opened = Store::open_member(paced, &options, &member, &tree, seed);
@@ -121,7 +124,10 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
     }
     world.servers[number].is_starting = false;
     match opened {
-        Ok(Start::Standalone(opened)) => world.serve_standalone(pid, *opened),
+        Ok(Start::Standalone(standalone)) => {
+            let (opened, space) = *standalone;
+            world.serve_standalone(pid, opened, space);
+        }
         Ok(Start::Member(member)) => {
             let (opened, space, files) = *member;
             world.start_member(pid, (opened, space), files);
@@ -142,7 +148,7 @@ pub(crate) fn start(world: &SharedWorld, number: usize) {
 }
 
 impl World {
-    fn serve_standalone(&mut self, pid: ProcessId, opened: Opened) {
+    fn serve_standalone(&mut self, pid: ProcessId, opened: Opened, space: FreeSpace) {
         let server = &mut self.servers[pid.server];
         let (env, report, state) = (&mut self.env, &opened.report, &opened.state);
         let before = server.expected.last;
@@ -168,8 +174,8 @@ impl World {
         let name = format!("server {} process {} after its start", pid.server, pid.boot);
         env.history.dumps.push(dump(state, name));
         env.history.starts.push(env.now);
-        let process = Process::standalone(env, pid, opened, server.wall_ahead_ms);
-        server.process = Some(process);
+        let started = (opened, space);
+        server.process = Some(Process::standalone(env, &mut server.expected, pid, started, server.wall_ahead_ms));
     }
 
     /// Starts the process of a member.
@@ -227,7 +233,7 @@ impl World {
             }
         }
         (expected.epochs, expected.epochs_begun) = (epochs, epochs);
-        server.process = Some(Process::member(env, pid, (opened, space), files, server.wall_ahead_ms));
+        server.process = Some(Process::member(env, expected, pid, (opened, space), files, server.wall_ahead_ms));
     }
 }
 
@@ -313,7 +319,7 @@ fn report_job(world: &mut World, pid: ProcessId, report: JobReport) {
     env.coverage.truncations += u64::from(matches!(done, DiskDone::Truncated(Some(_))));
     env.coverage.installs += u64::from(matches!(done, DiskDone::Installed(_)));
     expected.done(done, &env.reference_log);
-    process.member.reports.push_back(report);
+    process.inbox.reports.push(report);
     process.wake_replica(env, pid);
 }
 
@@ -392,7 +398,7 @@ pub(crate) fn read_log(world: &SharedWorld, pid: ProcessId, link: LinkId) {
         env.note(format_args!("history: {error}"));
         None
     });
-    process.on_peer(env, pid, PeerInput::LogSearched(link, below, found.map(Box::new)));
+    process.on_peer(env, pid, PeerEvent::LogDiffRead(link, below, found.map(Box::new)));
 }
 
 /// Reads the next part of a log diff and sends it.
@@ -439,7 +445,8 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
     let failure = written.as_ref().err().map(|error| error as &(dyn std::error::Error + 'static));
-    process.snapshots.on_finished(env.elapsed(), env.elapsed() - began, failure);
+    let replica_loop = process.replica_thread.replica_loop_mut();
+    replica_loop.on_snapshot_finished(env.elapsed(), env.elapsed() - began, failure);
     match written {
         Ok(SnapshotTaken::Written(_) | SnapshotTaken::Existed(_)) => {
             env.coverage.snapshots += 1;
@@ -502,7 +509,7 @@ pub(crate) fn stop(world: &SharedWorld, pid: ProcessId) {
     {
         let mut locked = world.lock();
         let Some(Alive { process, env, .. }) = locked.alive(pid) else { return };
-        if process.log.is_none() || process.snapshots.is_writing() || process.is_stopping {
+        if process.log.is_none() || process.replica_thread.is_writing_snapshot() || process.is_stopping {
             return env.schedule_in(1_000, Event::Job(Job::Stop(pid))); // production waits for them
         }
         process.is_stopping = true;
@@ -542,9 +549,8 @@ fn check_restorable(world: &mut World, pid: ProcessId) {
 
 /// Whether all queues of a server are empty, and its sockets have accepted all output.
 pub(crate) fn is_quiet(process: &Process, env: &Env) -> bool {
-    process.replica.status().outstanding() == 0
+    process.status().outstanding() == 0
         && process.inbox.is_empty()
-        && !process.has_peer_input()
         && process.peers_thread.is_idle()
         && process.log_queue.is_empty()
         && process

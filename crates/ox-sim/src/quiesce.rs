@@ -66,8 +66,7 @@ fn sweep(world: &SharedWorld) -> bool {
         let never_used_ms = world.env.plan.never_used_ms;
         let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
         // Expiry depends on the clock of the server that deletes the node.
-        let leads =
-            |process: &&Process| matches!(process.replica.status().peer_state(), None | Some(PeerState::Leading));
+        let leads = |process: &&Process| matches!(process.status().peer_state(), None | Some(PeerState::Leading));
         processes
             .filter(leads)
             .flat_map(|process| process.state.expired_nodes(process.now(&world.env).wall_ms, never_used_ms))

@@ -3,12 +3,12 @@
 pub(crate) mod config;
 pub(crate) mod dump;
 pub(crate) mod io_thread;
-mod link_events;
 pub(crate) mod member;
 pub(crate) mod peers_thread;
 pub(crate) mod process;
 pub(crate) mod reference_log;
 mod replica_thread;
+mod sim_replica_host;
 mod unidentified;
 
 pub(crate) use reference_log::{ExpectedDisk, ReferenceLog};

@@ -11,14 +11,17 @@ use crate::link::{Direction, Link, LinkId};
 use crate::net::{Side, WireId};
 use crate::plan::Plan;
 use crate::server::config;
-use crate::server::member::PeerInput;
+use crate::server::member::server_id;
 use crate::server::process::Process;
 use crate::server::{ExpectedDisk, Server};
+use ox_driver::replica_loop::{LatestVote, PeerEvent};
 use ox_history::{HistorySettings, Time};
+use ox_proto::ensemble::Ensemble;
 use ox_store::disk::KeepUnsynced;
 use ox_tree::auth::{DigestHash, digest_id};
-use ox_zab::ElectionConnection as ElectionLink;
+use ox_zab::{ElectionConnection as ElectionLink, VoteNotification};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The longest time between the end of a process and the next start.
 const DOWN_MS: i64 = 3_000;
@@ -169,7 +172,7 @@ impl World {
             Event::Ready(wire, side) => self.on_ready(wire, side),
             Event::NotificationArrives(from, to) => {
                 if let Some((notification, config)) = self.env.net.take_notification(from, to) {
-                    self.pass_input(to, PeerInput::Notification(from, notification, config));
+                    self.pass_vote(to, from, notification, config);
                 }
             }
             Event::ConnectElections => self.connect_elections(),
@@ -182,11 +185,20 @@ impl World {
         }
     }
 
-    /// Passes input to a member, if its process runs.
-    fn pass_input(&mut self, server: usize, input: PeerInput) {
+    /// Passes a notification to a member, if its process runs.
+    fn pass_vote(&mut self, server: usize, from: usize, note: VoteNotification, config: Option<Arc<Ensemble>>) {
+        let pid = ProcessId { server, boot: self.servers[server].boot };
+        let config_version = config.as_ref().map_or(0, |config| config.version());
+        if let Some(Alive { process, env, .. }) = self.alive(pid) {
+            process.on_vote(env, pid, server_id(from), LatestVote { note, config, config_version });
+        }
+    }
+
+    /// Passes an event of the peers thread to a member, if its process runs.
+    fn pass_event(&mut self, server: usize, event: PeerEvent) {
         let pid = ProcessId { server, boot: self.servers[server].boot };
         if let Some(Alive { process, env, .. }) = self.alive(pid) {
-            process.on_peer(env, pid, input);
+            process.on_peer(env, pid, event);
         }
     }
 
@@ -205,7 +217,7 @@ impl World {
         let to = ProcessId { server, boot: self.servers[server].boot };
         let listens = self.alive(to).is_some_and(|alive| alive.process.member.is_listening);
         if !listens || !is_open {
-            return self.pass_input(from.server, PeerInput::Dialed(leader, None));
+            return self.pass_event(from.server, PeerEvent::Dialed(server_id(leader), None));
         }
         let wired = &mut self.env.net.wires[wire];
         (wired.ends[1], wired.is_up) = (to, true);
@@ -241,8 +253,8 @@ impl World {
                 let are_up = [a, b].iter().all(|server| self.servers[*server].process.is_some());
                 if are_up && !self.env.net.has_election_link(a, b) && self.env.net.is_open_both_ways(a, b) {
                     self.env.net.open_election_link(a, b);
-                    self.pass_input(a, PeerInput::Election(b, ElectionLink::Up));
-                    self.pass_input(b, PeerInput::Election(a, ElectionLink::Up));
+                    self.pass_event(a, PeerEvent::Election(server_id(b), ElectionLink::Up));
+                    self.pass_event(b, PeerEvent::Election(server_id(a), ElectionLink::Up));
                 }
             }
         }
@@ -252,8 +264,8 @@ impl World {
 
     fn disconnect_election(&mut self, a: usize, b: usize) {
         if self.env.net.close_election_link(a, b) {
-            self.pass_input(a, PeerInput::Election(b, ElectionLink::Down));
-            self.pass_input(b, PeerInput::Election(a, ElectionLink::Down));
+            self.pass_event(a, PeerEvent::Election(server_id(b), ElectionLink::Down));
+            self.pass_event(b, PeerEvent::Election(server_id(a), ElectionLink::Down));
         }
     }
 
@@ -316,7 +328,7 @@ impl World {
         }
         if let Some(process) = server.process.take() {
             coverage.kills_in_log += u64::from(process.log.is_none() && end != End::Stopped);
-            coverage.kills_in_snapshot += u64::from(process.snapshots.is_writing());
+            coverage.kills_in_snapshot += u64::from(process.replica_thread.is_writing_snapshot());
         }
         coverage.kills_in_recovery += u64::from(std::mem::replace(&mut server.is_starting, false));
         server.boot += 1;

@@ -4,7 +4,7 @@
 //! log is searched ([`Effect::ReadLog`]); if that does not suffice either, the learner is sent a snapshot. A
 //! [`LearnerStream`] sends what follows. Leaders use this for their learners, and observer masters for their observers.
 //!
-//! The driver searches the log (`ox-server/src/replica_loop/ensemble.rs`) and sends log diffs and snapshots, with the
+//! The driver searches the log (`ox-driver/src/replica_loop/execute.rs`) and sends log diffs and snapshots, with the
 //! SNAP packet before a snapshot (`ox-driver/src/links.rs`).
 
 use crate::context::Context;

@@ -16,6 +16,21 @@ pub(super) const NOT_DETECTED: &[(&str, &str)] = &[
 /// guards are for, so the test runs instead of the simulator.
 pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
     (
+        "a replaced state shows the active configuration",
+        "ox-driver",
+        "replica_loop::tests::replaced_state_shows_the_active_configuration",
+    ),
+    (
+        "a server that does not serve starts no snapshot",
+        "ox-driver",
+        "replica_loop::tests::member_without_a_leader_writes_no_snapshot",
+    ),
+    (
+        "a log diff that was lost closes the link",
+        "ox-driver",
+        "replica_loop::tests::log_diff_that_was_lost_closes_the_link",
+    ),
+    (
         "a link is not read while the replica has too many of its packets",
         "ox-driver",
         "links::tests::leader_is_not_silent_while_its_learner_does_not_read",

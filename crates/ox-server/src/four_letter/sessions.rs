@@ -93,11 +93,9 @@ fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
     loop {
         let (sender, receiver) = sync_channel(1);
-        shared.inbox.put(|input| {
-            input.queries.push(Box::new(move |replica, _| {
-                // Fails when the command thread has stopped waiting.
-                let _ = sender.send(list(replica, after, LISTING_BATCH_MAX));
-            }));
+        shared.inbox.query(move |replica, _| {
+            // Fails when the command thread has stopped waiting.
+            let _ = sender.send(list(replica, after, LISTING_BATCH_MAX));
         });
         let some = receiver.recv_timeout(REPLICA_TIMEOUT).ok()?;
         after = some.last().map(|info| info.id);

@@ -1,56 +1,8 @@
-//! Commands from the replica thread to the peers thread, and events back.
+//! The queue of commands from the replica thread to the peers thread.
 
 use mio::Waker;
-use ox_driver::links::{LinkEvent, Packets};
-use ox_proto::ensemble::Ensemble;
-use ox_proto::{ServerId, Zxid};
-use ox_store::LogDiff;
-use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, VoteNotification};
+use ox_driver::replica_loop::PeerCommand;
 use parking_lot::Mutex;
-use std::net::SocketAddr;
-use std::sync::Arc;
-
-/// A command to the peers thread.
-pub(crate) enum PeerCommand {
-    /// Send a notification to a server.
-    Notify(ServerId, VoteNotification),
-    /// Open a link to a leader.
-    Dial(ServerId),
-    /// Send packets on a link.
-    Send(LinkId, Packets),
-    /// Send SNAP and a snapshot.
-    Snapshot(LinkId, FrozenView),
-    /// Send transactions from the on-disk log, with their commits.
-    LogDiff(LinkId, Box<LogDiff>),
-    /// Close a link, even if data is unsent.
-    Close(LinkId),
-    /// Packets of this many bytes are processed: more may be read.
-    Consumed(LinkId, usize),
-    /// Open the quorum port, or close the ports for learners.
-    Listen(bool),
-    /// Open the observer master port.
-    ServeObservers,
-    /// The committed configuration, and the proposed one that may follow it.
-    Config(Arc<Ensemble>, Option<Arc<Ensemble>>),
-}
-
-/// An event of the peers thread.
-pub(crate) enum PeerEvent {
-    /// An election connection has opened or closed.
-    Election(ServerId, ox_zab::ElectionConnection),
-    /// The link to the leader is open, or the dial failed.
-    Dialed(ServerId, Option<LinkId>),
-    /// A learner has connected, from this address.
-    LearnerConnected(LinkId, Option<SocketAddr>),
-    /// The quorum port cannot be bound.
-    CannotListen,
-    Link(LinkEvent),
-    /// The on-disk log was searched up to this zxid, with the diff if it can be sent.
-    LogDiffRead(LinkId, Zxid, Option<Box<LogDiff>>),
-    /// A snapshot was received and loaded.
-    SnapshotLoaded(LinkId, Box<State>),
-}
 
 /// The queue of the peers thread, and its waker.
 pub(crate) struct PeerCommands {

@@ -8,7 +8,6 @@
 //! when it disconnects.
 
 use super::addresses::EnsembleAddresses;
-use super::commands::PeerEvent;
 use super::dial::{Dialer, Target};
 use super::handshakes::Accepted;
 use super::socket::{PeerSocket, PeerSockets};
@@ -19,6 +18,7 @@ use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
+use ox_driver::replica_loop::{LatestVote, PeerEvent};
 use ox_driver::sockets::{Broken, read_available};
 use ox_driver::unsent_buffer::UnsentBuffer;
 use ox_proto::ServerId;
@@ -85,15 +85,6 @@ impl RemoteServer {
         self.redial_after = (self.redial_after * 2).clamp(REDIAL_MIN, REDIAL_MAX);
         self.redial_at = Some(Instant::now() + self.redial_after);
     }
-}
-
-/// The newest notification of a server.
-pub(crate) struct LatestVote {
-    pub(crate) note: VoteNotification,
-    /// The sender's configuration, if it is newer than this server's.
-    pub(crate) config: Option<Arc<Ensemble>>,
-    /// The version of the sender's configuration, for the log.
-    pub(crate) config_version: i64,
 }
 
 pub(super) struct Elections {

@@ -1,7 +1,7 @@
 //! Links on mio sockets. `ox-driver/src/links.rs` transfers the packets; this module registers sockets, starts the
 //! threads that read log diffs, and notes metrics.
 
-use super::commands::{PeerCommands, PeerEvent};
+use super::commands::PeerCommands;
 use super::handshakes::Accepted;
 use super::log_diff_sender;
 use super::socket::{PeerSocket, PeerSockets};
@@ -15,6 +15,7 @@ use mio::{Interest, Registry, Token};
 use ox_driver::links::{
     Dequeued, IdentifiedLearner, LinkEvent, LinkLimits, LinkReport, Links, Packets, RemoteEnd, UnloadedSnapshot,
 };
+use ox_driver::replica_loop::PeerEvent;
 use ox_proto::ServerId;
 use ox_store::LoggedRecord;
 use ox_tree::FrozenView;

@@ -22,7 +22,7 @@ pub(crate) fn check(
     if 0 < applied && reference_log.get(after).is_none() {
         return fail(format!("{after} is applied, but was never given to the disk"));
     }
-    if process.replica.status().digest_mismatches() != 0 {
+    if process.status().digest_mismatches() != 0 {
         return fail(format!("a transaction up to {after} met an unexpected tree"));
     }
     Ok(())

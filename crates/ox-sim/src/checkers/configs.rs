@@ -23,7 +23,7 @@ pub(crate) fn check_rest(servers: &[Server]) -> Result<(), Finding> {
     {
         let Some(active) = &process.member.ensemble else { return Ok(()) };
         let fail = |what: String| Err(Finding::new(FailureKind::Unequal, format!("server {number}: {what}")));
-        if process.replica.status().peer().is_some_and(|peer| peer.configs().proposed().is_some()) {
+        if process.status().peer().is_some_and(|peer| peer.configs().proposed().is_some()) {
             return fail("a configuration is still proposed".to_owned());
         }
         if process.state.config() != Some(active.to_string().as_bytes()) {

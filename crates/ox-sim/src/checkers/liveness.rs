@@ -9,7 +9,7 @@ use crate::world::World;
 pub(crate) fn is_settled(world: &World) -> bool {
     let served = world.clients.iter().all(|client| client.is_done());
     let quiet = world.servers.iter().all(|server| {
-        server.process.as_ref().is_some_and(|process| is_quiet(process, &world.env) && process.replica_is_idle())
+        server.process.as_ref().is_some_and(|process| is_quiet(process, &world.env) && process.replica_thread.is_idle())
     });
     let open = world.env.links.iter().filter(|link| link.place.is_some());
     let delivered = open.into_iter().all(|link| link.up.unread() == 0 && link.down.unread() == 0);
@@ -20,9 +20,7 @@ pub(crate) fn is_settled(world: &World) -> bool {
 fn is_whole(world: &World) -> bool {
     let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
     let last = processes.clone().map(|process| process.state.last_zxid()).max();
-    processes
-        .into_iter()
-        .all(|process| process.replica.status().is_serving() && Some(process.state.last_zxid()) == last)
+    processes.into_iter().all(|process| process.status().is_serving() && Some(process.state.last_zxid()) == last)
 }
 
 pub(crate) fn report(world: &World) -> Finding {
@@ -34,10 +32,10 @@ pub(crate) fn report(world: &World) -> Finding {
             None => "down".to_owned(),
             Some(process) => format!(
                 "up, {:?}, serves {}, at {}, {} outstanding, {} batches waiting, {} submissions, stopping {}",
-                process.replica.status().peer_state(),
-                process.replica.status().is_serving(),
+                process.status().peer_state(),
+                process.status().is_serving(),
                 process.state.last_zxid(),
-                process.replica.status().outstanding(),
+                process.status().outstanding(),
                 process.log_queue.len(),
                 process.inbox.submissions.len(),
                 process.is_stopping

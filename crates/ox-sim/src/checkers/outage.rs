@@ -35,14 +35,14 @@ pub(super) fn judge(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let since = could.max(env.timeliness.paths_changed);
     if bound_us(&env.plan) < env.now.0 - since.0 {
         let states = servers.iter().filter_map(|server| server.process.as_ref());
-        let states: Vec<Option<PeerState>> = states.map(|process| process.replica.status().peer_state()).collect();
+        let states: Vec<Option<PeerState>> = states.map(|process| process.status().peer_state()).collect();
         return Err(Finding::new(FailureKind::Late, format!("no leader can commit since {since:?}: {states:?}")));
     }
     Ok(())
 }
 
 fn peer(server: &Server) -> Option<&QuorumPeer> {
-    server.process.as_ref().and_then(|process| process.replica.status().peer())
+    server.process.as_ref().and_then(|process| process.status().peer())
 }
 
 /// Whether a server leads and receives acknowledgements of a quorum.
@@ -50,7 +50,7 @@ fn can_commit(env: &Env, servers: &[Server], me: usize) -> bool {
     let Some(peer_of_leader) = peer(&servers[me]) else { return false };
     let leads =
         peer_of_leader.role().leader().is_some_and(|leader| leader.is_established() && !leader.is_handing_over());
-    let serves = servers[me].process.as_ref().is_some_and(|process: &Process| process.replica.status().is_serving());
+    let serves = servers[me].process.as_ref().is_some_and(|process: &Process| process.status().is_serving());
     let acknowledges = |server: ServerId| {
         let other = number(server);
         let learner = servers.get(other).and_then(peer).and_then(|peer| peer.role().learner());

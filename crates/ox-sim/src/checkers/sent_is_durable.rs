@@ -7,13 +7,14 @@ use crate::event::ProcessId;
 use crate::outcome::FailureKind;
 use crate::server::ExpectedDisk;
 use crate::server::member::server_id;
-use crate::server::process::Process;
 use ox_proto::Zxid;
-use ox_replica::{LogJob, ReplicaEffect};
+use ox_replica::{LogJob, Replica, ReplicaEffect};
 use ox_zab::{Eligibility, Epoch, LinkId, Message, PeerState, ZxidRange};
+use std::collections::BTreeMap;
 
+/// `leader_epochs` holds the epochs that leaders have sent in LEADERINFO.
 pub(crate) fn check(
-    process: &Process,
+    (replica, leader_epochs): (&Replica, &BTreeMap<LinkId, Epoch>),
     env: &Env,
     expected: &ExpectedDisk,
     pid: ProcessId,
@@ -28,15 +29,14 @@ pub(crate) fn check(
     let is_end = |zxid: Zxid| {
         expected.synced == expected.last && env.reference_log.truncated_end(expected.last, zxid) == expected.last
     };
-    let has_history =
-        process.replica.status().peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
-    let is_promised = |link: LinkId| process.member.leader_epochs.get(&link) == Some(&accepted);
+    let has_history = replica.status().peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
+    let is_promised = |link: LinkId| leader_epochs.get(&link) == Some(&accepted);
     match effect {
         // A server without a vote receives the result of the last election, which promises nothing.
         ReplicaEffect::Notify(to, note)
             if note.state == PeerState::Looking
                 && note.vote.leader == server_id(pid.server)
-                && process.replica.status().peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
+                && replica.status().peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
         {
             let vote = note.vote;
             let claims_nothing = vote.zxid == Zxid(-1) || vote.epoch == i64::MIN;

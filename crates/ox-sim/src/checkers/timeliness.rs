@@ -67,9 +67,7 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
     let Some(process) = server.process.as_ref().filter(|process| process.frozen(env.now).is_none()) else {
         return Ok(());
     };
-    let Some(peer) =
-        process.replica.status().peer().filter(|_| process.replica.status().is_serving() && !process.is_stopping)
-    else {
+    let Some(peer) = process.status().peer().filter(|_| process.status().is_serving() && !process.is_stopping) else {
         return Ok(());
     };
     let excused = process.runs_since().max(process.member.serves_since);
@@ -127,9 +125,9 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let Some(healed) = env.timeliness.healed else { return Ok(()) };
     let processes = || servers.iter().filter_map(|server| server.process.as_ref());
     let is_frozen = |process: &Process| process.frozen(env.now).is_some();
-    let leads = |process: &&Process| process.replica.status().peer_state() == Some(PeerState::Leading);
+    let leads = |process: &&Process| process.status().peer_state() == Some(PeerState::Leading);
     // A deposed leader may learn of it late.
-    let serve = processes().all(|process| process.replica.status().is_serving())
+    let serve = processes().all(|process| process.status().is_serving())
         && processes().count() == servers.len()
         && processes().filter(leads).count() <= 1;
     if !serve {
@@ -139,7 +137,7 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
         let since = env.timeliness.whole.take().map_or(since, |_| env.now);
         env.timeliness.healed = Some(since);
         if healing_us(&env.plan) < env.now.0 - since.0 {
-            let states: Vec<_> = processes().map(|process| process.replica.status().peer_state()).collect();
+            let states: Vec<_> = processes().map(|process| process.status().peer_state()).collect();
             return Err(Finding::new(
                 FailureKind::Late,
                 format!("faults ended at {since:?}, but not all servers serve: {states:?}"),

@@ -16,7 +16,7 @@ use std::path::PathBuf;
 /// The configurations that running servers know.
 fn known(world: &World) -> impl Iterator<Item = &ConfigPair> {
     let processes = world.servers.iter().filter_map(|server| server.process.as_ref());
-    processes.filter_map(|process| process.replica.status().peer()).map(ox_zab::QuorumPeer::configs)
+    processes.filter_map(|process| process.status().peer()).map(ox_zab::QuorumPeer::configs)
 }
 
 /// A server that votes only in the proposed configuration and is not needed there.

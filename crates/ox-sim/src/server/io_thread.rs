@@ -19,7 +19,7 @@ use ox_replica::{
 };
 use ox_tree::State;
 use std::cell::RefCell;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 /// How long a connection without a session may be silent.
@@ -180,7 +180,7 @@ struct Host<'a> {
     limits: &'a GlobalLimits,
     throttle: &'a RefCell<Option<Throttle>>,
     mailbox: &'a mut Vec<Outbox>,
-    submissions: &'a mut VecDeque<Submission>,
+    submissions: &'a mut Vec<Submission>,
     ready: &'a mut BTreeSet<LinkId>,
 }
 
@@ -294,7 +294,7 @@ impl<'a> ClientHost for Host<'a> {
     }
 
     fn submit(&mut self, submission: Submission) {
-        self.submissions.push_back(submission);
+        self.submissions.push(submission);
     }
 
     fn admits(&self, now: Now, kind: HandshakeKind) -> bool {

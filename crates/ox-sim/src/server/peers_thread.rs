@@ -2,13 +2,13 @@
 //! simulated network.
 //!
 //! ```text
-//!   replica thread ── LinkCommand ──► queue ─► [ peers thread ] ─► wires
+//!   replica thread ── PeerCommand ──► queue ─► [ peers thread ] ─► wires
 //!         ▲                                           │
-//!         └────────── peer input ◄─── LinkEvent ──────┘
+//!         └────────── inbox ◄────── PeerEvent ────────┘
 //! ```
 //! Wires hold [`crate::Plan::wire_bytes`], and reads and writes may end at any byte.
 
-use super::member::{PeerInput, link};
+use super::member::{choose_observer_master, link, number, server_id};
 use super::process::Process;
 use crate::checkers::Finding;
 use crate::env::Env;
@@ -17,12 +17,13 @@ use crate::net::{Side, WireId};
 use crate::outcome::FailureKind;
 use crate::plan::Plan;
 use bytes::Bytes;
-use ox_driver::links::{IdentifiedLearner, LinkLimits, Links, LogDiffChunks, Packets, RemoteEnd};
+use ox_driver::links::{IdentifiedLearner, LinkLimits, Links, LogDiffChunks, RemoteEnd};
+use ox_driver::replica_loop::{PeerCommand, PeerEvent};
 use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_history::Time;
 use ox_proto::quorum::PacketReader;
 use ox_store::LogDiff;
-use ox_tree::{FrozenView, State};
+use ox_tree::State;
 use ox_zab::{LinkId, Message, Sender, ServerId};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::mpsc::{SyncSender, TrySendError};
@@ -33,15 +34,6 @@ const FIRST_PACKET_BYTES_MAX: usize = 4 << 10;
 
 /// Pause of the reader of a log diff while the link does not take its chunks.
 const CHUNK_RETRY_US: i64 = 5_000;
-
-/// A command of the replica thread.
-pub(super) enum LinkCommand {
-    Send(LinkId, Packets),
-    Snapshot(LinkId, FrozenView),
-    LogDiff(LinkId, LogDiffChunks),
-    Close(LinkId),
-    Consumed(LinkId, usize),
-}
 
 /// A log diff that is being read.
 pub(crate) struct LogDiffReader {
@@ -61,7 +53,7 @@ pub(crate) struct SlowRead {
 
 pub(crate) struct PeersThread {
     links: Links<WireId>,
-    commands: VecDeque<LinkCommand>,
+    commands: VecDeque<PeerCommand>,
     /// Wires that may have input or free space.
     ready: BTreeSet<WireId>,
     /// What learners have sent whose hello is not complete.
@@ -196,8 +188,8 @@ impl Process {
         (&mut thread.links, Wires { env, pid, slow, reads_at, last_seen })
     }
 
-    pub(super) fn command(&mut self, env: &mut Env, pid: ProcessId, command: LinkCommand) {
-        self.peers_thread.commands.push_back(command);
+    pub(super) fn command_peers(&mut self, env: &mut Env, pid: ProcessId, commands: Vec<PeerCommand>) {
+        self.peers_thread.commands.extend(commands);
         self.wake_peers(env, pid);
     }
 
@@ -219,7 +211,7 @@ impl Process {
         let end = RemoteEnd::Leader(crate::jobs::tree_options(&env.plan));
         self.peers_thread.links.add(env.elapsed(), link(wire), wire, end);
         self.on_wire_ready(env, pid, wire);
-        self.on_peer(env, pid, PeerInput::Dialed(leader, Some(link(wire))));
+        self.on_peer(env, pid, PeerEvent::Dialed(server_id(leader), Some(link(wire))));
     }
 
     /// A learner has connected.
@@ -251,7 +243,7 @@ impl Process {
         links.run_iteration(now, &mut wires, &mut events);
         links.on_time(now, &mut events);
         drop(links.take_reports());
-        events.into_iter().for_each(|event| self.on_peer(env, pid, PeerInput::Link(event)));
+        events.into_iter().for_each(|event| self.on_peer(env, pid, PeerEvent::Link(event)));
         self.load_snapshots(env, pid);
         if self.peers_thread.links.has_more() {
             return self.wake_peers(env, pid);
@@ -264,15 +256,25 @@ impl Process {
         }
     }
 
-    fn execute_command(&mut self, env: &mut Env, pid: ProcessId, command: LinkCommand) {
+    fn execute_command(&mut self, env: &mut Env, pid: ProcessId, command: PeerCommand) {
         let now = env.elapsed();
         let (links, mut wires) = self.links(env, pid);
         match command {
-            LinkCommand::Send(link, packets) => links.send(now, link, packets),
-            LinkCommand::Snapshot(link, frozen) => links.send_snapshot(now, link, frozen),
-            LinkCommand::LogDiff(link, chunks) => links.send_log_diff(link, chunks),
-            LinkCommand::Close(link) => links.close(now, link, &mut wires),
-            LinkCommand::Consumed(link, bytes) => {
+            PeerCommand::Notify(to, note) => {
+                env.notify(pid.server, number(to), (note, self.member.ensemble.clone()));
+            }
+            PeerCommand::Dial(leader) => {
+                let master = self.status().peer().and_then(|peer| choose_observer_master(env, peer, pid));
+                env.dial(pid, number(leader), master);
+            }
+            PeerCommand::Listen(listens) => self.member.is_listening = listens,
+            PeerCommand::ServeObservers => self.member.is_listening = true,
+            PeerCommand::Config(..) => (), // all servers know all addresses
+            PeerCommand::Send(link, packets) => links.send(now, link, packets),
+            PeerCommand::Snapshot(link, frozen) => links.send_snapshot(now, link, frozen),
+            PeerCommand::LogDiff(link, history) => self.send_log_diff(env, pid, link, history),
+            PeerCommand::Close(link) => links.close(now, link, &mut wires),
+            PeerCommand::Consumed(link, bytes) => {
                 wires.env.coverage.full_links += u64::from(links.is_full(link));
                 links.consumed(link, bytes);
             }
@@ -301,8 +303,8 @@ impl Process {
                 let (links, mut wires) = self.links(env, pid);
                 let learner = IdentifiedLearner { link: link(wire), socket: wire, server, input };
                 links.adopt(now, learner, |_| true, &mut wires, &mut events);
-                events.into_iter().for_each(|event| self.on_peer(env, pid, PeerInput::Link(event)));
-                self.on_peer(env, pid, PeerInput::LearnerConnected(link(wire)));
+                events.into_iter().for_each(|event| self.on_peer(env, pid, PeerEvent::Link(event)));
+                self.on_peer(env, pid, PeerEvent::LearnerConnected(link(wire), None));
             }
         }
     }
@@ -332,17 +334,17 @@ impl Process {
 
     pub(crate) fn on_snapshot_loaded(&mut self, env: &mut Env, pid: ProcessId, link: LinkId) {
         if let Some(state) = self.peers_thread.loaded.remove(&link) {
-            self.on_peer(env, pid, PeerInput::SnapshotLoaded(link, state));
+            self.on_peer(env, pid, PeerEvent::SnapshotLoaded(link, state));
         }
     }
 
     /// Starts to read and send a log diff.
-    pub(super) fn send_log_diff(&mut self, env: &mut Env, pid: ProcessId, link: LinkId, history: Box<LogDiff>) {
+    fn send_log_diff(&mut self, env: &mut Env, pid: ProcessId, link: LinkId, history: Box<LogDiff>) {
         env.note(format_args!("peer {}: sends the log diff on {}", pid.server, link.0));
         env.coverage.log_diffs += 1;
         let (sender, chunks) = LogDiffChunks::channel();
         self.peers_thread.log_diffs.insert(link, LogDiffReader { history, sender, next: None });
-        self.command(env, pid, LinkCommand::LogDiff(link, chunks));
+        self.peers_thread.links.send_log_diff(link, chunks);
         env.schedule_in(0, Event::Job(Job::SendLogDiff(pid, link)));
     }
 

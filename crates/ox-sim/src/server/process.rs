@@ -6,11 +6,12 @@
 //!      +------------- outboxes -----------+        +------------ durable -----------+
 //! ```
 
+use super::ExpectedDisk;
 use super::config;
 use super::io_thread::{IoThread, global_limits};
 use super::member::{Member, server_id};
 use super::peers_thread::PeersThread;
-use super::replica_thread::Phase;
+use super::replica_thread::ReplicaThread;
 use crate::env::Env;
 use crate::event::{Event, Job, ProcessId};
 use crate::plan::Plan;
@@ -18,20 +19,17 @@ use crate::server::WALL_START_MS;
 use bytes::Bytes;
 use ox_driver::client_io::GlobalLimits;
 use ox_driver::log_writer::{GroupLimits, LogQueue, LogWriter};
+use ox_driver::replica_loop::{ReplicaInbox, show_config};
 use ox_driver::server_log::ServerLog;
-use ox_driver::snapshot_schedule::SnapshotSchedule;
 use ox_driver::space_check::SpaceCheck;
 use ox_history::Time;
 use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
-use ox_replica::{
-    LocalSessions, Now, PauseDetector, Replica, ReplicaEffects, ReplicaInput, ReplicaSettings, Submission, Throttle,
-    ThrottleSettings,
-};
+use ox_replica::{LocalSessions, Now, Replica, ReplicaSettings, Throttle, ThrottleSettings};
 use ox_store::{FreeSpace, OpenOutcome, Opened, OpenedMember, StartSnapshot, Store};
 use ox_tree::{FrozenView, State};
 use ox_zab::{
-    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, Input, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
+    ConfigPair, ElectionSettings, EncodedTxn, Epoch, Epochs, PeerOptions, PeerSettings, QuorumPeer, RecentLog,
     Recovered, Timing,
 };
 use std::cell::RefCell;
@@ -39,29 +37,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Input of the replica thread.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    pub(crate) submissions: VecDeque<Submission>,
-    pub(crate) durable: Option<Zxid>,
-    pub(crate) snapshot_due: Option<Zxid>,
-    pub(crate) space: Option<FreeSpace>,
-    /// The version of the newest configuration whose files are written.
-    pub(crate) config_stored: Option<i64>,
-}
-
-impl Inbox {
-    pub(crate) fn is_empty(&self) -> bool {
-        let has_report = self.durable.is_some() || self.snapshot_due.is_some() || self.space.is_some();
-        self.submissions.is_empty() && !has_report && self.config_stored.is_none()
-    }
-}
-
 pub(crate) struct Process {
     pub(crate) state: State,
-    pub(crate) replica: Replica,
-    pub(crate) effects: ReplicaEffects,
-    pub(crate) pause_detector: PauseDetector,
+    pub(crate) replica_thread: ReplicaThread,
     pub(crate) store: Store,
     /// `None` while a job writes to it.
     pub(crate) log: Option<LogWriter>,
@@ -70,14 +48,10 @@ pub(crate) struct Process {
     pub(crate) peers_thread: PeersThread,
     pub(crate) log_is_scheduled: bool,
     pub(crate) space_check: SpaceCheck,
-    pub(crate) inbox: Inbox,
+    /// Input of the replica thread.
+    pub(crate) inbox: ReplicaInbox,
     /// Proposal times, each with the last zxid proposed by then.
     pub(crate) proposed: VecDeque<(Zxid, Time)>,
-    pub(crate) phase: Phase,
-    pub(crate) replica_is_planned: bool,
-    /// When the replica thread wakes even without input.
-    pub(crate) timer: Option<Time>,
-    pub(crate) snapshots: SnapshotSchedule,
     /// The state for the next snapshot job.
     pub(crate) frozen: Option<FrozenView>,
     pub(crate) io: Vec<IoThread>,
@@ -86,8 +60,6 @@ pub(crate) struct Process {
     pub(crate) limits: GlobalLimits,
     /// Limits the rate of new connections.
     pub(crate) throttle: RefCell<Option<Throttle>>,
-    /// The timeout of the replica thread's present wait.
-    pub(crate) patience_ms: i64,
     /// The process accepts no connections and acknowledges nothing any more.
     pub(crate) is_stopping: bool,
     /// No thread of the process runs before this time.
@@ -100,16 +72,21 @@ pub(crate) struct Process {
 
 impl Process {
     /// Creates the process of a standalone server.
-    pub(crate) fn standalone(env: &mut Env, pid: ProcessId, opened: Opened, wall_ahead_ms: i64) -> Self {
+    pub(crate) fn standalone(
+        env: &mut Env,
+        expected: &mut ExpectedDisk,
+        pid: ProcessId,
+        (opened, space): (Opened, FreeSpace),
+        wall_ahead_ms: i64,
+    ) -> Self {
         let settings = replica_settings(env, pid, opened.session_clock_ms);
         let now = now(env, env.now, wall_ahead_ms);
         let peer = QuorumPeer::standalone(server_id(pid.server), opened.state.last_zxid());
         let replica = Replica::new(settings, peer, &opened.state, now);
         let log = ServerLog::Standalone(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
-        if opened.report.start_snapshot == StartSnapshot::Due {
-            process.snapshot(env, pid);
-        }
+        let starts_snapshot = opened.report.start_snapshot == StartSnapshot::Due;
+        process.start_replica(env, expected, pid, (space, starts_snapshot));
         process.begin(env, pid);
         process
     }
@@ -117,6 +94,7 @@ impl Process {
     /// Creates the process of a member, which starts as LOOKING.
     pub(crate) fn member(
         env: &mut Env,
+        expected: &mut ExpectedDisk,
         pid: ProcessId,
         (opened, space): (OpenedMember, FreeSpace),
         files: Option<(Ensemble, Option<Ensemble>)>,
@@ -150,7 +128,7 @@ impl Process {
             Some(files) => config::configs(files, state.config()),
             None => ConfigPair::fixed(config::first(&env.plan)),
         };
-        let in_force = configs.is_dynamic().then(|| Arc::clone(configs.committed()));
+        let active = configs.is_dynamic().then(|| Arc::clone(configs.committed()));
         let peer = QuorumPeer::new(
             peer_settings(&env.plan, pid, configs),
             Recovered { epochs, history, eligibility: standing },
@@ -158,11 +136,11 @@ impl Process {
         let replica = Replica::new(settings, peer, &state, now);
         let log = ServerLog::Member(Box::new(opened.log));
         let mut process = Self::new(env, (opened.store, log), state, replica, wall_ahead_ms);
-        process.member.ensemble = in_force;
-        process.show_config(env);
-        let (free_bytes, reserve_bytes) = (space.usable_bytes(), space.low_water_bytes);
-        process.pass(env, ReplicaInput::DiskSpace { free_bytes, reserve_bytes });
-        process.pass(env, ReplicaInput::Peer(Input::Start));
+        if let Some(ensemble) = &active {
+            show_config(&mut process.state, ensemble, now.wall_ms);
+        }
+        process.member.ensemble = active;
+        process.start_replica(env, expected, pid, (space, false));
         process.begin(env, pid);
         process
     }
@@ -173,9 +151,7 @@ impl Process {
         let records_max = Some(env.plan.batch_records);
         let limits = GroupLimits { records_max, flush_delay: Duration::ZERO, poll_max: Duration::ZERO };
         Self {
-            replica,
-            effects: ReplicaEffects::new(threads),
-            pause_detector: PauseDetector::new(env.plan.tick_ms, now.mono_ms),
+            replica_thread: ReplicaThread::new(env, replica, now),
             store,
             log: Some(LogWriter::new(log, limits)),
             log_queue: LogQueue::default(),
@@ -183,18 +159,13 @@ impl Process {
             peers_thread: PeersThread::new(&env.plan),
             log_is_scheduled: false,
             space_check: SpaceCheck::new(env.plan.is_ensemble()),
-            inbox: Inbox::default(),
+            inbox: ReplicaInbox::default(),
             proposed: VecDeque::new(),
-            phase: Phase::Idle,
-            replica_is_planned: false,
-            timer: None,
-            snapshots: SnapshotSchedule::default(),
             frozen: None,
             io: (0..threads).map(|thread| IoThread::new(&env.plan, thread, now)).collect(),
             next_thread: 0,
             limits: global_limits(&env.plan),
             throttle: RefCell::new(throttle(&env.plan, now)),
-            patience_ms: 0,
             is_stopping: false,
             frozen_until: Time(0),
             stalled: (1, Time(0)),
@@ -245,14 +216,6 @@ impl Process {
 
     pub(crate) fn set_wall_ahead(&mut self, wall_ahead_ms: i64) {
         self.wall_ahead_ms = wall_ahead_ms;
-    }
-
-    /// Freezes the state for a snapshot.
-    pub(crate) fn snapshot(&mut self, env: &mut Env, pid: ProcessId) {
-        self.snapshots.on_started();
-        self.frozen = Some(self.state.freeze());
-        let delay = self.thread_delay(env);
-        env.schedule_in(delay, Event::Job(Job::Snapshot(pid)));
     }
 
     pub(crate) fn wake_log(&mut self, env: &mut Env, pid: ProcessId) {

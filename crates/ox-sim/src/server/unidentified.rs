@@ -45,7 +45,7 @@ impl Process {
         self.member.unidentified.0.remove(Caller::Learner(wire));
     }
 
-    pub(super) fn flood(&mut self, env: &mut Env, pid: ProcessId, count: usize, origin: Origin) {
+    pub(crate) fn flood(&mut self, env: &mut Env, pid: ProcessId, count: usize, origin: Origin) {
         for _ in 0..count {
             let closed = self.member.unidentified.0.add(env.now.0 / 1000, Caller::Attacker, origin);
             if let (Some(Caller::Learner(wire)), Origin::Other) = (closed, origin) {

@@ -1,5 +1,5 @@
 //! Searches of the on-disk log for learners, by link. A result is kept until it is sent, or until the link is closed.
-//! `ensemble.rs` runs the searches; `peers/log_diff_sender.rs` sends the results.
+//! The host runs the searches, and the peers thread sends the results.
 
 use ox_zab::LinkId;
 use std::collections::BTreeMap;
