@@ -2,9 +2,10 @@
 //! can lead again.
 
 use crate::single_member::{TIMING, member, settings};
+use crate::zab_cluster::record_of;
+use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::txn::{Record, Txn as Body, TxnHeader};
-use ox_proto::{ServerId, SessionId, Zxid};
+use ox_proto::{ServerId, Zxid};
 use ox_zab::{
     ConfigPair, Effect, Effects, Eligibility, EncodedTxn, Epoch, Input, LearnerKind, LinkId, Message, PeerState,
     QuorumPeer, Reason,
@@ -80,18 +81,10 @@ impl Leads {
         leads.step(Input::Packet(LINK, Message::Ack(Zxid::new(1, 0))));
         assert!(leads.out.contains(&Effect::Established(Epoch(1))), "{:?}", leads.out);
         leads.out.clear();
-        let config = Ensemble::of_numbers(Zxid::new(1, 2).0, [1, 3].map(ServerId), []).unwrap().to_string();
-        let write = Body::Delete { path: "/a".into() };
-        let change = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(config.as_bytes()), version: -1 };
-        let txns = (1..).zip([write, change]).map(|(counter, txn)| {
-            let zxid = Zxid::new(1, counter);
-            let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
-            let mut record = Vec::new();
-            Record { header, txn, digest: None }.put(&mut record);
-            EncodedTxn { zxid, record: record.into() }
-        });
-        let txns: Vec<EncodedTxn> = txns.collect();
-        leads.step(Input::Propose(txns));
+        let config = Ensemble::of_numbers(Zxid::new(1, 2).0, [1, 3].map(ServerId), []).unwrap();
+        let [write, change] = [1, 2].map(|counter| Zxid::new(1, counter));
+        let txns = [(write, Bytes::new()), (change, record_of(&config, change))];
+        leads.step(Input::Propose(txns.map(|(zxid, record)| EncodedTxn { zxid, record }).to_vec()));
         leads
     }
 

@@ -8,11 +8,11 @@ mod free_space;
 mod network;
 mod reconfigs;
 
-use crate::election_cluster::Rng;
 use bytes::Bytes;
 use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
 use ox_proto::txn::{Record, Txn as Body, TxnHeader};
 use ox_proto::{SessionId, Zxid};
+use ox_testkit::Rng;
 use ox_zab::{
     ConfigPair, DiskDone, DiskJob, Effect, Effects, ElectionConnection, ElectionSettings, Eligibility, EncodedTxn,
     Epoch, Epochs, Input, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog,
@@ -209,7 +209,7 @@ impl ZabCluster {
     /// Schedules an arrival after everything that was sent to the same server on the same path.
     fn post(&mut self, way: u64, to: ServerId, event: Event) {
         let earliest = self.last.get(&(way, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms.max(1)) + 1);
+        let at_ms = earliest.max(self.now_ms + self.rng.between(1, self.delay_ms.max(1)));
         self.last.insert((way, to), at_ms);
         self.plan(at_ms - self.now_ms, to, event);
     }
@@ -475,7 +475,7 @@ impl ZabCluster {
         if has {
             self.process(id).found.insert(link, found);
         }
-        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
+        let in_ms = self.rng.between(1, self.disk_ms.max(1));
         self.plan(in_ms, id, Event::LogRead(link, has.then_some(below)));
     }
 
@@ -510,7 +510,7 @@ impl ZabCluster {
     }
 
     fn work(&mut self, id: ServerId) {
-        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
+        let in_ms = self.rng.between(1, self.disk_ms.max(1));
         let process = self.process(id);
         if !process.is_working && !process.work.is_empty() {
             process.is_working = true;
@@ -649,7 +649,7 @@ impl ZabCluster {
         };
         let masters: Vec<ServerId> =
             self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
-        let at = usize::try_from(self.rng.below(2 * masters.len() as i64 + 1)).unwrap();
+        let at = self.rng.index(2 * masters.len() + 1);
         masters.get(at).copied()
     }
 
@@ -718,7 +718,7 @@ impl ZabCluster {
                 self.append(id, txn);
             }
         }
-        let in_ms = self.rng.below(40) + 1;
+        let in_ms = self.rng.between(1, 40);
         self.plan(in_ms, id, Event::Write);
     }
 

@@ -2,15 +2,17 @@
 
 use super::args::{Args, Direction, Millis};
 use super::ensemble::{ScriptedEnsemble, Server};
+use crate::zab_cluster::config_of;
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
+use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_zab::{
-    DiskDone, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, PeerOptions, ServerId, Traffic,
+    DiskDone, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, Message, PeerOptions, PeerState,
+    Reason, ServerId, Traffic, Vote, VoteNotification,
 };
 
 /// One script that is being run.
 #[derive(Default)]
-pub(super) struct Interpreter {
+pub(crate) struct Interpreter {
     servers: ScriptedEnsemble,
     /// The configuration of new servers, and whether it can be changed.
     config: Option<(Ensemble, bool)>,
@@ -18,7 +20,7 @@ pub(super) struct Interpreter {
 
 impl Interpreter {
     /// Runs one command, and returns what happened; `quietly` before a command hides that.
-    pub(super) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
         if let Some(command) = command.strip_prefix("quietly ") {
             return self.run(command).map(|_| Vec::new());
         }
@@ -38,6 +40,7 @@ impl Interpreter {
             "kill" => servers.kill(args.next()?)?,
             "wipe" => wipe(servers.server(args.next()?)?)?,
             "step" => step(servers, args)?,
+            "join" => join(servers, args)?,
             "propose" => propose(servers, args)?,
             "sync" => {
                 let id = args.next()?;
@@ -106,7 +109,10 @@ impl Interpreter {
             max_diff_syncs: args.get("max-diff-syncs")?.unwrap_or(default.max_diff_syncs),
             learner_window_bytes: args.get("window")?.unwrap_or(default.learner_window_bytes),
             request_window_bytes: args.get("request-window")?.unwrap_or(default.request_window_bytes),
-            epoch_wait_ms: args.get::<Millis>("epoch-wait")?.map(|Millis(ms)| ms),
+            epoch_wait_ms: args.millis("epoch-wait")?,
+            dial_ms: args.millis("dial-limit")?.unwrap_or(default.dial_ms),
+            dial_pause_ms: args.millis("dial-pause")?.unwrap_or(default.dial_pause_ms),
+            observer_delay_ms: args.millis("observer-delay")?.unwrap_or(default.observer_delay_ms),
             ..default
         };
         let server = Server {
@@ -118,6 +124,7 @@ impl Interpreter {
             is_dynamic,
             options,
             recent_max: args.get("recent")?.unwrap_or(500),
+            pinned_bytes_max: args.get("pinned")?.unwrap_or(1 << 20),
             observer_master: args.get("observer-master")?,
             is_disk_low: args.flag("disk-low"),
             process: None,
@@ -204,17 +211,45 @@ fn wipe(server: &mut Server) -> Result<(), String> {
     Ok(())
 }
 
-/// Proposes transactions at an established leader, which logs them too.
+/// Proposes transactions at an established leader, which logs them too. A reconfiguration may be refused.
 fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
+    let from: Option<Zxid> = args.get("from")?;
     let leader = servers.process(id)?.peer.role().leader().filter(|leader| leader.is_established());
     let leader = leader.ok_or("the server is no established leader")?;
     let first = leader.zxid_after(leader.last_proposed()).ok_or("no zxid is left")?;
     let count: i64 = args.get("count")?.unwrap_or(1);
     let txn = args.txn_at(first)?;
+    if let Some(config) = config_of(&txn) {
+        let members = config.to_string();
+        let members = members.rsplit_once('\n').map(|(members, _version)| members);
+        let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
+        let change = Change { members, ..Change::default() };
+        if let Err(code) = leader.check_reconfig(&change, from.map_or(-1, |from| from.0), first, rules) {
+            servers.report(format!("{id}: refused: {code:?}"));
+            return Ok(());
+        }
+    }
     let txns: Vec<EncodedTxn> = (0..count).map(|at| EncodedTxn { zxid: Zxid(first.0 + at), ..txn.clone() }).collect();
     servers.step(id, Input::Propose(txns.clone()))?;
     txns.into_iter().try_for_each(|txn| servers.append(id, txn))
+}
+
+/// A server learns of a leader that the script plays, connects to it, and accepts its epoch.
+fn join(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+    let (id, leader): (ServerId, ServerId) = (args.next()?, args.need("leader")?);
+    let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 0 };
+    let voters = servers.server(id)?.committed.voters().filter(|voter| ![id, leader].contains(voter));
+    for from in voters.chain([leader]).collect::<Vec<_>>() {
+        let state = if from == leader { PeerState::Leading } else { PeerState::Following };
+        let note = VoteNotification { state, vote, round: 1, has_version: true };
+        servers.step(id, Input::Notification(from, note))?;
+    }
+    let link = servers.open_link(id, leader);
+    servers.step(id, Input::Dialed(leader, Some(link)))?;
+    servers.step(id, Input::Packet(link, Message::LeaderInfo(args.need("epoch")?)))?;
+    while servers.work(id)? {}
+    Ok(())
 }
 
 /// Passes one input to one server, as if it came from servers that the script plays itself.
@@ -228,8 +263,12 @@ fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), Strin
         }
         "election-link" => {
             let other = args.next()?;
-            let link = if args.flag("down") { ElectionConnection::Down } else { ElectionConnection::Up };
-            args.flag("up");
+            let link = match args.word()? {
+                "up" => ElectionConnection::Up,
+                "down" => ElectionConnection::Down,
+                "connecting" => ElectionConnection::Connecting,
+                state => return Err(format!("{state}: an election connection is up, down or connecting")),
+            };
             Input::ElectionLink(other, link)
         }
         "dialed" => {
@@ -248,14 +287,23 @@ fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), Strin
             Input::Packet(link, args.message(from)?)
         }
         "send" => {
-            let to = args.need("to")?;
-            Input::Send(servers.link(id, to)?, args.message(id)?)
+            let (to, count) = (args.need("to")?, args.get("count")?.unwrap_or(1));
+            let (link, message) = (servers.link(id, to)?, args.message(id)?);
+            return (0..count).try_for_each(|_: usize| servers.step(id, Input::Send(link, message.clone())));
         }
+        "sent" => Input::Traffic(servers.link(id, args.need("to")?)?, Traffic::Sent),
         "received" => Input::Traffic(servers.link(id, args.need("from")?)?, Traffic::Received),
-        "truncate-failed" => {
-            servers.fail_truncation(id)?;
-            Input::Done(DiskDone::Truncated(None))
+        "truncated" => {
+            let end = args.get("end")?;
+            servers.skip_truncation(id)?;
+            Input::Done(DiskDone::Truncated(end))
         }
+        "snapshot" => {
+            let last = args.next()?;
+            servers.process(id)?.snapshot = vec![args.txn_at(last)?];
+            Input::SnapshotReceived
+        }
+        "step-down" => Input::StepDown(Reason::NoQuorum),
         "disk-low" => Input::DiskLow(true),
         "disk-free" => Input::DiskLow(false),
         other => return Err(format!("{other} is no input")),

@@ -27,6 +27,8 @@ pub(super) struct Server {
     pub(super) options: PeerOptions,
     /// Transactions that the recent log holds.
     pub(super) recent_max: usize,
+    /// Bytes of applied transactions that it keeps for slow learners.
+    pub(super) pinned_bytes_max: usize,
     /// The follower that an observer connects to instead of the leader.
     pub(super) observer_master: Option<ServerId>,
     pub(super) is_disk_low: bool,
@@ -43,7 +45,7 @@ pub(super) struct Process {
     committed: Zxid,
     pub(super) applied: Zxid,
     /// A snapshot that is being received.
-    snapshot: Vec<EncodedTxn>,
+    pub(super) snapshot: Vec<EncodedTxn>,
 }
 
 /// Work of the disk that is not done.
@@ -341,8 +343,8 @@ impl ScriptedEnsemble {
         Ok(true)
     }
 
-    /// The disk could not truncate its log, which is its next work, and has changed nothing.
-    pub(super) fn fail_truncation(&mut self, id: ServerId) -> Result<(), String> {
+    /// The disk does not truncate its log as requested, which is its next work.
+    pub(super) fn skip_truncation(&mut self, id: ServerId) -> Result<(), String> {
         let server = self.server(id)?;
         let process = server.process.as_mut().ok_or("the server does not run")?;
         let is_truncation = |work: &mut Work| matches!(work, Work::Job(DiskJob::Truncate(_), _));
@@ -369,7 +371,8 @@ impl ScriptedEnsemble {
         if server.process.is_some() {
             return Err(format!("server {id} runs already"));
         }
-        let mut history = RecentLog::new(Zxid::ZERO, server.recent_max, 1 << 20);
+        let mut history =
+            RecentLog::new(Zxid::ZERO, server.recent_max, 1 << 20).with_pinned_max(server.pinned_bytes_max);
         let skip = server.log.len().saturating_sub(server.recent_max);
         history.restart(last(&server.log[..skip]));
         server.log[skip..].iter().for_each(|txn| history.push(txn.clone()));
