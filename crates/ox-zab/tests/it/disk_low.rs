@@ -44,10 +44,10 @@ fn p63_leader_with_low_disk_steps_down() {
         assert!(cluster.leader().is_some_and(|other| other != leader), "seed {seed}: {:?}", cluster.leader());
         check_progress(&mut cluster, seed);
         // With free space it may lead again, which disturbs no other leader.
-        let step_downs = cluster.coverage["stepped down for low disk"];
+        let step_downs = cluster.coverage()["stepped down for low disk"];
         cluster.set_low(leader, false);
         cluster.run(5_000);
-        assert_eq!(cluster.coverage["stepped down for low disk"], step_downs);
+        assert_eq!(cluster.coverage()["stepped down for low disk"], step_downs);
         check_progress(&mut cluster, seed);
     }
 }
@@ -61,7 +61,7 @@ fn p63_all_disks_low_still_elect_a_leader() {
         assert!(cluster.leader().is_some(), "seed {seed}");
         // Attempts to step down that did not help become rarer.
         cluster.run(200_000);
-        let step_downs = cluster.coverage["stepped down for low disk"];
+        let step_downs = cluster.coverage()["stepped down for low disk"];
         assert!(step_downs < 12, "seed {seed}: {step_downs}");
         // A server with free space is elected in the end.
         let leader = cluster.leader().unwrap_or_else(|| panic!("seed {seed}: no leader"));
@@ -127,7 +127,7 @@ fn p63_disks_low_at_random_keep_one_history() {
         cluster.writes = false;
         cluster.run(8_000);
         assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
-        step_downs += cluster.coverage.get("stepped down for low disk").copied().unwrap_or(0);
+        step_downs += cluster.coverage().get("stepped down for low disk").copied().unwrap_or(0);
     }
     assert!(20 < step_downs, "only {step_downs}");
 }

@@ -2,7 +2,7 @@
 //! can lead again.
 
 use crate::single_member::{TIMING, member, settings};
-use crate::zab_cluster::record_of;
+use crate::stepped_ensemble::record_of;
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};

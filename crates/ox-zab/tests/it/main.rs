@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
+mod checks;
 mod deaf_members;
+mod describe;
 mod disk_low;
 mod leader_shutdown;
 mod left_out_candidates;
@@ -13,4 +15,5 @@ mod script_properties;
 mod scripts;
 mod single_member;
 mod standalone;
+mod stepped_ensemble;
 mod zab_cluster;

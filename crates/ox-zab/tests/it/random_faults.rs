@@ -15,7 +15,9 @@ fn run_with_reconfigs(seed: u64, verbose: bool) -> ZabCluster {
 }
 
 fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluster {
-    cluster.verbose = verbose;
+    if verbose {
+        cluster.print();
+    }
     cluster.delay_ms = [2, 10, 60][cluster.rng.index(3)];
     cluster.disk_ms = [2, 10, 100][cluster.rng.index(3)];
     cluster.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
@@ -74,8 +76,8 @@ fn random_faults_keep_one_served_history() {
         let cluster = run_with_faults(seed, false);
         assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
         assert!(0 < cluster.served(), "seed {seed}");
-        for (point, count) in cluster.coverage {
-            *coverage.entry(point).or_insert(0) += count;
+        for (point, count) in cluster.coverage() {
+            *coverage.entry(*point).or_insert(0) += count;
         }
     }
     println!("{coverage:?}");
@@ -94,8 +96,8 @@ fn k102_reconfigs_keep_one_served_history() {
         let cluster = run_with_reconfigs(seed, false);
         assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
         assert!(cluster.config().is_some(), "seed {seed}: configurations differ");
-        for (point, count) in cluster.coverage {
-            *coverage.entry(point).or_insert(0) += count;
+        for (point, count) in cluster.coverage() {
+            *coverage.entry(*point).or_insert(0) += count;
         }
     }
     println!("{coverage:?}");
@@ -139,10 +141,10 @@ fn k101_bridged_partition_keeps_its_leader() {
             cluster.set_link(a, b, false);
         }
         cluster.run(6_000);
-        let (established, served) = (cluster.coverage["established"], cluster.served());
+        let (established, served) = (cluster.coverage()["established"], cluster.served());
         cluster.run(10_000);
         assert!(served < cluster.served(), "seed {seed}: nothing is served");
-        assert!(cluster.coverage["established"] <= established + 1, "seed {seed}: {:?}", cluster.coverage);
+        assert!(cluster.coverage()["established"] <= established + 1, "seed {seed}: {:?}", cluster.coverage());
     }
 }
 
@@ -154,10 +156,10 @@ fn k079_elections_end_with_any_link_broken() {
             let mut cluster = ZabCluster::new(seed as u64, voters, 0);
             cluster.set_link(a, b, false);
             cluster.run(4_000);
-            let (leader, established) = (cluster.leader(), cluster.coverage.get("established").copied());
+            let (leader, established) = (cluster.leader(), cluster.coverage().get("established").copied());
             assert!(leader.is_some(), "{voters} voters without {a}-{b}: {:?}", cluster.states());
             cluster.run(10_000);
-            assert_eq!(cluster.coverage.get("established").copied(), established, "{voters} voters without {a}-{b}");
+            assert_eq!(cluster.coverage().get("established").copied(), established, "{voters} voters without {a}-{b}");
         }
     }
 }

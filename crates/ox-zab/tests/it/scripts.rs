@@ -6,8 +6,6 @@
 
 mod args;
 mod commands;
-mod describe;
-mod ensemble;
 
 pub(crate) use commands::Interpreter;
 use std::fmt::Write as _;

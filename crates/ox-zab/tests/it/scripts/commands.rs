@@ -1,8 +1,7 @@
 //! The commands of scripts. `testdata/README.md` describes them for authors.
 
 use super::args::{Args, Direction, Millis};
-use super::ensemble::{ScriptedEnsemble, Server};
-use crate::zab_cluster::config_of;
+use crate::stepped_ensemble::{Server, SteppedEnsemble, config_of};
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_zab::{
@@ -13,7 +12,7 @@ use ox_zab::{
 /// One script that is being run.
 #[derive(Default)]
 pub(crate) struct Interpreter {
-    servers: ScriptedEnsemble,
+    servers: SteppedEnsemble,
     /// The configuration of new servers, and whether it can be changed.
     config: Option<(Ensemble, bool)>,
 }
@@ -38,7 +37,7 @@ impl Interpreter {
             "peer" => self.add(args)?,
             "start" => ids(servers, args)?.into_iter().try_for_each(|id| servers.start(id))?,
             "kill" => servers.kill(args.next()?)?,
-            "wipe" => wipe(servers.server(args.next()?)?)?,
+            "wipe" => servers.server(args.next()?)?.wipe()?,
             "step" => step(servers, args)?,
             "join" => join(servers, args)?,
             "propose" => propose(servers, args)?,
@@ -138,12 +137,15 @@ impl Interpreter {
 }
 
 /// Commands about links, sockets and disks.
-fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn transport(name: &str, servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     match name {
         "disk" => {
+            let count: Option<usize> = args.get("fsync")?;
+            servers.fsync_max = count.unwrap_or(usize::MAX);
             for id in ids(servers, args)? {
-                while servers.work(id)? {}
+                while servers.work(id)? && count.is_none() {}
             }
+            servers.fsync_max = usize::MAX;
         }
         "connect" => {
             for id in ids(servers, args)? {
@@ -163,10 +165,7 @@ fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) ->
             let Direction(from, to) = args.next()?;
             servers.lose(from, to);
         }
-        "cut" => each_direction(args, |direction| {
-            servers.cut.insert(direction);
-            servers.lose(direction.0, direction.1);
-        })?,
+        "cut" => each_direction(args, |(from, to)| servers.cut(from, to))?,
         "heal" => each_direction(args, |direction| {
             servers.cut.remove(&direction);
         })?,
@@ -184,7 +183,7 @@ fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) ->
 }
 
 /// The named servers, or all.
-fn ids(servers: &ScriptedEnsemble, args: &mut Args<'_>) -> Result<Vec<ServerId>, String> {
+fn ids(servers: &SteppedEnsemble, args: &mut Args<'_>) -> Result<Vec<ServerId>, String> {
     let mut ids = Vec::new();
     while !args.is_empty() {
         ids.push(args.next()?);
@@ -200,19 +199,8 @@ fn each_direction(args: &mut Args<'_>, mut with: impl FnMut((ServerId, ServerId)
     Ok(())
 }
 
-/// Removes the data of a server that is down.
-fn wipe(server: &mut Server) -> Result<(), String> {
-    if server.process.is_some() {
-        return Err("the server runs".to_owned());
-    }
-    server.log.clear();
-    server.epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    server.eligibility = Eligibility::Empty;
-    Ok(())
-}
-
 /// Proposes transactions at an established leader, which logs them too. A reconfiguration may be refused.
-fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn propose(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
     let from: Option<Zxid> = args.get("from")?;
     let leader = servers.process(id)?.peer.role().leader().filter(|leader| leader.is_established());
@@ -236,7 +224,7 @@ fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), St
 }
 
 /// A server learns of a leader that the script plays, connects to it, and accepts its epoch.
-fn join(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn join(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let (id, leader): (ServerId, ServerId) = (args.next()?, args.need("leader")?);
     let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 0 };
     let voters = servers.server(id)?.committed.voters().filter(|voter| ![id, leader].contains(voter));
@@ -253,7 +241,7 @@ fn join(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), Strin
 }
 
 /// Passes one input to one server, as if it came from servers that the script plays itself.
-fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn step(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
     let input = match args.word()? {
         "notification" => Input::Notification(args.need("from")?, args.notification()?),

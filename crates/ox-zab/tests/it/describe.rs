@@ -8,7 +8,7 @@ use ox_zab::{
 };
 
 /// A zxid as `EPOCH:COUNTER`.
-pub(super) fn zxid(zxid: Zxid) -> String {
+pub(crate) fn zxid(zxid: Zxid) -> String {
     match zxid.0 {
         i64::MIN => "none".to_owned(),
         negative if negative < 0 => negative.to_string(),
@@ -25,7 +25,7 @@ fn range(range: ZxidRange) -> String {
 }
 
 /// Runs of consecutive zxids: `1:1..1:5 2:1`.
-pub(super) fn zxids(zxids: impl IntoIterator<Item = Zxid>) -> String {
+pub(crate) fn zxids(zxids: impl IntoIterator<Item = Zxid>) -> String {
     let mut runs: Vec<ZxidRange> = Vec::new();
     for zxid in zxids {
         match runs.last_mut().filter(|run| run.last.0 + 1 == zxid.0) {
@@ -36,11 +36,11 @@ pub(super) fn zxids(zxids: impl IntoIterator<Item = Zxid>) -> String {
     if runs.is_empty() { "none".to_owned() } else { runs.into_iter().map(range).collect::<Vec<_>>().join(" ") }
 }
 
-pub(super) fn ids(servers: impl IntoIterator<Item = ServerId>) -> String {
+pub(crate) fn ids(servers: impl IntoIterator<Item = ServerId>) -> String {
     servers.into_iter().map(server).collect::<Vec<_>>().join(",")
 }
 
-pub(super) fn state(state: PeerState) -> &'static str {
+pub(crate) fn state(state: PeerState) -> &'static str {
     match state {
         PeerState::Looking => "LOOKING",
         PeerState::Following => "FOLLOWING",
@@ -49,7 +49,7 @@ pub(super) fn state(state: PeerState) -> &'static str {
     }
 }
 
-pub(super) fn config(config: &Ensemble) -> String {
+pub(crate) fn config(config: &Ensemble) -> String {
     let has = |role| config.members().iter().filter(move |(_, member)| member.role == role).map(|(id, _)| *id);
     let observers = ids(has(Role::Observer));
     let observers = if observers.is_empty() { observers } else { format!(" observers={observers}") };
@@ -64,14 +64,14 @@ fn txn(txn: &EncodedTxn) -> String {
     format!("{} (reconfig {})", zxid(txn.zxid), config(&Ensemble::parse(text, Addresses::One).unwrap()))
 }
 
-pub(super) fn notification(note: &VoteNotification) -> String {
+pub(crate) fn notification(note: &VoteNotification) -> String {
     let VoteNotification { state: of, vote, round, .. } = note;
     let epoch = if vote.epoch == i64::MIN { "none".to_owned() } else { vote.epoch.to_string() };
     let (leader, last) = (server(vote.leader), zxid(vote.zxid));
     format!("{} leader={leader} zxid={last} epoch={epoch} round={round}", state(*of))
 }
 
-pub(super) fn message(message: &Message) -> String {
+pub(crate) fn message(message: &Message) -> String {
     match message {
         Message::Hello { kind, accepted: Epoch(accepted), config_version, .. } => {
             let name = if *kind == LearnerKind::Follower { "FOLLOWERINFO" } else { "OBSERVERINFO" };
@@ -121,7 +121,7 @@ fn job(job: DiskJob) -> String {
 }
 
 /// An effect without the server at the other end of its link.
-pub(super) fn effect(effect: &Effect) -> String {
+pub(crate) fn effect(effect: &Effect) -> String {
     match effect {
         Effect::Notify(_, note) => notification(note),
         Effect::Dial(leader) => format!("dial {leader}"),
