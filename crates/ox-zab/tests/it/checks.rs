@@ -86,9 +86,8 @@ impl Checks {
         };
         let (state, checked) = (process.state(), self.checked.entry(id).or_default());
         let common = state.len().min(self.served.len());
-        for at in *checked..common {
-            assert_eq!(state[at], self.served[at], "server {id} at {at}");
-        }
+        let from = common.min(*checked);
+        assert_eq!(state[from..common], self.served[from..common], "server {id} after {from} transactions");
         *checked = state.len();
         let leads = process.peer.role().leader().filter(|leader| leader.is_established() && !leader.is_handing_over());
         assert!(leads.is_none() || self.served.len() <= process.logged.len(), "leader {id} lacks history");

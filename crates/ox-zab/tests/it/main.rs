@@ -7,7 +7,6 @@ mod checks;
 mod deaf_members;
 mod describe;
 mod disk_low;
-mod leader_shutdown;
 mod left_out_candidates;
 mod pending_config;
 mod random_faults;

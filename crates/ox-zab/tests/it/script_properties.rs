@@ -68,3 +68,52 @@ fn observer_delays_its_next_election() {
     assert!(5 < delays.len(), "{delays:?}");
     assert_eq!(looks_at(100, "voters=1,2,3"), 0);
 }
+
+/// All permutations of the commands.
+fn orders<'a>(commands: &[&'a str]) -> Vec<Vec<&'a str>> {
+    let Some((first, rest)) = commands.split_first() else { return vec![Vec::new()] };
+    let insert = |order: Vec<&'a str>| {
+        (0..=order.len()).map(move |at| [&order[..at], &[*first], &order[at..]].concat()).collect::<Vec<_>>()
+    };
+    orders(rest).into_iter().flat_map(insert).collect()
+}
+
+/// A leader steps down while ACKs and a configuration are in flight: in any order of events its role ends, and it can
+/// lead again.
+#[test]
+fn k094_leader_steps_down_in_any_order_of_events() {
+    let is_leading = |script: &mut Interpreter| run(script, &["status 3"])[0].contains("LEADING");
+    let ack = "step 3 packet from=1 ACK 1:2";
+    let closed = "step 3 closed from=1";
+    let orders = orders(&[ack, "disk 3", "step 3 applied 1:2", closed, "step 3 step-down", "time 10s 3"]);
+    assert_eq!(orders.len(), 720);
+    for order in orders {
+        let mut script = Interpreter::default();
+        let established = [
+            "ensemble voters=1,2,3 dynamic",
+            "peer 3",
+            "start",
+            "step 3 notification from=1 LOOKING leader=3 zxid=0 epoch=0 round=1",
+            "time 200ms",
+            "step 3 link from=1",
+            "step 3 packet from=1 FOLLOWERINFO accepted=0",
+            "disk 3",
+            "step 3 packet from=1 ACKEPOCH zxid=0 epoch=0",
+            "disk 3",
+            "step 3 packet from=1 ACK 1:0",
+            "propose 3",
+            "propose 3 reconfig voters=1,3",
+        ];
+        run(&mut script, &established);
+        let mut lines = Vec::new();
+        for command in &order {
+            lines.extend(run(&mut script, &[command]));
+            let has_ended = lines.iter().any(|line| line.starts_with("  step down"));
+            assert!(!has_ended || !is_leading(&mut script), "{order:?}: it leads after its end");
+        }
+        lines.extend(run(&mut script, &["disk 3"]));
+        assert!(lines.contains(&"  looking".to_owned()) && !is_leading(&mut script), "{order:?}: {lines:?}");
+        run(&mut script, &["step 3 notification from=1 LOOKING leader=3 zxid=1:2 epoch=1 round=9", "time 1s 3"]);
+        assert!(is_leading(&mut script), "{order:?}");
+    }
+}

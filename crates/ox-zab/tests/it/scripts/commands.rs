@@ -291,6 +291,7 @@ fn step(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String
             servers.process(id)?.snapshot = vec![args.txn_at(last)?];
             Input::SnapshotReceived
         }
+        "applied" => Input::Applied(args.next()?),
         "step-down" => Input::StepDown(Reason::NoQuorum),
         "disk-low" => Input::DiskLow(true),
         "disk-free" => Input::DiskLow(false),
