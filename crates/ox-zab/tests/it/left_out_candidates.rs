@@ -1,10 +1,10 @@
 //! How long a candidate that does not answer is left out of elections, for many settings.
 
-use crate::single_member::{member, settings, three};
 use ox_proto::Zxid;
+use ox_proto::ensemble::Ensemble;
 use ox_zab::{
-    Effect, Effects, ElectionSettings, Eligibility, Input, LinkId, PeerSettings, PeerState, ServerId, Timing, Vote,
-    VoteNotification,
+    ConfigPair, Effect, Effects, ElectionSettings, Eligibility, Epoch, Epochs, Input, LinkId, PeerOptions,
+    PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, ServerId, Timing, Vote, VoteNotification,
 };
 
 const LEADER: ServerId = ServerId(3);
@@ -13,9 +13,12 @@ const LEADER: ServerId = ServerId(3);
 /// for LEADERINFO, and how long the next election leaves server 3 out.
 fn waits_ms(timing: Timing, finalize_wait_ms: i64, min_notification_ms: i64) -> (i64, i64) {
     let election = ElectionSettings { finalize_wait_ms, min_notification_ms, ..ElectionSettings::default() };
-    let mut peer =
-        member(PeerSettings { timing, election, ..settings(1, three()) }, Zxid::new(1, 9), Eligibility::HasHistory);
-    let vote = Vote { leader: LEADER, zxid: Zxid::new(1, 9), epoch: 1 };
+    let configs = ConfigPair::fixed(Ensemble::of_numbers(0, [1, 2, 3].map(ServerId), []).unwrap());
+    let settings = PeerSettings { server: ServerId(1), configs, timing, election, options: PeerOptions::default() };
+    let (last, epochs) = (Zxid::new(1, 9), Epochs { accepted: Epoch(1), current: Epoch(1) });
+    let history = RecentLog::new(last, 500, 1 << 20);
+    let mut peer = QuorumPeer::new(settings, Recovered { epochs, history, eligibility: Eligibility::HasHistory });
+    let vote = Vote { leader: LEADER, zxid: last, epoch: 1 };
     let note = |round| VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
     let mut out = Effects::new();
     peer.step(0, Input::Start, &mut out);

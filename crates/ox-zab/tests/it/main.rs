@@ -12,7 +12,6 @@ mod pending_config;
 mod random_faults;
 mod script_properties;
 mod scripts;
-mod single_member;
 mod standalone;
 mod stepped_ensemble;
 mod zab_cluster;
