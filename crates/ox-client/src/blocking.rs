@@ -129,279 +129,6 @@ impl BlockingClient {
         self.runtime.handle.block_on(work)
     }
 
-    /// Creates a node; see [`crate::Client::create`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.create("/a", b"1", ox_client::CreateMode::Persistent)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create(&self, path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Result<Created, Error> {
-        self.wait(self.client.create(path, data, options))
-    }
-
-    /// Creates a node exactly once even if a reply is lost; see [`crate::Client::create_protected`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// let created = client.create_protected("/queue/n-", b"", ox_client::CreateMode::EphemeralSequential)?;
-    /// println!("{}", created.path);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create_protected(
-        &self,
-        path: &str,
-        data: impl NodeData,
-        options: impl Into<CreateOptions>,
-    ) -> Result<Created, Error> {
-        self.wait(self.client.create_protected(path, data, options))
-    }
-
-    /// Creates a node and its missing ancestors; see [`crate::Client::create_all`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.create_all("/a/b/c", b"1", ox_client::CreateMode::Persistent)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn create_all(
-        &self,
-        path: &str,
-        data: impl NodeData,
-        options: impl Into<CreateOptions>,
-    ) -> Result<Created, Error> {
-        self.wait(self.client.create_all(path, data, options))
-    }
-
-    /// Creates whatever is missing of a path; see [`crate::Client::ensure_path`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.ensure_path("/a/b")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn ensure_path(&self, path: &str) -> Result<(), Error> {
-        self.wait(self.client.ensure_path(path))
-    }
-
-    /// Reads data and metadata of a node; see [`crate::Client::get`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// println!("{:?}", client.get("/a")?.data);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn get(&self, path: &str) -> Result<Node, Error> {
-        self.wait(self.client.get(path))
-    }
-
-    /// Replaces the data of a node; see [`crate::Client::set`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// let node = client.get("/a")?;
-    /// client.set("/a", b"2", node.stat.version)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set(&self, path: &str, data: impl NodeData, version: impl Into<Version>) -> Result<Stat, Error> {
-        self.wait(self.client.set(path, data, version))
-    }
-
-    /// Deletes a node without children; see [`crate::Client::delete`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.delete("/a", None)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn delete(&self, path: &str, version: impl Into<Version>) -> Result<(), Error> {
-        self.wait(self.client.delete(path, version))
-    }
-
-    /// Deletes a node and everything below it; see [`crate::Client::delete_recursive`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.delete_recursive("/a")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn delete_recursive(&self, path: &str) -> Result<(), Error> {
-        self.wait(self.client.delete_recursive(path))
-    }
-
-    /// Reads the metadata of a node; see [`crate::Client::exists`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// if client.exists("/a")?.is_none() {
-    ///     println!("/a does not exist");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn exists(&self, path: &str) -> Result<Option<Stat>, Error> {
-        self.wait(self.client.exists(path))
-    }
-
-    /// Lists the children of a node; see [`crate::Client::children`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// for name in client.children("/")? {
-    ///     println!("{name}");
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn children(&self, path: &str) -> Result<Vec<String>, Error> {
-        self.wait(self.client.children(path))
-    }
-
-    /// Lists the children together with the metadata; see [`crate::Client::children_with_stat`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// let (names, stat) = client.children_with_stat("/")?;
-    /// println!("{} children in version {}", names.len(), stat.cversion);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn children_with_stat(&self, path: &str) -> Result<(Vec<String>, Stat), Error> {
-        self.wait(self.client.children_with_stat(path))
-    }
-
-    /// Counts all descendants of a node; see [`crate::Client::all_children_number`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// println!("{} nodes", client.all_children_number("/")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn all_children_number(&self, path: &str) -> Result<usize, Error> {
-        self.wait(self.client.all_children_number(path))
-    }
-
-    /// Reads the ACL of a node; see [`crate::Client::get_acl`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// let (list, stat) = client.get_acl("/a")?;
-    /// println!("{list:?} in version {}", stat.aversion);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn get_acl(&self, path: &str) -> Result<(Vec<Acl>, Stat), Error> {
-        self.wait(self.client.get_acl(path))
-    }
-
-    /// Replaces the ACL of a node; see [`crate::Client::set_acl`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.set_acl("/a", &ox_client::acl::read_only(), None)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn set_acl(&self, path: &str, acl: &[Acl], version: impl Into<Version>) -> Result<Stat, Error> {
-        self.wait(self.client.set_acl(path, acl, version))
-    }
-
-    /// Makes the server catch up with the leader; see [`crate::Client::sync`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.sync("/")?; // later reads return nothing older than this moment
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn sync(&self, path: &str) -> Result<(), Error> {
-        self.wait(self.client.sync(path))
-    }
-
-    /// Lists the ephemeral nodes of this session; see [`crate::Client::ephemerals`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// println!("{:?} end with this session", client.ephemerals("/")?);
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn ephemerals(&self, prefix: &str) -> Result<Vec<String>, Error> {
-        self.wait(self.client.ephemerals(prefix))
-    }
-
-    /// Returns the identities of this connection; see [`crate::Client::who_am_i`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// for info in client.who_am_i()? {
-    ///     println!("{}:{}", info.scheme, info.id);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn who_am_i(&self) -> Result<Vec<AuthInfo>, Error> {
-        self.wait(self.client.who_am_i())
-    }
-
-    /// Authenticates this session; see [`crate::Client::add_auth`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.add_auth("digest", "bob:secret")?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn add_auth(&self, scheme: &str, auth: impl NodeData) -> Result<(), Error> {
-        self.wait(self.client.add_auth(scheme, auth))
-    }
-
-    /// Reads the ensemble configuration; see [`crate::Client::config`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// println!("{}", String::from_utf8_lossy(&client.config()?.data));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn config(&self) -> Result<Node, Error> {
-        self.wait(self.client.config())
-    }
-
-    /// Changes the ensemble membership; see [`crate::Client::reconfig`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// use ox_client::MembershipChange;
-    /// client.reconfig(&MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn reconfig(&self, change: &MembershipChange, version: Option<Zxid>) -> Result<Node, Error> {
-        self.wait(self.client.reconfig(change, version))
-    }
-
-    /// Waits for all earlier writes of this session; see [`crate::Client::write_barrier`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.write_barrier()?; // later reads show the final outcome of earlier writes
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn write_barrier(&self) -> Result<(), Error> {
-        self.wait(self.client.write_barrier())
-    }
-
     /// Commits a transaction; see [`crate::Client::multi`].
     ///
     /// ```
@@ -495,31 +222,6 @@ impl BlockingClient {
         Ok(WatchIter { stream, runtime: Arc::clone(&self.runtime) })
     }
 
-    /// Checks for a watch on the server; see [`crate::Client::check_watches`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// let is_watched = client.check_watches("/a", ox_client::WatcherType::Any)?;
-    /// println!("{is_watched}");
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn check_watches(&self, path: &str, kind: WatcherType) -> Result<bool, Error> {
-        self.wait(self.client.check_watches(path, kind))
-    }
-
-    /// Removes watches from the server; see [`crate::Client::remove_watches`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.remove_watches("/a", ox_client::WatcherType::Any)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn remove_watches(&self, path: &str, kind: WatcherType) -> Result<(), Error> {
-        self.wait(self.client.remove_watches(path, kind))
-    }
-
     /// Returns the current session state; see [`crate::Client::state`].
     ///
     /// ```no_run
@@ -557,17 +259,158 @@ impl BlockingClient {
     pub fn session(&self) -> Option<SessionTicket> {
         self.client.session()
     }
+}
+
+/// Methods that wait for those of the async client; the body is the example of the documentation.
+macro_rules! blocking_methods {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty { $(#[$example:meta])* })*) => {
+        impl BlockingClient {$(
+            $(#[$doc])*
+            ///
+            /// ```no_run
+            /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
+            $(#[$example])*
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn $name(&self, $($arg: $kind),*) -> Result<$result, Error> {
+                self.wait(self.client.$name($($arg),*))
+            }
+        )*}
+    };
+}
+
+blocking_methods! {
+    /// Creates a node; see [`crate::Client::create`].
+    fn create(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
+        /// client.create("/a", b"1", ox_client::CreateMode::Persistent)?;
+    }
+
+    /// Creates a node exactly once even if a reply is lost; see [`crate::Client::create_protected`].
+    fn create_protected(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
+        /// let created = client.create_protected("/queue/n-", b"", ox_client::CreateMode::EphemeralSequential)?;
+        /// println!("{}", created.path);
+    }
+
+    /// Creates a node and its missing ancestors; see [`crate::Client::create_all`].
+    fn create_all(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
+        /// client.create_all("/a/b/c", b"1", ox_client::CreateMode::Persistent)?;
+    }
+
+    /// Creates whatever is missing of a path; see [`crate::Client::ensure_path`].
+    fn ensure_path(path: &str) -> () {
+        /// client.ensure_path("/a/b")?;
+    }
+
+    /// Reads data and metadata of a node; see [`crate::Client::get`].
+    fn get(path: &str) -> Node {
+        /// println!("{:?}", client.get("/a")?.data);
+    }
+
+    /// Replaces the data of a node; see [`crate::Client::set`].
+    fn set(path: &str, data: impl NodeData, version: impl Into<Version>) -> Stat {
+        /// let node = client.get("/a")?;
+        /// client.set("/a", b"2", node.stat.version)?;
+    }
+
+    /// Deletes a node without children; see [`crate::Client::delete`].
+    fn delete(path: &str, version: impl Into<Version>) -> () {
+        /// client.delete("/a", None)?;
+    }
+
+    /// Deletes a node and everything below it; see [`crate::Client::delete_recursive`].
+    fn delete_recursive(path: &str) -> () {
+        /// client.delete_recursive("/a")?;
+    }
+
+    /// Reads the metadata of a node; see [`crate::Client::exists`].
+    fn exists(path: &str) -> Option<Stat> {
+        /// if client.exists("/a")?.is_none() {
+        ///     println!("/a does not exist");
+        /// }
+    }
+
+    /// Lists the children of a node; see [`crate::Client::children`].
+    fn children(path: &str) -> Vec<String> {
+        /// for name in client.children("/")? {
+        ///     println!("{name}");
+        /// }
+    }
+
+    /// Lists the children together with the metadata; see [`crate::Client::children_with_stat`].
+    fn children_with_stat(path: &str) -> (Vec<String>, Stat) {
+        /// let (names, stat) = client.children_with_stat("/")?;
+        /// println!("{} children in version {}", names.len(), stat.cversion);
+    }
+
+    /// Counts all descendants of a node; see [`crate::Client::all_children_number`].
+    fn all_children_number(path: &str) -> usize {
+        /// println!("{} nodes", client.all_children_number("/")?);
+    }
+
+    /// Reads the ACL of a node; see [`crate::Client::get_acl`].
+    fn get_acl(path: &str) -> (Vec<Acl>, Stat) {
+        /// let (list, stat) = client.get_acl("/a")?;
+        /// println!("{list:?} in version {}", stat.aversion);
+    }
+
+    /// Replaces the ACL of a node; see [`crate::Client::set_acl`].
+    fn set_acl(path: &str, acl: &[Acl], version: impl Into<Version>) -> Stat {
+        /// client.set_acl("/a", &ox_client::acl::read_only(), None)?;
+    }
+
+    /// Makes the server catch up with the leader; see [`crate::Client::sync`].
+    fn sync(path: &str) -> () {
+        /// client.sync("/")?; // later reads return nothing older than this moment
+    }
+
+    /// Lists the ephemeral nodes of this session; see [`crate::Client::ephemerals`].
+    fn ephemerals(prefix: &str) -> Vec<String> {
+        /// println!("{:?} end with this session", client.ephemerals("/")?);
+    }
+
+    /// Returns the identities of this connection; see [`crate::Client::who_am_i`].
+    fn who_am_i() -> Vec<AuthInfo> {
+        /// for info in client.who_am_i()? {
+        ///     println!("{}:{}", info.scheme, info.id);
+        /// }
+    }
+
+    /// Authenticates this session; see [`crate::Client::add_auth`].
+    fn add_auth(scheme: &str, auth: impl NodeData) -> () {
+        /// client.add_auth("digest", "bob:secret")?;
+    }
+
+    /// Reads the ensemble configuration; see [`crate::Client::config`].
+    fn config() -> Node {
+        /// println!("{}", String::from_utf8_lossy(&client.config()?.data));
+    }
+
+    /// Changes the ensemble membership; see [`crate::Client::reconfig`].
+    fn reconfig(change: &MembershipChange, version: Option<Zxid>) -> Node {
+        /// use ox_client::MembershipChange;
+        /// client.reconfig(&MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;
+    }
+
+    /// Waits for all earlier writes of this session; see [`crate::Client::write_barrier`].
+    fn write_barrier() -> () {
+        /// client.write_barrier()?; // later reads show the final outcome of earlier writes
+    }
+
+    /// Checks for a watch on the server; see [`crate::Client::check_watches`].
+    fn check_watches(path: &str, kind: WatcherType) -> bool {
+        /// let is_watched = client.check_watches("/a", ox_client::WatcherType::Any)?;
+        /// println!("{is_watched}");
+    }
+
+    /// Removes watches from the server; see [`crate::Client::remove_watches`].
+    fn remove_watches(path: &str, kind: WatcherType) -> () {
+        /// client.remove_watches("/a", ox_client::WatcherType::Any)?;
+    }
 
     /// Ends the session; see [`crate::Client::close`].
-    ///
-    /// ```no_run
-    /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-    /// client.close()?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn close(&self) -> Result<(), Error> {
-        self.wait(self.client.close())
+    fn close() -> () {
+        /// client.close()?;
     }
 }
 

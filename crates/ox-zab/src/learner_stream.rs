@@ -332,6 +332,3 @@ impl RequestStream {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

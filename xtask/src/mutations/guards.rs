@@ -573,7 +573,7 @@ pub(super) const GUARDS: &[Guard] = &[
         guard: "a leader announces its epoch after storing it",
         breaks: "after a crash an epoch has two leaders",
         with: "            cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));\n",
-        without: "            cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));\n            for (id, link) in &mut self.links {\n                if link.stage == Stage::HelloReceived {\n                    link.stage = Stage::LeaderInfoSent;\n                    cx.send(*id, Message::LeaderInfo(self.epoch));\n                }\n            }\n",
+        without: "            cx.out.push(Effect::Disk(DiskJob::AcceptedEpoch(self.epoch)));\n            for (id, link) in &mut self.links {\n                if link.stage == Stage::HelloReceived {\n                    link.stage = Stage::LeaderInfoSent;\n                    cx.out.push(Effect::Send(*id, Message::LeaderInfo(self.epoch)));\n                }\n            }\n",
     },
     Guard {
         file: "crates/ox-zab/src/leader.rs",

@@ -247,6 +247,7 @@ mod tests {
             // An ACK of the epoch's first zxid acknowledges the initial history, not a transaction.
             (Message::Ack(zxid(3, 0)), Message::Ack(zxid(3, 1))),
             (Message::Ack(zxid(3, u32::MAX)), Message::Ack(zxid(4, 0))),
+            (Message::Ack(Zxid(i64::MAX)), Message::Ack(Zxid(1))),
             (Message::Acks(ZxidRange { first: zxid(3, 4), last: zxid(3, 5) }), Message::Ack(zxid(3, 7))),
         ] {
             assert!(!message.clone().join(&next), "{message:?} {next:?}");

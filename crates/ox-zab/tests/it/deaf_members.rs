@@ -31,13 +31,13 @@ fn longest_pause(seed: u64, voters: i64, loss: Loss) -> (ZabCluster, i64) {
         let (from, to) = if matches!(loss, Loss::Mute) { (leader, *other) } else { (*other, leader) };
         cluster.set_direction(from, to, false);
     }
-    let (mut longest_ms, mut since_ms, mut served) = (0, cluster.now_ms, cluster.served());
+    let (mut longest_ms, mut since_ms, mut served) = (0, cluster.now_ms(), cluster.served());
     for _ in 0..1_000 {
         cluster.run(20);
         if served < cluster.served() {
-            (since_ms, served) = (cluster.now_ms, cluster.served());
+            (since_ms, served) = (cluster.now_ms(), cluster.served());
         }
-        longest_ms = longest_ms.max(cluster.now_ms - since_ms);
+        longest_ms = longest_ms.max(cluster.now_ms() - since_ms);
     }
     assert_ne!(cluster.leader(), Some(leader), "seed {seed}");
     (cluster, longest_ms)

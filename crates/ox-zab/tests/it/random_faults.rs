@@ -1,6 +1,7 @@
 //! Random faults: no server ever serves another history, and in the end all servers serve the same one.
 
 use crate::zab_cluster::ZabCluster;
+use ox_zab::PeerState;
 
 fn run_with_faults(seed: u64, verbose: bool) -> ZabCluster {
     let voters = if seed.is_multiple_of(3) { 5 } else { 3 };
@@ -14,13 +15,14 @@ fn run_with_reconfigs(seed: u64, verbose: bool) -> ZabCluster {
 }
 
 fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluster {
-    cluster.verbose = verbose;
-    cluster.delay_ms = [2, 10, 60][usize::try_from(cluster.rng.below(3)).unwrap()];
-    cluster.disk_ms = [2, 10, 100][usize::try_from(cluster.rng.below(3)).unwrap()];
+    if verbose {
+        cluster.print();
+    }
+    cluster.delay_ms = [2, 10, 60][cluster.rng.index(3)];
+    cluster.disk_ms = [2, 10, 100][cluster.rng.index(3)];
     cluster.windows = [(1 << 20, 1 << 20), (300, 500), (1_000, 100)][usize::try_from(seed % 3).unwrap()];
     let server_ids = cluster.server_ids();
-    let pick =
-        |cluster: &mut ZabCluster| server_ids[usize::try_from(cluster.rng.below(server_ids.len() as i64)).unwrap()];
+    let pick = |cluster: &mut ZabCluster| server_ids[cluster.rng.index(server_ids.len())];
     let forgeries = if seed % 4 < 2 { 0 } else { 4 };
     if 0 < forgeries {
         cluster.run(1_000); // empty members believe any server that reports a history
@@ -36,7 +38,7 @@ fn inject_faults(mut cluster: ZabCluster, seed: u64, verbose: bool) -> ZabCluste
             8.. => cluster.forge_votes(a),
             _ => cluster.set_link(a, b, true),
         }
-        let pause = cluster.rng.below(600);
+        let pause = cluster.rng.between(0, 599);
         cluster.run(pause);
     }
     for a in &server_ids {
@@ -74,8 +76,8 @@ fn random_faults_keep_one_served_history() {
         let cluster = run_with_faults(seed, false);
         assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
         assert!(0 < cluster.served(), "seed {seed}");
-        for (point, count) in cluster.coverage {
-            *coverage.entry(point).or_insert(0) += count;
+        for (point, count) in cluster.coverage() {
+            *coverage.entry(*point).or_insert(0) += count;
         }
     }
     println!("{coverage:?}");
@@ -94,8 +96,8 @@ fn k102_reconfigs_keep_one_served_history() {
         let cluster = run_with_reconfigs(seed, false);
         assert!(cluster.is_converged(), "seed {seed}: {:?}", cluster.states());
         assert!(cluster.config().is_some(), "seed {seed}: configurations differ");
-        for (point, count) in cluster.coverage {
-            *coverage.entry(point).or_insert(0) += count;
+        for (point, count) in cluster.coverage() {
+            *coverage.entry(*point).or_insert(0) += count;
         }
     }
     println!("{coverage:?}");
@@ -139,9 +141,50 @@ fn k101_bridged_partition_keeps_its_leader() {
             cluster.set_link(a, b, false);
         }
         cluster.run(6_000);
-        let (established, served) = (cluster.coverage["established"], cluster.served());
+        let (established, served) = (cluster.coverage()["established"], cluster.served());
         cluster.run(10_000);
         assert!(served < cluster.served(), "seed {seed}: nothing is served");
-        assert!(cluster.coverage["established"] <= established + 1, "seed {seed}: {:?}", cluster.coverage);
+        assert!(cluster.coverage()["established"] <= established + 1, "seed {seed}: {:?}", cluster.coverage());
+    }
+}
+
+/// With any single link broken, a leader is elected and stays.
+#[test]
+fn k079_elections_end_with_any_link_broken() {
+    for voters in [3, 5, 7] {
+        for (seed, (a, b)) in (1..=voters).flat_map(|a| (a + 1..=voters).map(move |b| (a, b))).enumerate() {
+            let mut cluster = ZabCluster::new(seed as u64, voters, 0);
+            cluster.set_link(a, b, false);
+            cluster.run(4_000);
+            let (leader, established) = (cluster.leader(), cluster.coverage().get("established").copied());
+            assert!(leader.is_some(), "{voters} voters without {a}-{b}: {:?}", cluster.states());
+            cluster.run(10_000);
+            assert_eq!(cluster.coverage().get("established").copied(), established, "{voters} voters without {a}-{b}");
+        }
+    }
+}
+
+/// `initLimit` of the cluster's members is 2 s.
+#[test]
+fn restarted_server_elected_by_old_votes_joins_the_leader_soon() {
+    for seed in 0..40 {
+        let mut cluster = ZabCluster::new(seed, 3, 0);
+        cluster.run(3_000);
+        let leader = cluster.leader().expect("nothing is wrong yet");
+        let other = if leader == 1 { 2 } else { 1 };
+        cluster.kill(other);
+        cluster.run(200);
+        cluster.start(other);
+        // The replies of the others to its first vote are lost.
+        let others: Vec<i64> = (1..=3).filter(|id| *id != other).collect();
+        others.iter().for_each(|from| cluster.set_direction(*from, other, false));
+        cluster.forge_votes(other);
+        cluster.run(500);
+        assert!(cluster.states().contains(&(other, Some(PeerState::Leading))), "seed {seed}: {:?}", cluster.states());
+        others.iter().for_each(|from| cluster.set_direction(*from, other, true));
+        cluster.run(500);
+        let states = cluster.states();
+        assert!(states.contains(&(other, Some(PeerState::Following))), "seed {seed}: {states:?}");
+        assert_eq!(cluster.leader(), Some(leader), "seed {seed}");
     }
 }

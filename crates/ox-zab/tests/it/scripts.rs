@@ -6,10 +6,8 @@
 
 mod args;
 mod commands;
-mod describe;
-mod ensemble;
 
-use commands::Interpreter;
+pub(crate) use commands::Interpreter;
 use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -94,6 +92,44 @@ fn scripts_have_expected_effects() {
         failures.extend(differences.into_iter().filter(|difference| !updates || difference.contains('`')));
     }
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Known cases (`cargo xtask cases`), each with the script that shows it.
+macro_rules! known_cases {
+    ($($test:ident: $script:literal,)*) => {$(
+        #[test]
+        fn $test() {
+            let path = format!("{}/testdata/{}.txt", env!("CARGO_MANIFEST_DIR"), $script);
+            let (_, differences) = run($script, &std::fs::read_to_string(path).unwrap());
+            assert!(differences.is_empty(), "{}", differences.join("\n"));
+        }
+    )*};
+}
+
+known_cases! {
+    k001_k008_k030_vote_matches_log_when_old_role_has_ended: "follower_loses_leader",
+    k002_history_is_acknowledged_when_durable: "sync_waits_for_disk",
+    k003_k004_k005_k006_disk_gets_history_epoch_proposals_in_order: "sync_proposals_before_newleader",
+    k007_ack_before_newleader_counts_later: "sync_early_ack",
+    k009_gap_in_history_is_refused: "sync_gap",
+    k011_transactions_after_truncation_are_logged: "sync_trunc_then_diff",
+    k014_snapshot_is_complete_when_installed: "sync_snap_overlap",
+    k019_failed_truncation_asks_for_snapshot: "sync_trunc_fails",
+    k022_failed_leadership_uses_epoch_and_keeps_vote: "discovery_times_out",
+    k026_observer_logs_informs_without_acks: "broadcast_observer_checks_informs",
+    k041_quarantined_member_does_not_vote: "quarantined_member_gets_snapshot",
+    k080_late_server_joins_existing_leader: "election_late_server_joins_leader",
+    k081_restarted_server_joins_although_votes_differ: "election_dead_leader_not_joined",
+    k082_leader_steps_down_without_enough_supporters: "lost_support",
+    k083_forged_round_does_not_stop_elections: "election_forged_round",
+    k084_only_voters_count: "newleader_acks_of_voters_count",
+    k091_observers_do_not_reply_to_each_other: "election_observer_asks",
+    k095_leader_with_stalled_disk_steps_down: "leader_disk_stalls",
+    k097_long_synchronisation_may_exceed_init_limit: "sync_takes_long",
+    k098_follower_without_acks_is_closed: "broadcast_follower_without_acks",
+    k100_sync_needs_fresh_proof_of_leadership: "proof_of_leadership",
+    k102_reconfig_needs_quorum_of_synced_followers: "reconfig_refused",
+    k103_static_configuration_does_not_change: "reconfig_config_from_notification",
 }
 
 #[test]

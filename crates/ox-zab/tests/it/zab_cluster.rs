@@ -1,789 +1,416 @@
-//! Ensembles of quorum peers on a minimal network, with minimal disks and states, driven by a seed.
+//! Ensembles of quorum peers in which a seed decides when packets arrive, how fast disks are and what clients write.
 //!
-//! A disk stores the whole history as one list. Jobs and appended transactions reach it one after another, each after
-//! some time; a crash loses those that have not. A state is the list of applied transactions, so that two states can be
-//! compared completely.
+//! The servers, their disks and links are those of the scripts (`stepped_ensemble`). A crash loses the work that the
+//! disk has not done.
 
-mod free_space;
-mod network;
-mod reconfigs;
-
-use crate::election_cluster::Rng;
+use crate::checks::Checks;
+use crate::stepped_ensemble::{Server, SteppedEnsemble, last, record_of};
 use bytes::Bytes;
-use ox_proto::ensemble::{Addresses, Change, ChangeRules, Ensemble};
-use ox_proto::txn::{Record, Txn as Body, TxnHeader};
-use ox_proto::{SessionId, Zxid};
+use ox_proto::Zxid;
+use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
+use ox_testkit::Rng;
 use ox_zab::{
-    ConfigPair, DiskDone, DiskJob, Effect, Effects, ElectionConnection, ElectionSettings, Eligibility, EncodedTxn,
-    Epoch, Epochs, Input, LinkId, Message, PeerOptions, PeerSettings, PeerState, QuorumPeer, Reason, RecentLog,
-    Recovered, ServerId, Timing, Vote, VoteNotification,
+    ConfigPair, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, Leader, LearnerKind, PeerOptions,
+    PeerState, ServerId, Timing, Vote, VoteNotification,
 };
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Transactions in the recent log: few, so that snapshots are needed.
 const RECENT_LOG_MAX: usize = 8;
 
-/// What survives a crash.
-#[derive(Clone, Debug)]
-struct Disk {
-    /// Whether the data directory contains a history.
-    is_initialized: bool,
-    log: Vec<EncodedTxn>,
-    epochs: Epochs,
-    config: Ensemble,
-    proposed: Option<Ensemble>,
-}
+/// How long a dial takes if no reply arrives.
+const CONNECT_MS: i64 = 3_000;
 
-/// Work of the disk that is not done.
-#[derive(Debug)]
-enum Work {
-    Append(EncodedTxn),
-    Job(DiskJob, Vec<EncodedTxn>),
-    Proposed(Arc<Ensemble>),
-    Committed(Arc<Ensemble>),
-}
+/// The longest pause between two writes at a leader.
+const WRITE_MS: i64 = 40;
 
-struct Server {
-    disk: Disk,
-    is_low: bool,
-    process: Option<Process>,
-    boot: u64,
-}
-
-struct Process {
-    peer: QuorumPeer,
-    work: VecDeque<Work>,
-    is_working: bool,
-    state: Vec<EncodedTxn>,
-    /// The last committed transaction, which may not be durable here.
-    committed: Zxid,
-    snapshot: Option<Vec<EncodedTxn>>,
-    /// Everything that was given to the disk; transactions are applied from it.
-    logged: Vec<EncodedTxn>,
-    is_serving: bool,
-    /// Length of the prefix of the state that was compared with the served history.
-    checked: usize,
-    /// Log diffs that were read for learners.
-    found: BTreeMap<LinkId, Vec<EncodedTxn>>,
-    /// Packets that wait until the peer takes them.
-    waiting: VecDeque<(LinkId, Packet)>,
-}
-
-#[derive(Clone, Debug)]
-enum Packet {
-    Message(Message),
-    State(Vec<EncodedTxn>),
-    End,
-}
-
-enum Event {
-    Note(ServerId, VoteNotification, Arc<Ensemble>),
-    ElectionLink(ServerId, ElectionConnection),
-    Dial(ServerId),
-    /// A dial has timed out.
-    NotReached(ServerId),
-    Packet(LinkId, Packet),
-    Sent(LinkId, usize),
-    Worked,
-    LogRead(LinkId, Option<Zxid>),
-    Tick,
-    Start,
-    Write,
-}
-
-struct Wire {
-    ends: [(ServerId, u64); 2],
-    is_cut: bool,
-    /// Ends that no longer receive what the other end sends.
-    cut_directions: Vec<ServerId>,
+/// What happens next to a server, or between two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Todo {
+    Time(ServerId),
+    Deliver(ServerId, ServerId),
+    Drain(ServerId, ServerId),
+    Work(ServerId),
+    Dial(ServerId, ServerId),
+    NoReply(ServerId, ServerId),
+    Write(ServerId),
 }
 
 pub(crate) struct ZabCluster {
-    pub(crate) now_ms: i64,
     pub(crate) rng: Rng,
-    ensemble: Ensemble,
-    servers: BTreeMap<ServerId, Server>,
-    wires: BTreeMap<LinkId, Wire>,
-    events: BTreeMap<(i64, u64), (ServerId, u64, Event)>,
-    last: BTreeMap<(u64, ServerId), i64>,
-    cut_pairs: Vec<(ServerId, ServerId)>,
-    /// Directions in which everything is lost, from the first server to the second.
-    cut_directions: BTreeSet<(ServerId, ServerId)>,
-    next: u64,
+    ensemble: SteppedEnsemble,
+    /// When everything happens that can happen now.
+    plan: BTreeMap<Todo, i64>,
+    has_started: bool,
     pub(crate) delay_ms: i64,
     pub(crate) disk_ms: i64,
     /// Send windows, and the limit of applied bytes that slow learners may pin.
     pub(crate) windows: (usize, usize),
-    /// The history that any server has served; no server may disagree.
-    served: Vec<EncodedTxn>,
-    leaders: BTreeMap<i64, ServerId>,
     next_value: u64,
     pub(crate) writes: bool,
     /// Whether random reconfigurations are proposed.
     pub(crate) changes: bool,
     pub(crate) is_dynamic: bool,
-    /// Every configuration that was ever proposed, by version.
-    configs: BTreeMap<i64, Arc<Ensemble>>,
-    pub(crate) coverage: BTreeMap<&'static str, usize>,
-    pub(crate) verbose: bool,
 }
 
-pub(crate) fn ensemble(
-    version: i64,
-    voters: impl Iterator<Item = i64>,
-    observers: impl Iterator<Item = i64>,
-) -> Ensemble {
-    Ensemble::of_numbers(version, voters.map(ServerId), observers.map(ServerId)).unwrap()
-}
-
-pub(crate) fn record_of(config: &Ensemble, zxid: Zxid) -> Bytes {
-    let text = config.to_string();
-    let txn = Body::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 };
-    let header = TxnHeader { session: SessionId(1), cxid: 1, zxid, time_ms: 1, kind: txn.kind().code() };
-    let mut out = Vec::new();
-    Record { header, txn, digest: None }.put(&mut out);
-    out.into()
-}
-
-pub(crate) fn config_of(txn: &EncodedTxn) -> Option<Ensemble> {
-    let Body::Reconfig { data: Some(text), .. } = Record::decode(&txn.record).ok()?.txn else { return None };
-    Ensemble::parse(std::str::from_utf8(text).ok()?, Addresses::One).ok()
+fn numbered(version: i64, voters: &[i64], observers: &[i64]) -> Ensemble {
+    let ids = |ids: &[i64]| ids.iter().copied().map(ServerId).collect::<Vec<_>>();
+    Ensemble::of_numbers(version, ids(voters), ids(observers)).unwrap()
 }
 
 impl ZabCluster {
     /// The same with dynamic configurations.
     pub(crate) fn dynamic(seed: u64, voters: i64, observers: i64) -> Self {
-        Self { is_dynamic: true, changes: true, ..Self::new(seed, voters, observers) }
+        let mut cluster = Self { is_dynamic: true, changes: true, ..Self::new(seed, voters, observers) };
+        cluster.ensemble.servers.values_mut().for_each(|server| server.is_dynamic = true);
+        cluster
     }
 
+    /// Servers without data, which start with the first `run`.
     pub(crate) fn new(seed: u64, voters: i64, observers: i64) -> Self {
-        let mut cluster = Self {
-            now_ms: 0,
+        let (voters, observers): (Vec<_>, Vec<_>) = (1..=voters + observers).partition(|id| *id <= voters);
+        let config = numbered(0, &voters, &observers);
+        let ids = config.members().keys().copied().collect::<Vec<_>>();
+        let mut ensemble = SteppedEnsemble::default();
+        ensemble.timing = Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 };
+        ensemble.election.max_notification_ms = 2_000;
+        ensemble.servers = ids.into_iter().map(|id| (id, empty_server(config.clone()))).collect();
+        (ensemble.notes_have_configs, ensemble.is_recorded) = (true, false);
+        ensemble.checks = Some(Checks::default());
+        Self {
             rng: Rng::new(seed),
-            ensemble: ensemble(0, 1..=voters, voters + 1..=voters + observers),
-            servers: BTreeMap::new(),
-            wires: BTreeMap::new(),
-            events: BTreeMap::new(),
-            last: BTreeMap::new(),
-            cut_pairs: Vec::new(),
-            cut_directions: BTreeSet::new(),
-            next: 0,
+            ensemble,
+            plan: BTreeMap::new(),
+            has_started: false,
             delay_ms: 5,
             disk_ms: 5,
             windows: (1 << 20, 1 << 20),
-            served: Vec::new(),
-            leaders: BTreeMap::new(),
             next_value: 0,
             writes: true,
             changes: false,
             is_dynamic: false,
-            configs: BTreeMap::new(),
-            coverage: BTreeMap::new(),
-            verbose: false,
-        };
-        for id in 1..=voters + observers {
-            let disk = Disk {
-                is_initialized: false,
-                log: Vec::new(),
-                epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO },
-                config: cluster.ensemble.clone(),
-                proposed: None,
-            };
-            cluster.servers.insert(ServerId(id), Server { disk, is_low: false, process: None, boot: 0 });
-            cluster.plan(0, ServerId(id), Event::Start);
         }
-        cluster
     }
 
-    fn cover(&mut self, what: &'static str) {
-        *self.coverage.entry(what).or_default() += 1;
+    pub(crate) fn now_ms(&self) -> i64 {
+        self.ensemble.now_ms
     }
 
-    fn plan(&mut self, in_ms: i64, to: ServerId, event: Event) {
-        self.next += 1;
-        let boot = self.servers[&to].boot;
-        self.events.insert((self.now_ms + in_ms, self.next), (to, boot, event));
+    /// Records every input and effect, and prints them.
+    pub(crate) fn print(&mut self) {
+        self.ensemble.is_recorded = true;
     }
 
-    /// Schedules an arrival after everything that was sent to the same server on the same path.
-    fn post(&mut self, way: u64, to: ServerId, event: Event) {
-        let earliest = self.last.get(&(way, to)).copied().unwrap_or(0);
-        let at_ms = earliest.max(self.now_ms + self.rng.below(self.delay_ms.max(1)) + 1);
-        self.last.insert((way, to), at_ms);
-        self.plan(at_ms - self.now_ms, to, event);
+    fn server(&mut self, id: ServerId) -> &mut Server {
+        self.ensemble.server(id).unwrap()
     }
 
-    fn works(&self, a: ServerId, b: ServerId) -> bool {
-        !self.cut_pairs.contains(&(a.min(b), a.max(b)))
+    fn is_up(&self, id: ServerId) -> bool {
+        self.ensemble.servers[&id].process.is_some()
     }
 
     pub(crate) fn up(&self) -> Vec<i64> {
-        self.servers.iter().filter(|(_, server)| server.process.is_some()).map(|(id, _)| id.0).collect()
+        self.ensemble.running().into_iter().map(|id| id.0).collect()
     }
 
     pub(crate) fn server_ids(&self) -> Vec<i64> {
-        self.servers.keys().map(|id| id.0).collect()
+        self.ensemble.servers.keys().map(|id| id.0).collect()
     }
 
     pub(crate) fn kill(&mut self, id: i64) {
         let id = ServerId(id);
-        let server = self.servers.get_mut(&id).unwrap();
-        if server.process.take().is_none() {
-            return;
-        }
-        server.boot += 1;
-        let links: Vec<LinkId> =
-            self.wires.iter().filter(|(_, w)| w.ends.iter().any(|e| e.0 == id)).map(|(l, _)| *l).collect();
-        for link in links {
-            self.cut(link);
-        }
-        for other in self.servers.keys().copied().collect::<Vec<_>>() {
-            if other != id && self.works(id, other) {
-                self.post(u64::MAX, other, Event::ElectionLink(id, ElectionConnection::Down));
-            }
+        if self.is_up(id) {
+            self.ensemble.kill(id).unwrap();
         }
     }
 
     /// Removes the data of a server that is down.
     pub(crate) fn wipe(&mut self, id: i64) {
-        let server = self.servers.get_mut(&ServerId(id)).unwrap();
-        assert!(server.process.is_none());
-        let epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-        let Disk { config, proposed, .. } = server.disk.clone();
-        server.disk = Disk { is_initialized: false, log: Vec::new(), epochs, config, proposed };
+        self.server(ServerId(id)).wipe().unwrap();
     }
 
     pub(crate) fn start(&mut self, id: i64) {
         let id = ServerId(id);
-        let is_dynamic = self.is_dynamic;
-        let server = self.servers.get_mut(&id).unwrap();
-        if server.process.is_some() {
+        if self.is_up(id) {
             return;
         }
-        let (log, is_low) = (server.disk.log.clone(), server.is_low);
-        let configs = if is_dynamic {
-            // A configuration may be proposed by the log or by the file.
-            let logged = log.iter().filter_map(config_of);
-            let proposed = logged.chain(server.disk.proposed.clone()).max_by_key(Ensemble::version);
-            ConfigPair::dynamic(server.disk.config.clone(), proposed)
-        } else {
-            ConfigPair::fixed(self.ensemble.clone())
-        };
-        let mut history = RecentLog::new(Zxid::ZERO, RECENT_LOG_MAX, 1 << 20).with_pinned_max(self.windows.1);
-        let skip = log.len().saturating_sub(RECENT_LOG_MAX);
-        history.restart(skip.checked_sub(1).map_or(Zxid::ZERO, |at| log[at].zxid));
-        log[skip..].iter().for_each(|txn| history.push(txn.clone()));
-        let options = PeerOptions { serves_observers: true, observer_delay_ms: 50, ..PeerOptions::default() };
-        let settings = PeerSettings {
-            server: id,
-            configs,
-            timing: Timing { tick_ms: 100, init_ticks: 20, sync_ticks: 10 },
-            election: ElectionSettings { max_notification_ms: 2_000, ..ElectionSettings::default() },
-            options: PeerOptions { learner_window_bytes: self.windows.0, ..options },
-        };
-        let eligibility = if server.disk.is_initialized { Eligibility::HasHistory } else { Eligibility::Empty };
-        let recovered = Recovered { epochs: server.disk.epochs, history, eligibility };
-        let last = log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-        server.process = Some(Process {
-            peer: QuorumPeer::new(settings, recovered),
-            work: VecDeque::new(),
-            is_working: false,
-            state: log.clone(),
-            committed: last,
-            snapshot: None,
-            logged: log,
-            is_serving: false,
-            checked: 0,
-            found: BTreeMap::new(),
-            waiting: VecDeque::new(),
-        });
-        self.step(id, Input::DiskLow(is_low));
-        self.step(id, Input::Start);
-        for other in self.servers.keys().copied().collect::<Vec<_>>() {
-            if other != id {
-                self.join(id, other);
-            }
-        }
-        self.plan(1, id, Event::Tick);
-        self.plan(1, id, Event::Write);
-    }
-
-    fn join(&mut self, a: ServerId, b: ServerId) {
-        let is_cut = [(a, b), (b, a)].iter().any(|way| self.cut_directions.contains(way));
-        if !is_cut && self.works(a, b) && self.servers[&a].process.is_some() && self.servers[&b].process.is_some() {
-            self.post(u64::MAX, a, Event::ElectionLink(b, ElectionConnection::Up));
-            self.post(u64::MAX, b, Event::ElectionLink(a, ElectionConnection::Up));
-        }
+        let (window_bytes, pinned_bytes) = self.windows;
+        let server = self.server(id);
+        server.options.learner_window_bytes = window_bytes;
+        (server.pinned_bytes_max, server.was_killed) = (pinned_bytes, true);
+        self.ensemble.start(id).unwrap();
     }
 
     pub(crate) fn set_link(&mut self, a: i64, b: i64, works: bool) {
-        let (a, b) = (ServerId(a.min(b)), ServerId(a.max(b)));
-        if works == self.works(a, b) || a == b {
+        let (a, b) = (ServerId(a), ServerId(b));
+        if a == b || works != self.ensemble.is_cut(a, b) {
             return;
         }
-        if works {
-            self.cut_pairs.retain(|pair| *pair != (a, b));
-            return self.join(a, b);
-        }
-        self.cut_pairs.push((a, b));
-        // Packets are lost from now on. At random, the ends also learn that the connection is closed.
-        let tells = self.rng.below(2) == 0;
-        let links: Vec<LinkId> = self
-            .wires
-            .iter()
-            .filter(|(_, wire)| [a, b].iter().all(|id| wire.ends.iter().any(|end| end.0 == *id)))
-            .map(|(link, _)| *link)
-            .collect();
-        for link in links {
-            if tells {
-                self.cut(link);
-            } else {
-                self.wires.get_mut(&link).unwrap().is_cut = true;
-                self.events.retain(|_, (_, _, event)| !matches!(event, Event::Packet(of, _) if *of == link));
+        if !works {
+            self.ensemble.cut(a, b);
+            self.ensemble.cut(b, a);
+            // At random, the ends also learn that their connection is closed.
+            if self.rng.below(2) == 0 {
+                self.ensemble.close_links(a, b).unwrap();
             }
-        }
-    }
-
-    /// Closes a connection: packets in flight may still arrive, then both ends learn of it.
-    fn cut(&mut self, link: LinkId) {
-        let Some(wire) = self.wires.remove(&link) else { return };
-        for (id, boot) in wire.ends {
-            if self.servers[&id].boot == boot {
-                self.post(link.0, id, Event::Packet(link, Packet::End));
-            }
-        }
-    }
-
-    fn step(&mut self, id: ServerId, input: Input) {
-        let Some(process) = self.servers.get_mut(&id).and_then(|server| server.process.as_mut()) else { return };
-        let mut out = Effects::new();
-        process.peer.step(self.now_ms, input, &mut out);
-        for effect in out {
-            self.perform(id, effect);
-        }
-    }
-
-    fn process(&mut self, id: ServerId) -> &mut Process {
-        self.servers.get_mut(&id).unwrap().process.as_mut().unwrap()
-    }
-
-    fn trace(&self, id: ServerId, what: &dyn std::fmt::Debug) {
-        if self.verbose {
-            println!("{:6} {id}: {what:?}", self.now_ms);
-        }
-    }
-
-    #[expect(clippy::too_many_lines, reason = "a table")]
-    fn perform(&mut self, id: ServerId, effect: Effect) {
-        if !matches!(
-            effect,
-            Effect::Send(_, Message::Ping(_) | Message::Pong(..)) | Effect::FromLeader(Message::Ping(_))
-        ) {
-            self.trace(id, &effect);
-        }
-        match effect {
-            Effect::Notify(to, _) if self.cut_directions.contains(&(id, to)) => (),
-            Effect::Notify(to, note) if self.works(id, to) && self.servers[&to].process.is_some() => {
-                let config = Arc::clone(self.process(id).peer.configs().committed());
-                self.post(u64::MAX, to, Event::Note(id, note, config));
-            }
-            Effect::Dial(leader) => self.post(u64::MAX - 1, id, Event::Dial(leader)),
-            Effect::Send(link, message) => {
-                let bytes = message.flow_bytes();
-                self.send(id, link, Packet::Message(message));
-                self.post(link.0, id, Event::Sent(link, bytes));
-            }
-            Effect::SendSnapshot(link) => {
-                self.cover("snapshots");
-                let state = self.process(id).state.clone();
-                let zxid = state.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-                self.send(id, link, Packet::Message(Message::Snap(zxid)));
-                self.send(id, link, Packet::State(state));
-            }
-            Effect::ReadLog(link, search) => {
-                self.cover(if search.continues { "continued from disk" } else { "log reads" });
-                self.plan_log_read(id, link, search.after, search.below);
-            }
-            Effect::SendLogDiff(link) => {
-                self.cover("log diffs");
-                for txn in self.process(id).found.remove(&link).expect("it was found") {
-                    let zxid = txn.zxid;
-                    self.send(id, link, Packet::Message(Message::Proposal(txn)));
-                    self.send(id, link, Packet::Message(Message::Commit(zxid)));
-                }
-            }
-            Effect::Close(link) => self.cut(link),
-            Effect::Disk(job) => self.on_job(id, job),
-            Effect::Append(txn) => self.append(id, txn),
-            Effect::Commit(zxid) => {
-                let process = self.process(id);
-                process.committed = zxid.max(process.committed);
-                self.apply(id);
-            }
-            Effect::ApplyToSnapshot(txn) => {
-                let snapshot = self.process(id).snapshot.as_mut().expect("a state has come");
-                snapshot.retain(|old| old.zxid < txn.zxid); // the snapshot may contain it
-                snapshot.push(txn);
-            }
-            Effect::Established(epoch) => {
-                self.cover("established");
-                let other = self.leaders.insert(epoch.0, id);
-                assert_eq!(other, None, "two leaders of epoch {epoch}");
-                self.serve(id);
-            }
-            Effect::UpToDate(_) => {
-                self.cover("joined");
-                self.serve(id);
-            }
-            Effect::StepDown(ref reason) => {
-                match reason {
-                    Reason::HandedOver(_) => self.cover("handed over"),
-                    Reason::DiskLow => self.cover("stepped down for low disk"),
-                    _ => (),
-                }
-                let process = self.process(id);
-                (process.is_serving, process.snapshot, process.checked) = (false, None, 0);
-            }
-            Effect::ConfigProposed(config) => self.save(id, Work::Proposed(config)),
-            Effect::ActivateConfig(config, _) => self.save(id, Work::Committed(config)),
-            Effect::FromLeader(Message::Ping(zxid)) => {
-                let link = self.process(id).peer.role().learner().unwrap().link();
-                self.step(id, Input::Send(link, Message::Pong(zxid, Bytes::new())));
-            }
-            _ => (),
-        }
-    }
-
-    /// Appends a configuration to the work of the disk.
-    fn save(&mut self, id: ServerId, work: Work) {
-        if let Work::Proposed(config) | Work::Committed(config) = &work {
-            self.note_config(config);
-        }
-        if let Work::Committed(config) = &work {
-            let is_first = Zxid(config.version()).counter() == 0;
-            self.cover(if is_first { "numbered" } else { "changed" });
-        }
-        self.process(id).work.push_back(work);
-        self.work(id);
-    }
-
-    fn plan_log_read(&mut self, id: ServerId, link: LinkId, peer: Zxid, below: Zxid) {
-        let log = &self.servers[&id].disk.log;
-        let found: Vec<EncodedTxn> = log.iter().filter(|txn| peer < txn.zxid && txn.zxid < below).cloned().collect();
-        let has = log.iter().any(|txn| txn.zxid == peer) && self.rng.below(3) != 0;
-        if has {
-            self.process(id).found.insert(link, found);
-        }
-        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
-        self.plan(in_ms, id, Event::LogRead(link, has.then_some(below)));
-    }
-
-    fn on_job(&mut self, id: ServerId, job: DiskJob) {
-        let process = self.process(id);
-        let mut content = Vec::new();
-        match job {
-            DiskJob::Install(zxid) => {
-                content = process.snapshot.take().expect("a state has come");
-                assert_eq!(content.last().map_or(Zxid::ZERO, |txn| txn.zxid), zxid);
-                (process.state, process.logged) = (content.clone(), content.clone());
-                process.committed = zxid;
-            }
-            DiskJob::Truncate(zxid) => {
-                process.logged.retain(|txn| txn.zxid <= zxid);
-                process.state.retain(|txn| txn.zxid <= zxid);
-                process.committed = process.committed.min(zxid);
-                self.cover("truncations");
-            }
-            DiskJob::AcceptedEpoch(_) | DiskJob::CurrentEpoch(_) | DiskJob::InitializeLog => (),
-        }
-        self.process(id).work.push_back(Work::Job(job, content));
-        self.work(id);
-    }
-
-    fn append(&mut self, id: ServerId, txn: EncodedTxn) {
-        let process = self.process(id);
-        assert!(txn.zxid.follows(process.logged.last().map_or(Zxid::ZERO, |last| last.zxid)));
-        process.logged.push(txn.clone());
-        process.work.push_back(Work::Append(txn));
-        self.work(id);
-    }
-
-    fn work(&mut self, id: ServerId) {
-        let in_ms = self.rng.below(self.disk_ms.max(1)) + 1;
-        let process = self.process(id);
-        if !process.is_working && !process.work.is_empty() {
-            process.is_working = true;
-            self.plan(in_ms, id, Event::Worked);
-        }
-    }
-
-    /// The disk has done the first of its work, and sometimes more.
-    fn on_worked(&mut self, id: ServerId) {
-        self.process(id).is_working = false;
-        let mut durable = None;
-        while let Some(work) = self.process(id).work.pop_front() {
-            let disk = &mut self.servers.get_mut(&id).unwrap().disk;
-            match work {
-                Work::Append(txn) => {
-                    durable = Some(txn.zxid);
-                    disk.log.push(txn);
-                    if self.rng.below(4) == 0 {
-                        break;
-                    }
-                    continue;
-                }
-                Work::Proposed(config) => {
-                    disk.proposed = Some(Ensemble::clone(&config)).filter(|new| disk.config.version() < new.version());
-                    continue;
-                }
-                Work::Committed(config) => {
-                    assert!(disk.config.version() < config.version(), "a configuration went back");
-                    disk.config = Ensemble::clone(&config);
-                    disk.proposed = disk.proposed.take().filter(|new| disk.config.version() < new.version());
-                    continue;
-                }
-                Work::Job(job, content) => {
-                    let before = disk.epochs;
-                    match job {
-                        DiskJob::AcceptedEpoch(epoch) => disk.epochs.accepted = epoch,
-                        DiskJob::CurrentEpoch(epoch) => disk.epochs.current = epoch,
-                        DiskJob::Truncate(zxid) => disk.log.retain(|txn| txn.zxid <= zxid),
-                        DiskJob::Install(_) => (disk.log, disk.is_initialized) = (content, true),
-                        DiskJob::InitializeLog => disk.is_initialized = true,
-                    }
-                    assert!(before.accepted <= disk.epochs.accepted && before.current <= disk.epochs.current);
-                    assert!(disk.epochs.current <= disk.epochs.accepted);
-                    if let Some(durable) = durable.take() {
-                        self.on_durable(id, durable);
-                    }
-                    let end = self.servers[&id].disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-                    let done = match job {
-                        DiskJob::Truncate(zxid) if end != zxid => DiskDone::Truncated(Some(end)),
-                        _ => job.done(),
-                    };
-                    self.step(id, Input::Done(done));
-                    break;
-                }
-            }
-        }
-        if let Some(durable) = durable {
-            self.on_durable(id, durable);
-        }
-        self.drain(id);
-        self.work(id);
-    }
-
-    fn on_durable(&mut self, id: ServerId, durable: Zxid) {
-        self.step(id, Input::Durable(durable));
-        self.apply(id);
-    }
-
-    /// Applies transactions that are committed and durable here.
-    fn apply(&mut self, id: ServerId) {
-        let server = self.servers.get_mut(&id).unwrap();
-        let durable = server.disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-        let process = server.process.as_mut().unwrap();
-        let end = process.committed.min(durable);
-        let applied = process.state.last().map_or(Zxid::ZERO, |txn| txn.zxid);
-        let more: Vec<EncodedTxn> =
-            process.logged.iter().filter(|txn| applied < txn.zxid && txn.zxid <= end).cloned().collect();
-        process.state.extend(more);
-        if let Some(last) = process.state.last().map(|txn| txn.zxid) {
-            self.step(id, Input::Applied(last));
-        }
-        self.check(id);
-    }
-
-    fn serve(&mut self, id: ServerId) {
-        self.process(id).is_serving = true;
-        self.apply(id);
-    }
-
-    /// A server that serves clients must agree with everything that was ever served.
-    fn check(&mut self, id: ServerId) {
-        let process = self.servers[&id].process.as_ref().unwrap();
-        if !process.is_serving {
             return;
         }
-        let common = process.state.len().min(self.served.len());
-        for at in process.checked..common {
-            assert_eq!(process.state[at], self.served[at], "server {id} at {at}");
-        }
-        if let Some(leader) =
-            process.peer.role().leader().filter(|leader| leader.is_established() && !leader.is_handing_over())
-        {
-            assert!(self.served.len() <= process.logged.len(), "leader {id} of {:?} lacks history", leader.epoch());
-        }
-        let more = process.state[common..].to_vec();
-        self.served.extend(more);
-        let process = self.process(id);
-        process.checked = process.state.len();
-    }
-
-    fn send(&mut self, id: ServerId, link: LinkId, packet: Packet) {
-        let Some(wire) = self.wires.get(&link) else { return };
-        if let Packet::Message(Message::Ack(zxid)) = &packet {
-            let disk = &self.servers[&id].disk;
-            if zxid.counter() == 0 {
-                assert_eq!(disk.epochs.current, Epoch::of(*zxid), "acknowledged before it was durable");
-            } else {
-                assert!(disk.log.last().is_some_and(|last| *zxid <= last.zxid), "acknowledged before it was durable");
-            }
-        }
-        if let Packet::Message(Message::AckEpoch { last, current: Some(current) }) = &packet {
-            let disk = &self.servers[&id].disk;
-            assert_eq!(*last, disk.log.last().map_or(Zxid::ZERO, |txn| txn.zxid));
-            assert_eq!(*current, disk.epochs.current);
-        }
-        let (to, boot) = if wire.ends[0].0 == id { wire.ends[1] } else { wire.ends[0] };
-        if !wire.is_cut && !wire.cut_directions.contains(&to) && self.servers[&to].boot == boot {
-            self.post(link.0, to, Event::Packet(link, packet));
+        self.ensemble.cut.retain(|way| ![(a, b), (b, a)].contains(way));
+        if self.is_up(a) && self.is_up(b) {
+            self.ensemble.step(a, Input::ElectionLink(b, ElectionConnection::Up)).unwrap();
+            self.ensemble.step(b, Input::ElectionLink(a, ElectionConnection::Up)).unwrap();
         }
     }
 
-    /// At random, an observer master that an observer connects to instead of the leader.
-    fn random_observer_master(&mut self) -> Option<ServerId> {
-        let serves = |server: &Server| {
-            server.process.as_ref().is_some_and(|process| process.peer.role().observer_master().is_some())
-        };
-        let masters: Vec<ServerId> =
-            self.servers.iter().filter(|(_, server)| serves(server)).map(|(id, _)| *id).collect();
-        let at = usize::try_from(self.rng.below(2 * masters.len() as i64 + 1)).unwrap();
-        masters.get(at).copied()
+    /// Cuts or restores one direction between two servers. Election connections survive it. Open connections to a
+    /// leader stay broken in that direction, and new ones cannot be opened meanwhile.
+    pub(crate) fn set_direction(&mut self, from: i64, to: i64, is_open: bool) {
+        if is_open {
+            self.ensemble.cut.remove(&(ServerId(from), ServerId(to)));
+        } else {
+            self.ensemble.cut(ServerId(from), ServerId(to));
+        }
     }
 
-    /// Passes packets to the peer while it takes them.
-    fn drain(&mut self, id: ServerId) {
-        loop {
-            let Some(process) = self.servers.get_mut(&id).unwrap().process.as_mut() else { return };
-            let Some((link, packet)) = process.waiting.front() else { return };
-            let is_state = matches!(packet, Packet::State(_))
-                && process.peer.role().learner().is_some_and(|l| l.is_receiving_snapshot());
-            if !is_state && !matches!(packet, Packet::End) && !process.peer.takes_packets(*link) {
-                return;
-            }
-            let (link, packet) = process.waiting.pop_front().unwrap();
-            match packet {
-                Packet::Message(message) => {
-                    self.step(id, Input::Packet(link, message));
-                }
-                Packet::State(state) => {
-                    let process = self.process(id);
-                    let learner = process.peer.role().learner();
-                    if learner.is_some_and(|learner| learner.link() == link && learner.is_receiving_snapshot()) {
-                        process.snapshot = Some(state);
-                        self.step(id, Input::SnapshotReceived);
-                    }
-                }
-                Packet::End => self.step(id, Input::LinkClosed(link)),
-            }
+    /// A leader whose disk is nearly full refuses writes.
+    pub(crate) fn set_low(&mut self, id: i64, is_low: bool) {
+        let id = ServerId(id);
+        self.server(id).is_disk_low = is_low;
+        if self.is_up(id) {
+            self.ensemble.step(id, Input::DiskLow(is_low)).unwrap();
         }
     }
 
     /// Makes all LOOKING servers elect this one. Wrong elections may cost time, and nothing else.
     pub(crate) fn forge_votes(&mut self, leader: i64) {
-        self.next += 1;
-        let round = 1_000 + i64::try_from(self.next).unwrap();
+        self.next_value += 1;
+        let round = 1_000 + i64::try_from(self.next_value).unwrap();
         let vote = Vote { leader: ServerId(leader), zxid: Zxid(i64::MAX), epoch: i64::from(i32::MAX) };
         let note = VoteNotification { state: PeerState::Looking, vote, round, has_version: true };
-        for to in self.servers.keys().copied().collect::<Vec<_>>() {
-            for from in self.ensemble.voters().collect::<Vec<_>>() {
-                if self.servers[&to].process.is_some() {
-                    let config = Arc::new(self.ensemble.clone());
-                    self.post(u64::MAX, to, Event::Note(from, note, config));
-                }
-            }
+        let voters: Vec<_> = self.ensemble.servers[&ServerId(1)].committed.voters().collect();
+        for to in self.ensemble.running() {
+            voters.iter().for_each(|from| self.ensemble.step(to, Input::Notification(*from, note)).unwrap());
         }
     }
 
-    fn write(&mut self, id: ServerId) {
-        if self.writes && !self.servers[&id].is_low {
-            self.next_value += 1;
-            let value = self.next_value;
-            let wanted = (self.changes && self.rng.below(12) == 0).then(|| self.random_members());
-            let process = self.process(id);
-            if process.is_serving
-                && let Some(leader) = process.peer.role().leader()
-            {
-                let zxid = leader.zxid_after(leader.last_proposed()).unwrap();
-                let change = wanted.and_then(|members| {
-                    let change = Change { members: Some(&members), ..Change::default() };
-                    let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
-                    leader.check_reconfig(&change, -1, zxid, rules).ok()
-                });
-                let record = change.map_or_else(|| Bytes::from(value.to_string()), |change| record_of(&change, zxid));
-                let txn = EncodedTxn { zxid, record };
-                self.step(id, Input::Propose(vec![txn.clone()]));
-                self.append(id, txn);
-            }
+    /// Adds a server without data that was never started and is to join the voters.
+    pub(crate) fn add_joiner(&mut self, id: i64) {
+        let voters = [self.server_ids(), vec![id]].concat();
+        let server = Server { is_dynamic: self.is_dynamic, ..empty_server(numbered(0, &voters, &[])) };
+        // The other servers start first.
+        self.start_all();
+        self.ensemble.servers.insert(ServerId(id), server);
+    }
+
+    /// While these servers are down, a configuration with these voters is appended to their logs.
+    pub(crate) fn log_proposed(&mut self, servers: &[i64], voters: &[i64]) {
+        let ends = servers.iter().map(|id| last(&self.ensemble.servers[&ServerId(*id)].log)).collect::<Vec<_>>();
+        assert!(ends.windows(2).all(|pair| pair[0] == pair[1]), "their logs are equal");
+        let zxid = Zxid(ends[0].0 + 1);
+        let record = record_of(&numbered(zxid.0, voters, &[]), zxid);
+        for id in servers {
+            self.server(ServerId(*id)).log.push(EncodedTxn { zxid, record: record.clone() });
         }
-        let in_ms = self.rng.below(40) + 1;
-        self.plan(in_ms, id, Event::Write);
+    }
+
+    /// While a server is down, its accepted epoch is raised above any leader's.
+    pub(crate) fn accept_later_epoch(&mut self, id: i64, jump: i64) {
+        let epochs = &mut self.server(ServerId(id)).epochs;
+        epochs.accepted = Epoch(epochs.accepted.0 + jump);
+    }
+
+    fn start_all(&mut self) {
+        if !std::mem::replace(&mut self.has_started, true) {
+            self.server_ids().into_iter().for_each(|id| self.start(id));
+        }
     }
 
     pub(crate) fn run(&mut self, ms: i64) {
-        let until_ms = self.now_ms + ms;
-        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= until_ms) {
-            let ((at_ms, _), (id, boot, event)) = entry.remove_entry();
-            self.now_ms = at_ms;
-            let server = &self.servers[&id];
-            let is_start = matches!(event, Event::Start);
-            if is_start {
-                self.start(id.0);
-            } else if server.boot == boot && server.process.is_some() {
-                self.handle(id, event);
-            }
+        self.start_all();
+        let until_ms = self.now_ms() + ms;
+        loop {
+            self.make_plan();
+            let next = self.plan.iter().map(|(todo, at_ms)| (*at_ms, *todo)).min();
+            let Some((at_ms, todo)) = next.filter(|(at_ms, _)| *at_ms <= until_ms) else { break };
+            self.plan.remove(&todo);
+            self.ensemble.now_ms = at_ms.max(self.now_ms());
+            self.perform(todo);
+            self.ensemble.take_lines().iter().for_each(|line| println!("{at_ms:6} {line}"));
         }
-        self.now_ms = until_ms;
+        self.ensemble.now_ms = until_ms;
     }
 
-    fn handle(&mut self, id: ServerId, event: Event) {
-        match event {
-            Event::Note(from, note, config) => {
-                self.step(id, Input::Config(from, config));
-                self.step(id, Input::Notification(from, note));
-            }
-            Event::ElectionLink(server, link) => {
-                self.step(id, Input::ElectionLink(server, link));
-            }
-            Event::Dial(leader) => self.dial(id, leader),
-            Event::NotReached(leader) => self.step(id, Input::Dialed(leader, None)),
-            Event::Packet(link, packet) => {
-                if !self.wires.get(&link).is_some_and(|wire| wire.is_cut) {
-                    self.process(id).waiting.push_back((link, packet));
-                    self.drain(id);
-                }
-            }
-            Event::Sent(link, bytes) => self.step(id, Input::Sent(link, bytes)),
-            Event::Worked => self.on_worked(id),
-            Event::LogRead(link, below) => self.step(id, Input::LogRead(link, below)),
-            Event::Tick => {
-                let now = self.now_ms;
-                if self.process(id).peer.deadline().is_some_and(|deadline| deadline <= now) {
-                    self.step(id, Input::Time);
-                }
-                self.plan(10, id, Event::Tick);
-            }
-            Event::Write => self.write(id),
-            Event::Start => (),
+    /// Plans everything that can happen and has no time yet.
+    fn make_plan(&mut self) {
+        let (now_ms, delay_ms) = (self.now_ms(), self.delay_ms);
+        let mut new = Vec::new();
+        for (from, to) in self.ensemble.in_flight().into_iter().filter(|(_, to)| self.is_up(*to)) {
+            new.push((Todo::Deliver(from, to), delay_ms));
         }
+        new.extend(self.ensemble.full.keys().map(|(from, to)| (Todo::Drain(*from, *to), delay_ms)));
+        for (id, server) in &self.ensemble.servers {
+            let Some(process) = &server.process else { continue };
+            new.extend((!process.work.is_empty()).then_some((Todo::Work(*id), self.disk_ms)));
+            new.extend(process.dials.map(|leader| (Todo::Dial(*id, leader), delay_ms)));
+            new.extend(process.peer.role().leader().map(|_| (Todo::Write(*id), WRITE_MS)));
+            // A deadline may be later by now, or sooner.
+            let deadline_ms = process.peer.deadline().map(|deadline_ms| deadline_ms.max(now_ms + 1));
+            match deadline_ms {
+                Some(at_ms) => drop(self.plan.insert(Todo::Time(*id), at_ms)),
+                None => drop(self.plan.remove(&Todo::Time(*id))),
+            }
+        }
+        for (todo, max_ms) in new {
+            if !self.plan.contains_key(&todo) {
+                self.plan.insert(todo, now_ms + self.rng.between(1, max_ms.max(1)));
+            }
+        }
+    }
+
+    fn perform(&mut self, todo: Todo) {
+        match todo {
+            Todo::Time(id) | Todo::Work(id) | Todo::Dial(id, _) | Todo::NoReply(id, _) | Todo::Write(id)
+                if !self.is_up(id) => {}
+            Todo::Time(id) => self.ensemble.step(id, Input::Time).unwrap(),
+            Todo::Deliver(from, to) => {
+                // Sometimes the receiver is slow to read, which fills the socket of the sender.
+                if self.rng.below(20) == 0 && self.windows.0 < 1 << 20 {
+                    self.ensemble.full.entry((from, to)).or_insert(0);
+                }
+                while self.ensemble.deliver(from, to).unwrap() && self.rng.below(16) != 0 {}
+            }
+            Todo::Drain(from, to) => {
+                if self.is_up(from) && self.ensemble.full.contains_key(&(from, to)) {
+                    // The link may be closed by now.
+                    let _ = self.ensemble.drain_socket(from, to);
+                }
+            }
+            Todo::Work(id) => {
+                self.ensemble.fsync_max = 1 + self.rng.index(8);
+                self.ensemble.is_log_readable = self.rng.below(3) != 0;
+                self.ensemble.work(id).unwrap();
+            }
+            Todo::Dial(id, _) => self.dial(id),
+            Todo::NoReply(id, leader) => self.ensemble.step(id, Input::Dialed(leader, None)).unwrap(),
+            Todo::Write(id) => self.write(id),
+        }
+    }
+
+    /// A learner connects to its leader, or at random to an observer master.
+    fn dial(&mut self, id: ServerId) {
+        let process = self.ensemble.process(id).unwrap();
+        let Some(leader) = process.dials else { return };
+        let observes = process.peer.configs().kind_of(id) == LearnerKind::Observer;
+        let serves = |server: &Server| {
+            server.process.as_ref().is_some_and(|process| process.peer.role().observer_master().is_some())
+        };
+        let masters = self.ensemble.servers.iter().filter(|(_, server)| observes && serves(server));
+        let masters: Vec<ServerId> = masters.map(|(id, _)| *id).collect();
+        let master = masters.get(self.rng.index(2 * masters.len() + 1)).copied();
+        self.server(id).observer_master = master;
+        if self.ensemble.is_cut(id, master.unwrap_or(leader)) {
+            self.ensemble.process(id).unwrap().dials = None;
+            self.plan.insert(Todo::NoReply(id, leader), self.now_ms() + CONNECT_MS);
+            return;
+        }
+        self.ensemble.connect(id).unwrap();
+    }
+
+    /// A random configuration: each server is a voter, an observer or not a member.
+    fn random_members(&mut self) -> String {
+        let (mut voters, mut observers) = (Vec::new(), Vec::new());
+        for id in self.server_ids() {
+            match self.rng.below(5) {
+                0 => observers.push(id),
+                1 => (),
+                _ => voters.push(id),
+            }
+        }
+        let voters = if voters.is_empty() { vec![1] } else { voters };
+        observers.retain(|id| !voters.contains(id));
+        numbered(0, &voters, &observers).to_string().replace("\nversion=0", "")
+    }
+
+    fn write(&mut self, id: ServerId) {
+        if !self.writes || self.server(id).is_disk_low {
+            return;
+        }
+        self.next_value += 1;
+        let record = Bytes::from(self.next_value.to_string());
+        let wanted = (self.changes && self.rng.below(12) == 0).then(|| self.random_members());
+        let process = self.ensemble.process(id).unwrap();
+        let Some(leader) = process.peer.role().leader().filter(|_| process.is_serving) else { return };
+        let zxid = leader.zxid_after(leader.last_proposed()).unwrap();
+        let change = wanted.and_then(|members| {
+            let change = Change { members: Some(&members), ..Change::default() };
+            let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
+            leader.check_reconfig(&change, -1, zxid, rules).ok()
+        });
+        let txn = EncodedTxn { zxid, record: change.map_or(record, |change| record_of(&change, zxid)) };
+        self.ensemble.step(id, Input::Propose(vec![txn.clone()])).unwrap();
+        self.ensemble.append(id, txn).unwrap();
+    }
+
+    /// The established leader, if there is one.
+    pub(crate) fn leader(&self) -> Option<i64> {
+        let mut servers = self.ensemble.servers.iter();
+        let leads = |server: &Server| server.process.as_ref()?.peer.role().leader().map(Leader::is_established);
+        servers.find(|(_, server)| leads(server) == Some(true)).map(|(id, _)| id.0)
     }
 
     /// Whether all servers are up and have served the same history.
     pub(crate) fn is_converged(&self) -> bool {
-        let states = self
-            .servers
-            .values()
-            .map(|server| server.process.as_ref().filter(|process| process.is_serving).map(|process| &process.state));
-        states.clone().all(|state| state == Some(&self.served))
+        let served = &self.checks().served;
+        let agrees = |server: &Server| {
+            server.process.as_ref().is_some_and(|process| process.is_serving && process.state() == served)
+        };
+        self.ensemble.servers.values().all(agrees)
+    }
+
+    /// The configuration that all servers have; none if they differ.
+    pub(crate) fn config(&self) -> Option<Arc<Ensemble>> {
+        let mut all = self.ensemble.servers.values().map(|server| server.process.as_ref().map(|it| it.peer.configs()));
+        let first = all.next()??;
+        let same = |configs: Option<&ConfigPair>| {
+            configs.is_some_and(|configs| configs.proposed().is_none() && configs.committed() == first.committed())
+        };
+        (first.proposed().is_none() && all.all(same)).then(|| Arc::clone(first.committed()))
     }
 
     pub(crate) fn states(&self) -> Vec<(i64, Option<PeerState>)> {
-        self.servers.iter().map(|(id, server)| (id.0, server.process.as_ref().map(|p| p.peer.status().state))).collect()
+        let state = |server: &Server| server.process.as_ref().map(|process| process.peer.status().state);
+        self.ensemble.servers.iter().map(|(id, server)| (id.0, state(server))).collect()
+    }
+
+    fn checks(&self) -> &Checks {
+        self.ensemble.checks.as_ref().expect("a random run is checked")
+    }
+
+    pub(crate) fn coverage(&self) -> &BTreeMap<&'static str, usize> {
+        &self.checks().coverage
     }
 
     pub(crate) fn served(&self) -> usize {
-        self.served.len()
+        self.checks().served.len()
+    }
+}
+
+/// A server that was never started.
+fn empty_server(committed: Ensemble) -> Server {
+    Server {
+        log: Vec::new(),
+        epochs: Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO },
+        eligibility: Eligibility::Empty,
+        committed,
+        proposed: None,
+        is_dynamic: false,
+        options: PeerOptions { serves_observers: true, observer_delay_ms: 50, ..PeerOptions::default() },
+        recent_max: RECENT_LOG_MAX,
+        pinned_bytes_max: 0,
+        observer_master: None,
+        is_disk_low: false,
+        process: None,
+        was_killed: false,
     }
 }

@@ -1,6 +1,6 @@
 //! The words of a command, and packets written in words.
 
-use crate::zab_cluster::record_of;
+use crate::stepped_ensemble::record_of;
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};
@@ -46,6 +46,10 @@ impl<'a> Args<'a> {
     /// The value of a key, if there is one.
     pub(super) fn get<T: Word>(&mut self, key: &str) -> Result<Option<T>, String> {
         self.text(key).map(|text| T::parse(text).map_err(|error| format!("{key}={text}: {error}"))).transpose()
+    }
+
+    pub(super) fn millis(&mut self, key: &str) -> Result<Option<i64>, String> {
+        Ok(self.get::<Millis>(key)?.map(|Millis(ms)| ms))
     }
 
     /// The value of a key that must be there.
@@ -112,6 +116,7 @@ impl<'a> Args<'a> {
                 let body = Bytes::from(vec![0; self.get("bytes")?.unwrap_or(0)]);
                 Message::Request(Request { session: SessionId(1), cxid: 1, op: 1, body, ids: Bytes::new() })
             }
+            "REVALIDATE" => Message::Revalidate(SessionId(1), 1_000),
             "REVALIDATED" => Message::Revalidated(SessionId(1), true),
             "SYNC" => Message::Sync,
             other => return Err(format!("{other} is no packet")),
@@ -126,8 +131,11 @@ impl<'a> Args<'a> {
 
     pub(super) fn txn_at(&mut self, zxid: Zxid) -> Result<EncodedTxn, String> {
         let record = if self.flag("reconfig") {
+            let is_damaged = self.flag("damaged");
             let config = self.ensemble()?.with_version(zxid.0).map_err(|error| error.to_string())?;
-            record_of(&config, zxid)
+            let record = record_of(&config, zxid);
+            let at = record.windows(7).position(|part| part == b"server.").filter(|_| is_damaged);
+            record.iter().enumerate().map(|(i, byte)| if at == Some(i) { b'x' } else { *byte }).collect()
         } else {
             Bytes::from(vec![0; self.get("bytes")?.unwrap_or(0)])
         };

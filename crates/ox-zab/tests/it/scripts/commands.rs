@@ -1,24 +1,25 @@
 //! The commands of scripts. `testdata/README.md` describes them for authors.
 
 use super::args::{Args, Direction, Millis};
-use super::ensemble::{ScriptedEnsemble, Server};
+use crate::stepped_ensemble::{Server, SteppedEnsemble, config_of};
 use ox_proto::Zxid;
-use ox_proto::ensemble::Ensemble;
+use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_zab::{
-    DiskDone, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, PeerOptions, ServerId, Traffic,
+    DiskDone, ElectionConnection, Eligibility, EncodedTxn, Epoch, Epochs, Input, Message, PeerOptions, PeerState,
+    Reason, ServerId, Traffic, Vote, VoteNotification,
 };
 
 /// One script that is being run.
 #[derive(Default)]
-pub(super) struct Interpreter {
-    servers: ScriptedEnsemble,
+pub(crate) struct Interpreter {
+    servers: SteppedEnsemble,
     /// The configuration of new servers, and whether it can be changed.
     config: Option<(Ensemble, bool)>,
 }
 
 impl Interpreter {
     /// Runs one command, and returns what happened; `quietly` before a command hides that.
-    pub(super) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
+    pub(crate) fn run(&mut self, command: &str) -> Result<Vec<String>, String> {
         if let Some(command) = command.strip_prefix("quietly ") {
             return self.run(command).map(|_| Vec::new());
         }
@@ -36,8 +37,9 @@ impl Interpreter {
             "peer" => self.add(args)?,
             "start" => ids(servers, args)?.into_iter().try_for_each(|id| servers.start(id))?,
             "kill" => servers.kill(args.next()?)?,
-            "wipe" => wipe(servers.server(args.next()?)?)?,
+            "wipe" => servers.server(args.next()?)?.wipe()?,
             "step" => step(servers, args)?,
+            "join" => join(servers, args)?,
             "propose" => propose(servers, args)?,
             "sync" => {
                 let id = args.next()?;
@@ -106,7 +108,10 @@ impl Interpreter {
             max_diff_syncs: args.get("max-diff-syncs")?.unwrap_or(default.max_diff_syncs),
             learner_window_bytes: args.get("window")?.unwrap_or(default.learner_window_bytes),
             request_window_bytes: args.get("request-window")?.unwrap_or(default.request_window_bytes),
-            epoch_wait_ms: args.get::<Millis>("epoch-wait")?.map(|Millis(ms)| ms),
+            epoch_wait_ms: args.millis("epoch-wait")?,
+            dial_ms: args.millis("dial-limit")?.unwrap_or(default.dial_ms),
+            dial_pause_ms: args.millis("dial-pause")?.unwrap_or(default.dial_pause_ms),
+            observer_delay_ms: args.millis("observer-delay")?.unwrap_or(default.observer_delay_ms),
             ..default
         };
         let server = Server {
@@ -118,6 +123,7 @@ impl Interpreter {
             is_dynamic,
             options,
             recent_max: args.get("recent")?.unwrap_or(500),
+            pinned_bytes_max: args.get("pinned")?.unwrap_or(1 << 20),
             observer_master: args.get("observer-master")?,
             is_disk_low: args.flag("disk-low"),
             process: None,
@@ -131,12 +137,15 @@ impl Interpreter {
 }
 
 /// Commands about links, sockets and disks.
-fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn transport(name: &str, servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     match name {
         "disk" => {
+            let count: Option<usize> = args.get("fsync")?;
+            servers.fsync_max = count.unwrap_or(usize::MAX);
             for id in ids(servers, args)? {
-                while servers.work(id)? {}
+                while servers.work(id)? && count.is_none() {}
             }
+            servers.fsync_max = usize::MAX;
         }
         "connect" => {
             for id in ids(servers, args)? {
@@ -156,10 +165,7 @@ fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) ->
             let Direction(from, to) = args.next()?;
             servers.lose(from, to);
         }
-        "cut" => each_direction(args, |direction| {
-            servers.cut.insert(direction);
-            servers.lose(direction.0, direction.1);
-        })?,
+        "cut" => each_direction(args, |(from, to)| servers.cut(from, to))?,
         "heal" => each_direction(args, |direction| {
             servers.cut.remove(&direction);
         })?,
@@ -177,7 +183,7 @@ fn transport(name: &str, servers: &mut ScriptedEnsemble, args: &mut Args<'_>) ->
 }
 
 /// The named servers, or all.
-fn ids(servers: &ScriptedEnsemble, args: &mut Args<'_>) -> Result<Vec<ServerId>, String> {
+fn ids(servers: &SteppedEnsemble, args: &mut Args<'_>) -> Result<Vec<ServerId>, String> {
     let mut ids = Vec::new();
     while !args.is_empty() {
         ids.push(args.next()?);
@@ -193,32 +199,49 @@ fn each_direction(args: &mut Args<'_>, mut with: impl FnMut((ServerId, ServerId)
     Ok(())
 }
 
-/// Removes the data of a server that is down.
-fn wipe(server: &mut Server) -> Result<(), String> {
-    if server.process.is_some() {
-        return Err("the server runs".to_owned());
-    }
-    server.log.clear();
-    server.epochs = Epochs { accepted: Epoch::ZERO, current: Epoch::ZERO };
-    server.eligibility = Eligibility::Empty;
-    Ok(())
-}
-
-/// Proposes transactions at an established leader, which logs them too.
-fn propose(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+/// Proposes transactions at an established leader, which logs them too. A reconfiguration may be refused.
+fn propose(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
+    let from: Option<Zxid> = args.get("from")?;
     let leader = servers.process(id)?.peer.role().leader().filter(|leader| leader.is_established());
     let leader = leader.ok_or("the server is no established leader")?;
     let first = leader.zxid_after(leader.last_proposed()).ok_or("no zxid is left")?;
     let count: i64 = args.get("count")?.unwrap_or(1);
     let txn = args.txn_at(first)?;
+    if let Some(config) = config_of(&txn) {
+        let members = config.to_string();
+        let members = members.rsplit_once('\n').map(|(members, _version)| members);
+        let rules = ChangeRules { standalone_enabled: false, ..ChangeRules::default() };
+        let change = Change { members, ..Change::default() };
+        if let Err(code) = leader.check_reconfig(&change, from.map_or(-1, |from| from.0), first, rules) {
+            servers.report(format!("{id}: refused: {code:?}"));
+            return Ok(());
+        }
+    }
     let txns: Vec<EncodedTxn> = (0..count).map(|at| EncodedTxn { zxid: Zxid(first.0 + at), ..txn.clone() }).collect();
     servers.step(id, Input::Propose(txns.clone()))?;
     txns.into_iter().try_for_each(|txn| servers.append(id, txn))
 }
 
+/// A server learns of a leader that the script plays, connects to it, and accepts its epoch.
+fn join(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+    let (id, leader): (ServerId, ServerId) = (args.next()?, args.need("leader")?);
+    let vote = Vote { leader, zxid: Zxid::ZERO, epoch: 0 };
+    let voters = servers.server(id)?.committed.voters().filter(|voter| ![id, leader].contains(voter));
+    for from in voters.chain([leader]).collect::<Vec<_>>() {
+        let state = if from == leader { PeerState::Leading } else { PeerState::Following };
+        let note = VoteNotification { state, vote, round: 1, has_version: true };
+        servers.step(id, Input::Notification(from, note))?;
+    }
+    let link = servers.open_link(id, leader);
+    servers.step(id, Input::Dialed(leader, Some(link)))?;
+    servers.step(id, Input::Packet(link, Message::LeaderInfo(args.need("epoch")?)))?;
+    while servers.work(id)? {}
+    Ok(())
+}
+
 /// Passes one input to one server, as if it came from servers that the script plays itself.
-fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
+fn step(servers: &mut SteppedEnsemble, args: &mut Args<'_>) -> Result<(), String> {
     let id: ServerId = args.next()?;
     let input = match args.word()? {
         "notification" => Input::Notification(args.need("from")?, args.notification()?),
@@ -228,8 +251,12 @@ fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), Strin
         }
         "election-link" => {
             let other = args.next()?;
-            let link = if args.flag("down") { ElectionConnection::Down } else { ElectionConnection::Up };
-            args.flag("up");
+            let link = match args.word()? {
+                "up" => ElectionConnection::Up,
+                "down" => ElectionConnection::Down,
+                "connecting" => ElectionConnection::Connecting,
+                state => return Err(format!("{state}: an election connection is up, down or connecting")),
+            };
             Input::ElectionLink(other, link)
         }
         "dialed" => {
@@ -248,14 +275,24 @@ fn step(servers: &mut ScriptedEnsemble, args: &mut Args<'_>) -> Result<(), Strin
             Input::Packet(link, args.message(from)?)
         }
         "send" => {
-            let to = args.need("to")?;
-            Input::Send(servers.link(id, to)?, args.message(id)?)
+            let (to, count) = (args.need("to")?, args.get("count")?.unwrap_or(1));
+            let (link, message) = (servers.link(id, to)?, args.message(id)?);
+            return (0..count).try_for_each(|_: usize| servers.step(id, Input::Send(link, message.clone())));
         }
+        "sent" => Input::Traffic(servers.link(id, args.need("to")?)?, Traffic::Sent),
         "received" => Input::Traffic(servers.link(id, args.need("from")?)?, Traffic::Received),
-        "truncate-failed" => {
-            servers.fail_truncation(id)?;
-            Input::Done(DiskDone::Truncated(None))
+        "truncated" => {
+            let end = args.get("end")?;
+            servers.skip_truncation(id)?;
+            Input::Done(DiskDone::Truncated(end))
         }
+        "snapshot" => {
+            let last = args.next()?;
+            servers.process(id)?.snapshot = vec![args.txn_at(last)?];
+            Input::SnapshotReceived
+        }
+        "applied" => Input::Applied(args.next()?),
+        "step-down" => Input::StepDown(Reason::NoQuorum),
         "disk-low" => Input::DiskLow(true),
         "disk-free" => Input::DiskLow(false),
         other => return Err(format!("{other} is no input")),
