@@ -57,6 +57,9 @@ pub enum ConnectCause {
     /// The server accepted the connection and did not answer the handshake in time.
     #[error("timeout: the server accepts connections but does not answer")]
     NoReply,
+    /// The reply to the handshake is not one of a ZooKeeper server: the port belongs to another service, or to TLS.
+    #[error("not a client port of ZooKeeper: the reply to the handshake is malformed")]
+    NotZooKeeper,
     /// Another error of the operating system.
     #[error("{0}")]
     Io(io::ErrorKind),

@@ -85,7 +85,7 @@ impl Connection {
         });
         let cause = match &end {
             End::Disconnect(Disconnect::Handshake) => ConnectCause::NoReply,
-            End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::Io(io::ErrorKind::InvalidData),
+            End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::NotZooKeeper,
             End::Disconnect(_) | End::Io(_) => ConnectCause::NotServing,
         };
         (end, (!had_session).then_some(cause))
