@@ -67,6 +67,9 @@ pub enum ConnectCause {
     /// The client has no ticket or secret to authenticate with; the text says why.
     #[error("SASL: {0}")]
     SaslLogin(String),
+    /// The reply to the handshake is not one of a ZooKeeper server: the port belongs to another service.
+    #[error("not a client port of ZooKeeper: the reply to the handshake is malformed")]
+    NotZooKeeper,
     /// Another error of the operating system.
     #[error("{0}")]
     Io(io::ErrorKind),

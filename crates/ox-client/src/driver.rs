@@ -103,7 +103,7 @@ impl Connection {
             _ if of_tls.is_some() => of_tls.unwrap_or(ConnectCause::NotServing),
             _ if self.input.starts_with(&TLS_ALERT) => ConnectCause::ServerSpeaksTls,
             End::Disconnect(Disconnect::Handshake) => ConnectCause::NoReply,
-            End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::Io(io::ErrorKind::InvalidData),
+            End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::NotZooKeeper,
             End::Disconnect(_) | End::Io(_) => ConnectCause::NotServing,
         };
         (end, (!had_session).then_some(cause))

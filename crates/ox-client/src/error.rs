@@ -85,7 +85,7 @@ pub enum ErrorKind {
     #[error("{0}")]
     InvalidArgument(&'static str),
     /// The connection string is not of the form `host:port,host:port/chroot`.
-    #[error("invalid connection string `{0}`")]
+    #[error("invalid connection string `{0}`; expected host:port,host:port/chroot, with ports up to 65535")]
     BadConnectString(String),
     /// No server established a session within the time limit; holds the last failure of each server.
     #[error("no server established a session: {}", connect_failure::list(.0))]

@@ -36,6 +36,7 @@ mod export_format;
 pub mod four_letter;
 mod history_file;
 pub mod invocation;
+mod json_indent;
 mod members;
 pub mod options;
 pub mod output;

@@ -12,6 +12,7 @@
 
 use crate::invocation;
 use crate::suggest;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,8 +30,13 @@ pub(crate) struct Profile {
 /// Reads a profile from the file of the user. The error is a message for the user.
 pub(crate) fn load(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Profile, String> {
     let file = file(variable).ok_or("profiles need a home directory")?;
-    let text =
-        std::fs::read_to_string(&file).map_err(|error| format!("profile {name}: {}: {error}", file.display()))?;
+    let text = std::fs::read_to_string(&file).map_err(|error| {
+        let file = file.display();
+        match error.kind() == ErrorKind::NotFound {
+            true => format!("there is no profile {name}: {file} does not exist"),
+            false => format!("cannot read the profiles in {file}: {error}"),
+        }
+    })?;
     parse(&text, name).map_err(|text| format!("{}{text}", file.display()))
 }
 

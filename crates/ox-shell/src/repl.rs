@@ -84,7 +84,7 @@ async fn greet(shell: &Shell) {
             _ => shell.out.error(&shell.unreachable(&client).await.native_text()),
         }
     }
-    shell.info("`help` lists the commands, Tab completes, Ctrl-R searches the history, Ctrl-D exits.");
+    shell.info("`help` lists the commands, Tab completes, Ctrl-R searches history, Ctrl-D exits.");
 }
 
 fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompleter) -> Reedline {

@@ -5,6 +5,7 @@ use ox_client::{
     Client, ConnectCause, CreateMode, ErrorKind, RequestOutcome, RetryPolicy, SessionEvent, SessionState,
     SessionStates, Version,
 };
+use std::io::{Read as _, Write as _};
 use std::time::{Duration, Instant};
 
 async fn next(states: &mut SessionStates) -> SessionState {
@@ -114,6 +115,25 @@ async fn connect_error_names_the_cause_per_server() {
     assert_eq!(with_timeout(events.next()).await, Some(SessionEvent::State(SessionState::Connecting)));
     assert_eq!(with_timeout(events.next()).await, Some(SessionEvent::NoServer));
     assert_eq!(&started.connect_failures(), failures);
+}
+
+#[tokio::test]
+async fn port_of_another_service_is_named_as_the_cause() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map(Result::unwrap) {
+            let _ = (&stream).write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n"); // the client may have closed it
+            let _ = (&stream).read_to_end(&mut Vec::new()); // until the client closes it
+        }
+    });
+    let builder = Client::builder().servers(&address.to_string()).unwrap();
+    let error = with_timeout(builder.connect_timeout(Duration::from_secs(2)).connect()).await.unwrap_err();
+    let expected = format!(
+        "connect: no server established a session: {address}: not a client port of ZooKeeper: the reply to the \
+         handshake is malformed"
+    );
+    assert_eq!(error.to_string(), expected);
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use crate::acl_text;
 use crate::command_error::{self, CommandError};
 use crate::options::CommandArgs;
 use crate::shell::{Shell, ShellMode};
-use ox_client::{CreateMode, CreateOptions, ErrorCode, Null};
+use ox_client::{CreateMode, CreateOptions, Error, ErrorCode, Null};
 use std::time::Duration;
 
 /// The largest TTL that servers can store, in milliseconds.
@@ -43,7 +43,7 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         // A script needs the name of a sequential node.
         Ok(created) if !shell.is_zkcli() && shell.mode == ShellMode::Script => return shell.print(&created.path),
         Ok(created) => shell.info(&format!("Created {}", created.path)),
-        Err(error) if !shell.is_zkcli() => return Err(error.into()),
+        Err(error) if !shell.is_zkcli() => return Err(native_error(error, &path)),
         Err(error) => {
             match error.code() {
                 Some(ErrorCode::EphemeralOnLocalSession) => {
@@ -56,6 +56,16 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         }
     }
     Ok(())
+}
+
+/// The node that does not exist is the parent.
+fn native_error(error: Error, path: &str) -> CommandError {
+    match (error.code(), ox_client::path::parent(path)) {
+        (Some(ErrorCode::NoNode), Some(parent)) => {
+            CommandError::message(format!("Parent node does not exist: {parent}\nhint: create -p creates it"))
+        }
+        _ => error.into(),
+    }
 }
 
 fn mode(args: &CommandArgs) -> Result<CreateMode, CommandError> {

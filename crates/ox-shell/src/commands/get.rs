@@ -1,6 +1,7 @@
 //! `get`: prints the data of a node.
 
 use crate::command_error::CommandError;
+use crate::json_indent;
 use crate::options::CommandArgs;
 use crate::output::Paint;
 use crate::shell::{ActiveWatch, Shell, WatchHandle};
@@ -71,8 +72,7 @@ fn print(shell: &Shell, args: &CommandArgs, node: &Node) -> Result<(), CommandEr
         return shell.out.bytes(&node.data);
     }
     if args.has("--pretty")
-        && let Ok(value) = serde_json::from_slice::<serde_json::Value>(&node.data)
-        && let Ok(text) = serde_json::to_string_pretty(&value)
+        && let Some(text) = json_indent::indent(&node.data)
     {
         return shell.out.line(&shell.out.escape_untrusted(&text));
     }

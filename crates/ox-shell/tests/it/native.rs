@@ -92,7 +92,7 @@ fn parents_and_aliases() {
     check(
         &server,
         &[
-            ("create /a/b/c x", "", "Node does not exist: /a/b/c\n", 1),
+            ("create /a/b/c x", "", "Parent node does not exist: /a/b\nhint: create -p creates it\n", 1),
             ("create -p /a/b/c x", "/a/b/c\n", "", 0),
             ("create -p /a/b/c x", "", "Node already exists: /a/b/c\n", 1),
             ("cat /a/b/c", "x\n", "", 0),
@@ -112,7 +112,7 @@ fn parents_and_aliases() {
 fn data_is_printed_unchanged_or_indented() {
     let server = Server::ephemeral().unwrap();
     call(&server, "create /json {\"b\":[1,2],\"a\":null}");
-    let pretty = "{\n  \"a\": null,\n  \"b\": [\n    1,\n    2\n  ]\n}\n";
+    let pretty = "{\n  \"b\": [\n    1,\n    2\n  ],\n  \"a\": null\n}\n";
     check(&server, &[("get --pretty /json", pretty, "", 0), ("get --pretty /", "\n", "", 0)]);
     call(&server, "create /bytes");
     call(&server, "set -b /bytes /wD+Cg==");
@@ -204,6 +204,11 @@ fn servers_come_from_the_environment_and_from_profiles() {
     let shown = program(&server, &["--profile", "test", "whoami"], &variables);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.lines().any(|line| line == "digest:bob"), "{shown}");
+    let missing = dir.path().join("missing.conf");
+    let variables_of_none = [("OXKEEPER_CLI_CONFIG", missing.to_str().unwrap())];
+    let none = program(&server, &["--profile", "test", "ls"], &variables_of_none);
+    let text = format!("there is no profile test: {} does not exist\n", missing.display());
+    assert_eq!((String::from_utf8(none.stderr).unwrap(), none.status.code()), (text, Some(2)));
     let unknown = program(&server, &["--profile", "tset", "ls"], &variables);
     let text = format!("{} has no profile tset; did you mean test?\n", file.display());
     assert_eq!((String::from_utf8(unknown.stderr).unwrap(), unknown.status.code()), (text, Some(2)));
