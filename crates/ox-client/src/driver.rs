@@ -6,7 +6,7 @@ use crate::core::{Disconnect, SaslExchange};
 use crate::limits::{ITERATIONS_MAX, READ_BYTES, RETAINED_BYTES_MAX, SEARCH_PAUSE_MS};
 use crate::sasl::SaslSource;
 use crate::server_list::ServerAddress;
-use crate::transport::Transport;
+use crate::transport::{TLS_ALERT, Transport};
 use bytes::BytesMut;
 use std::future::{Future, poll_fn};
 use std::io;
@@ -17,9 +17,6 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
-
-/// The first two bytes of an alert of TLS, which a server sends to a client that does not speak TLS.
-const TLS_ALERT: [u8; 2] = [0x15, 0x03];
 
 /// Connects, and reconnects, until the session has ended.
 pub(crate) async fn run(shared: Arc<Shared>, mut sasl: Option<SaslSource>) {

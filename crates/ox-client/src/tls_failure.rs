@@ -54,13 +54,15 @@ pub enum TlsFailure {
 impl TlsFailure {
     /// The cause of an error during the handshake.
     pub(crate) fn in_handshake(error: &io::Error, has_certificate: bool) -> Self {
-        Self::of_library(error, has_certificate).unwrap_or_else(|| match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Self::Closed,
-            _ => Self::Other(error.to_string()),
+        let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
+        Self::of_library(error, has_certificate).unwrap_or_else(|| match closed.contains(&error.kind()) {
+            true => Self::Closed,
+            false => Self::Other(error.to_string()),
         })
     }
 
     /// The cause if the error is one of the TLS library. A server may refuse a certificate after the handshake.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "all other errors are reported as they are")]
     pub(crate) fn of_library(error: &io::Error, has_certificate: bool) -> Option<Self> {
         use rustls::CertificateError as Bad;
         use rustls::Error;

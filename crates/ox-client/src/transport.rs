@@ -19,6 +19,9 @@ use tokio::time::timeout;
 #[cfg(feature = "security")]
 use tokio_rustls::client::TlsStream;
 
+/// The first two bytes of an alert of TLS, which a server sends to a client that does not speak TLS.
+pub(crate) const TLS_ALERT: [u8; 2] = [0x15, 0x03];
+
 /// An open connection to a server.
 #[derive(Debug)]
 pub(crate) enum Transport {
@@ -107,7 +110,10 @@ impl Dialer {
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && !reply.is_empty() => (),
                 read => drop(read?),
             }
-            Ok(String::from_utf8_lossy(&reply).into_owned())
+            match reply.starts_with(&TLS_ALERT) {
+                true => Err(ConnectCause::ServerSpeaksTls),
+                false => Ok(String::from_utf8_lossy(&reply).into_owned()),
+            }
         };
         timeout(limit, exchange).await.unwrap_or(Err(ConnectCause::NoReply))
     }

@@ -126,7 +126,7 @@ impl Events {
             SessionEvent::State(state) if state.is_connected() && is_authenticating => {
                 Some(text("SaslAuthenticated", "None", "null", -1))
             }
-            event => line(event),
+            SessionEvent::State(_) | SessionEvent::Event(_) | SessionEvent::NoServer | _ => line(event),
         }
     }
 

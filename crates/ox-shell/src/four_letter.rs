@@ -11,10 +11,11 @@ pub(crate) async fn send(
     command: &str,
     timeout: Duration,
 ) -> Result<String, String> {
-    client.four_letter(server, command, timeout).await.map_err(|cause| match cause {
-        ConnectCause::Timeout | ConnectCause::NoReply => "timeout".to_owned(),
-        ConnectCause::Io(io::ErrorKind::ConnectionReset) => "connection reset".to_owned(),
-        cause => cause.to_string(),
+    client.four_letter(server, command, timeout).await.map_err(|cause| {
+        match matches!(cause, ConnectCause::Timeout | ConnectCause::NoReply) {
+            true => "timeout".to_owned(),
+            false => cause.to_string(),
+        }
     })
 }
 

@@ -58,7 +58,11 @@ pub(crate) async fn begin(shell: &mut Shell) -> Result<(), u8> {
 }
 
 async fn no_session(shell: &Shell) -> String {
+    let sasl_failure = shell.session_client().and_then(|client| client.sasl_failure());
     match shell.client() {
+        _ if !shell.is_zkcli() && sasl_failure.is_some() => {
+            format!("Authentication failed: {}", sasl_failure.unwrap_or_default())
+        }
         Ok(client) if !shell.is_zkcli() => shell.unreachable(&client).await.native_text(),
         _ => "KeeperErrorCode = ConnectionLoss".to_owned(),
     }

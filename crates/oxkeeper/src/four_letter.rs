@@ -13,6 +13,8 @@ const REPLY_BYTES_MAX: u64 = 64 << 20;
 /// The end of the reply to a command that `4lw.commands.whitelist` does not contain.
 const NOT_ALLOWED: &str = "is not executed because it is not in the whitelist.\n";
 const PORT_DEFAULT: u16 = 2181;
+/// The first two bytes of an alert of TLS, which a server sends to a client that does not speak TLS.
+const TLS_ALERT: [u8; 2] = [0x15, 0x03];
 
 /// A reply, or what the server sent instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +54,11 @@ pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: D
         }
     };
     let _ = stream.shutdown(Shutdown::Both); // the server has closed it already
+    if bytes.starts_with(&TLS_ALERT) {
+        return Err(io::Error::other(
+            "the server speaks TLS on this port; set zookeeper.client.secure in CLIENT_JVMFLAGS",
+        ));
+    }
     let text = String::from_utf8_lossy(&bytes).into_owned();
     if text.is_empty() {
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed without a reply"));

@@ -185,18 +185,13 @@ async fn server_that_cannot_be_trusted_is_refused_with_the_cause() {
     let (server, fixture, other) = (server(), Fixture::new(), Fixture::new());
     let check = async |issued: IssuedCertificate, is_expected: fn(&TlsFailure) -> bool| {
         let proxy = TlsProxy::start(&fixture.server(&issued), server.address()).await;
-        match cause(proxy.builder(fixture.client())).await {
-            ConnectCause::Tls(failure) => assert!(is_expected(&failure), "{failure}"),
-            cause => panic!("{cause}"),
-        }
+        let ConnectCause::Tls(failure) = cause(proxy.builder(fixture.client())).await else { panic!("not TLS") };
+        assert!(is_expected(&failure), "{failure}");
     };
     check(other.issue("localhost", VALID), |failure| *failure == TlsFailure::UnknownIssuer).await;
     check(fixture.issue("localhost", EXPIRED), |failure| *failure == TlsFailure::Expired).await;
     check(fixture.issue("localhost", LATER), |failure| *failure == TlsFailure::NotValidYet).await;
-    let is_other_host = |failure: &TlsFailure| match failure {
-        TlsFailure::WrongHostName(text) => text.contains("certificate for other.example.com"),
-        _ => false,
-    };
+    let is_other_host = |failure: &TlsFailure| matches!(failure, TlsFailure::WrongHostName(text) if text.contains("certificate for other.example.com"));
     check(fixture.issue("other.example.com", VALID), is_other_host).await;
 
     let proxy = TlsProxy::start(&fixture.server(&fixture.issue("other.example.com", VALID)), server.address()).await;
@@ -266,10 +261,9 @@ async fn unusable_settings_stop_the_start() {
         let mut settings = fixture.client();
         change(&mut settings);
         let started = Client::builder().servers("localhost").unwrap().tls(settings).start();
-        match started.unwrap_err().kind() {
-            ErrorKind::BadSecurity(text) => text.clone(),
-            kind => panic!("{kind:?}"),
-        }
+        let error = started.unwrap_err();
+        let ErrorKind::BadSecurity(text) = error.kind() else { panic!("{error}") };
+        text.clone()
     };
     let missing = start(|settings| settings.trust_store.location = None);
     assert!(missing.starts_with("ssl.trustStore.location: not specified; "), "{missing}");

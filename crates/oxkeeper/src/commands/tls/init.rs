@@ -10,7 +10,7 @@
 
 use super::now;
 use super::server_settings;
-use crate::commands::output::{BAD, GOOD, conclude};
+use crate::commands::output::{GOOD, conclude};
 use anyhow::{Context, Result, ensure};
 use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 For development and tests: the key of the CA is not encrypted, and nothing renews the certificates.
-An existing CA in the directory is used again, so that more servers can be added later.
+An existing CA and existing certificates are kept, so that servers can be added later.
 Every server's certificate is also valid for localhost.
 
 Examples:
@@ -62,29 +62,27 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let servers = servers(args)?;
         fs::create_dir_all(&args.out).with_context(|| format!("create {}", args.out.display()))?;
         let directory = args.out.canonicalize().with_context(|| format!("open {}", args.out.display()))?;
-        let files: Vec<PathBuf> = servers
-            .keys()
-            .map(|name| directory.join(format!("{name}.pem")))
-            .chain([directory.join("client.pem")])
-            .collect();
-        let existing: Vec<String> =
-            files.iter().filter(|file| file.exists()).map(|file| file.display().to_string()).collect();
-        if !existing.is_empty() && !args.force {
-            crate::say(format_args!("error: these files exist: {}\nhint: --force replaces them", existing.join(", ")));
-            return Ok(BAD);
-        }
         let ca = authority(&directory, out)?;
         let validity = validity(i64::from(args.days));
+        let mut issue = |name: &str, subject: &CertificateSubject, text: &str| -> Result<()> {
+            let file = directory.join(format!("{name}.pem"));
+            if file.exists() && !args.force {
+                writeln!(out, "kept {}, which exists; --force replaces it", file.display())?;
+                return Ok(());
+            }
+            write_secret(&file, &ca.issue(subject, validity)?.key_store())?;
+            writeln!(out, "wrote {}, {text}", file.display())?;
+            Ok(())
+        };
         for (name, hosts) in &servers {
-            let issued = ca.issue(&subject(hosts), validity)?;
-            write_secret(&directory.join(format!("{name}.pem")), &issued.key_store())?;
-            writeln!(out, "wrote {}, valid for {}", directory.join(format!("{name}.pem")).display(), hosts.join(", "))?;
+            issue(name, &subject(hosts), &format!("valid for {}", hosts.join(", ")))?;
         }
         let client = CertificateSubject { common_name: args.client.clone(), host_names: vec![], addresses: vec![] };
-        write_secret(&directory.join("client.pem"), &ca.issue(&client, validity)?.key_store())?;
-        fs::write(directory.join("client.properties"), client_properties(&directory))
-            .with_context(|| format!("write client.properties in {}", directory.display()))?;
-        writeln!(out, "wrote {} and client.properties for clients", directory.join("client.pem").display())?;
+        issue("client", &client, &format!("of the client CN={}", args.client))?;
+        let properties = directory.join("client.properties");
+        fs::write(&properties, client_properties(&directory))
+            .with_context(|| format!("write {}", properties.display()))?;
+        writeln!(out, "wrote {}", properties.display())?;
         next_steps(&directory, &servers, args, out)?;
         Ok(GOOD)
     })
