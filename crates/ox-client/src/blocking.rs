@@ -263,13 +263,13 @@ impl BlockingClient {
 
 /// Methods that wait for those of the async client; the body is the example of the documentation.
 macro_rules! blocking_methods {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty { $(#[$example:meta])* })*) => {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $kind:ty),*) -> $result:ty { $($example:literal)* })*) => {
         impl BlockingClient {$(
             $(#[$doc])*
             ///
             /// ```no_run
             /// # fn example(client: &ox_client::BlockingClient) -> Result<(), ox_client::Error> {
-            $(#[$example])*
+            $(#[doc = concat!(" ", $example)])*
             /// # Ok(())
             /// # }
             /// ```
@@ -283,134 +283,134 @@ macro_rules! blocking_methods {
 blocking_methods! {
     /// Creates a node; see [`crate::Client::create`].
     fn create(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
-        /// client.create("/a", b"1", ox_client::CreateMode::Persistent)?;
+        r#"client.create("/a", b"1", ox_client::CreateMode::Persistent)?;"#
     }
 
     /// Creates a node exactly once even if a reply is lost; see [`crate::Client::create_protected`].
     fn create_protected(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
-        /// let created = client.create_protected("/queue/n-", b"", ox_client::CreateMode::EphemeralSequential)?;
-        /// println!("{}", created.path);
+        r#"let created = client.create_protected("/queue/n-", b"", ox_client::CreateMode::EphemeralSequential)?;"#
+        r#"println!("{}", created.path);"#
     }
 
     /// Creates a node and its missing ancestors; see [`crate::Client::create_all`].
     fn create_all(path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Created {
-        /// client.create_all("/a/b/c", b"1", ox_client::CreateMode::Persistent)?;
+        r#"client.create_all("/a/b/c", b"1", ox_client::CreateMode::Persistent)?;"#
     }
 
     /// Creates whatever is missing of a path; see [`crate::Client::ensure_path`].
     fn ensure_path(path: &str) -> () {
-        /// client.ensure_path("/a/b")?;
+        r#"client.ensure_path("/a/b")?;"#
     }
 
     /// Reads data and metadata of a node; see [`crate::Client::get`].
     fn get(path: &str) -> Node {
-        /// println!("{:?}", client.get("/a")?.data);
+        r#"println!("{:?}", client.get("/a")?.data);"#
     }
 
     /// Replaces the data of a node; see [`crate::Client::set`].
     fn set(path: &str, data: impl NodeData, version: impl Into<Version>) -> Stat {
-        /// let node = client.get("/a")?;
-        /// client.set("/a", b"2", node.stat.version)?;
+        r#"let node = client.get("/a")?;"#
+        r#"client.set("/a", b"2", node.stat.version)?;"#
     }
 
     /// Deletes a node without children; see [`crate::Client::delete`].
     fn delete(path: &str, version: impl Into<Version>) -> () {
-        /// client.delete("/a", None)?;
+        r#"client.delete("/a", None)?;"#
     }
 
     /// Deletes a node and everything below it; see [`crate::Client::delete_recursive`].
     fn delete_recursive(path: &str) -> () {
-        /// client.delete_recursive("/a")?;
+        r#"client.delete_recursive("/a")?;"#
     }
 
     /// Reads the metadata of a node; see [`crate::Client::exists`].
     fn exists(path: &str) -> Option<Stat> {
-        /// if client.exists("/a")?.is_none() {
-        ///     println!("/a does not exist");
-        /// }
+        r#"if client.exists("/a")?.is_none() {"#
+        r#"    println!("/a does not exist");"#
+        "}"
     }
 
     /// Lists the children of a node; see [`crate::Client::children`].
     fn children(path: &str) -> Vec<String> {
-        /// for name in client.children("/")? {
-        ///     println!("{name}");
-        /// }
+        r#"for name in client.children("/")? {"#
+        r#"    println!("{name}");"#
+        "}"
     }
 
     /// Lists the children together with the metadata; see [`crate::Client::children_with_stat`].
     fn children_with_stat(path: &str) -> (Vec<String>, Stat) {
-        /// let (names, stat) = client.children_with_stat("/")?;
-        /// println!("{} children in version {}", names.len(), stat.cversion);
+        r#"let (names, stat) = client.children_with_stat("/")?;"#
+        r#"println!("{} children in version {}", names.len(), stat.cversion);"#
     }
 
     /// Counts all descendants of a node; see [`crate::Client::all_children_number`].
     fn all_children_number(path: &str) -> usize {
-        /// println!("{} nodes", client.all_children_number("/")?);
+        r#"println!("{} nodes", client.all_children_number("/")?);"#
     }
 
     /// Reads the ACL of a node; see [`crate::Client::get_acl`].
     fn get_acl(path: &str) -> (Vec<Acl>, Stat) {
-        /// let (list, stat) = client.get_acl("/a")?;
-        /// println!("{list:?} in version {}", stat.aversion);
+        r#"let (list, stat) = client.get_acl("/a")?;"#
+        r#"println!("{list:?} in version {}", stat.aversion);"#
     }
 
     /// Replaces the ACL of a node; see [`crate::Client::set_acl`].
     fn set_acl(path: &str, acl: &[Acl], version: impl Into<Version>) -> Stat {
-        /// client.set_acl("/a", &ox_client::acl::read_only(), None)?;
+        r#"client.set_acl("/a", &ox_client::acl::read_only(), None)?;"#
     }
 
     /// Makes the server catch up with the leader; see [`crate::Client::sync`].
     fn sync(path: &str) -> () {
-        /// client.sync("/")?; // later reads return nothing older than this moment
+        r#"client.sync("/")?; // later reads return nothing older than this moment"#
     }
 
     /// Lists the ephemeral nodes of this session; see [`crate::Client::ephemerals`].
     fn ephemerals(prefix: &str) -> Vec<String> {
-        /// println!("{:?} end with this session", client.ephemerals("/")?);
+        r#"println!("{:?} end with this session", client.ephemerals("/")?);"#
     }
 
     /// Returns the identities of this connection; see [`crate::Client::who_am_i`].
     fn who_am_i() -> Vec<AuthInfo> {
-        /// for info in client.who_am_i()? {
-        ///     println!("{}:{}", info.scheme, info.id);
-        /// }
+        "for info in client.who_am_i()? {"
+        r#"    println!("{}:{}", info.scheme, info.id);"#
+        "}"
     }
 
     /// Authenticates this session; see [`crate::Client::add_auth`].
     fn add_auth(scheme: &str, auth: impl NodeData) -> () {
-        /// client.add_auth("digest", "bob:secret")?;
+        r#"client.add_auth("digest", "bob:secret")?;"#
     }
 
     /// Reads the ensemble configuration; see [`crate::Client::config`].
     fn config() -> Node {
-        /// println!("{}", String::from_utf8_lossy(&client.config()?.data));
+        r#"println!("{}", String::from_utf8_lossy(&client.config()?.data));"#
     }
 
     /// Changes the ensemble membership; see [`crate::Client::reconfig`].
     fn reconfig(change: &MembershipChange, version: Option<Zxid>) -> Node {
-        /// use ox_client::MembershipChange;
-        /// client.reconfig(&MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;
+        "use ox_client::MembershipChange;"
+        r#"client.reconfig(&MembershipChange::Incremental { joining: Vec::new(), leaving: vec!["4".to_owned()] }, None)?;"#
     }
 
     /// Waits for all earlier writes of this session; see [`crate::Client::write_barrier`].
     fn write_barrier() -> () {
-        /// client.write_barrier()?; // later reads show the final outcome of earlier writes
+        "client.write_barrier()?; // later reads show the final outcome of earlier writes"
     }
 
     /// Checks for a watch on the server; see [`crate::Client::check_watches`].
     fn check_watches(path: &str, kind: WatcherType) -> bool {
-        /// let is_watched = client.check_watches("/a", ox_client::WatcherType::Any)?;
-        /// println!("{is_watched}");
+        r#"let is_watched = client.check_watches("/a", ox_client::WatcherType::Any)?;"#
+        r#"println!("{is_watched}");"#
     }
 
     /// Removes watches from the server; see [`crate::Client::remove_watches`].
     fn remove_watches(path: &str, kind: WatcherType) -> () {
-        /// client.remove_watches("/a", ox_client::WatcherType::Any)?;
+        r#"client.remove_watches("/a", ox_client::WatcherType::Any)?;"#
     }
 
     /// Ends the session; see [`crate::Client::close`].
     fn close() -> () {
-        /// client.close()?;
+        "client.close()?;"
     }
 }
 

@@ -182,10 +182,10 @@ impl ScriptRequest {
     }
 }
 
-impl RequestBody {
-    /// The path, for operations on a single node.
-    pub fn path(&self) -> Option<&FieldValue> {
-        match self {
+/// The path of an operation on a single node, by shared or exclusive reference.
+macro_rules! single_path {
+    ($body:expr) => {
+        match $body {
             Self::Create { path, .. }
             | Self::CreateTtl { path, .. }
             | Self::PathVersion { path, .. }
@@ -202,27 +202,18 @@ impl RequestBody {
             | Self::Multi { .. }
             | Self::Raw(_) => None,
         }
+    };
+}
+
+impl RequestBody {
+    /// The path, for operations on a single node.
+    pub fn path(&self) -> Option<&FieldValue> {
+        single_path!(self)
     }
 
     /// The path, for operations on a single node.
     pub fn path_mut(&mut self) -> Option<&mut FieldValue> {
-        match self {
-            Self::Create { path, .. }
-            | Self::CreateTtl { path, .. }
-            | Self::PathVersion { path, .. }
-            | Self::PathWatch { path, .. }
-            | Self::SetData { path, .. }
-            | Self::Path { path }
-            | Self::SetAcl { path, .. }
-            | Self::PathKind { path, .. } => Some(path),
-            Self::Empty
-            | Self::Reconfig { .. }
-            | Self::Auth { .. }
-            | Self::Token { .. }
-            | Self::SetWatches { .. }
-            | Self::Multi { .. }
-            | Self::Raw(_) => None,
-        }
+        single_path!(self)
     }
 
     fn put(&self, out: &mut Vec<u8>, last_zxid: i64) {

@@ -56,7 +56,7 @@ impl Default for ElectionSettings {
 }
 
 /// Notifications to send, with their receivers.
-pub type Outgoing = Vec<(ServerId, VoteNotification)>;
+pub(crate) type Outgoing = Vec<(ServerId, VoteNotification)>;
 
 /// One server's part in elections.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod disk_low;
 mod left_out_candidates;
 mod pending_config;
 mod random_faults;
+mod reconfig_txn;
 mod script_properties;
 mod scripts;
 mod standalone;

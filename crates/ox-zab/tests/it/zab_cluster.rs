@@ -4,7 +4,8 @@
 //! disk has not done.
 
 use crate::checks::Checks;
-use crate::stepped_ensemble::{Server, SteppedEnsemble, last, record_of};
+use crate::reconfig_txn::record_of;
+use crate::stepped_ensemble::{Server, SteppedEnsemble, last};
 use bytes::Bytes;
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};

@@ -1,6 +1,6 @@
 //! The words of a command, and packets written in words.
 
-use crate::stepped_ensemble::record_of;
+use crate::reconfig_txn::record_of;
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};

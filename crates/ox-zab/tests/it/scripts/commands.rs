@@ -1,7 +1,8 @@
 //! The commands of scripts. `testdata/README.md` describes them for authors.
 
 use super::args::{Args, Direction, Millis};
-use crate::stepped_ensemble::{Server, SteppedEnsemble, config_of};
+use crate::reconfig_txn::config_of;
+use crate::stepped_ensemble::{Server, SteppedEnsemble};
 use ox_proto::Zxid;
 use ox_proto::ensemble::{Change, ChangeRules, Ensemble};
 use ox_zab::{
