@@ -345,7 +345,8 @@ impl Election {
     /// has to lead, although they abstain; Apache waits forever.
     fn stand_for_election(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) {
         let has_rival = |fallback: &Vote| {
-            let mut rivals = self.votes.values().filter(|note| quorums.is_voter(note.vote.leader));
+            // A candidate with weight 0 gets no votes, so it is no rival.
+            let mut rivals = self.votes.values().filter(|note| quorums.weight(note.vote.leader) != 0);
             rivals.any(|note| (fallback.epoch, fallback.zxid) <= (note.vote.epoch, note.vote.zxid))
         };
         let Some(fallback) = self.fallback else { return };

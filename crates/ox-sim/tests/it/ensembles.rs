@@ -110,12 +110,12 @@ fn p63_leader_with_low_disk_steps_down() {
         (plan.full_ms, plan.low_water_bytes, plan.preallocate_bytes, plan.observers) = (500, 8_000, 0, 0);
         (plan.think_us, plan.requests) = (50_000, 150);
     };
-    check(faulty, |coverage| coverage.disk_low_step_downs);
+    check_seeds(20, faulty, |coverage| coverage.disk_low_step_downs);
 }
 
 #[test]
 fn f27_ensemble_survives_slow_paths() {
-    check(|plan| plan.slow_path_ms = 300, |coverage| coverage.roles_left);
+    check_seeds(20, |plan| plan.slow_path_ms = 300, |coverage| coverage.roles_left);
 }
 
 #[test]

@@ -23,7 +23,7 @@ const RARE: [&str; 11] = [
 #[test]
 fn default_plans_pass_and_reach_all_situations() {
     let mut coverage = CoverageCounts::default();
-    for seed in 0..150 {
+    for seed in 300..450 {
         coverage.add(&survives(seed, &Plan::of(seed)).coverage);
     }
     for (text, count) in coverage.each() {

@@ -190,4 +190,23 @@ mod tests {
         });
         assert_eq!(repeated_ms, [(200, false), (600, false), (1_000, false), (1_400, true)]);
     }
+
+    /// Server 1 has the same history, but weight 0: no server votes for it.
+    #[test]
+    fn abstaining_server_stands_for_election_against_a_candidate_with_weight_0() {
+        for (weight, stands) in [(0, true), (1, false)] {
+            let weights = [(ServerId(1), weight), (ServerId(2), 1), (ME, 2)];
+            let quorums = Quorums::of(Quorum::hierarchy_of([weights.into()]));
+            let mut election = looking(ElectionSettings::default());
+            let fallback = election.own;
+            election.set_fallback(Some(fallback));
+            election.start_round(0, Vote::abstain(Zxid::ZERO, 1), &quorums, &mut Vec::new());
+            let rival = note(PeerState::Looking, 1, election.round);
+            election.on_notification(0, ServerId(1), rival, &quorums, &mut Vec::new());
+            for at_ms in [200, 600, 1_400] {
+                election.on_time(at_ms, &quorums, &mut Vec::new());
+            }
+            assert_eq!(election.own == fallback, stands, "weight {weight}");
+        }
+    }
 }
