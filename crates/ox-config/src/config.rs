@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::address::Address;
+use crate::audit::{self, AuditConfig};
 use crate::auth::{Auth, FourLetterWhitelist};
 use crate::checks;
 use crate::diagnostic::Diagnostic;
@@ -59,6 +60,7 @@ pub struct Config {
     pub request_throttle: RequestThrottle,
     pub connection_throttle: ConnectionThrottle,
     pub auth: Auth,
+    pub audit: AuditConfig,
     pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
     /// Set if the server is a member of an ensemble.
@@ -91,6 +93,7 @@ impl Config {
         let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
         checks::check_server(&settings, &mut errors);
         unsupported_protection::check(&settings, &mut errors);
+        audit::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
@@ -139,6 +142,7 @@ impl Config {
             request_throttle: RequestThrottle::from_checked(settings),
             connection_throttle: ConnectionThrottle::from_checked(settings, diagnostics),
             auth: Auth::from_checked(settings, diagnostics),
+            audit: AuditConfig::from_checked(settings),
             sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
             member: None,

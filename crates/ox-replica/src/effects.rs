@@ -5,6 +5,7 @@
 //! is listed here: `ox-server/src/replica_loop/ensemble.rs` with threads and sockets, `ox-sim/src/server/member.rs`
 //! with simulated ones.
 
+use crate::audit::AuditEvent;
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::log_batch::LogBatch;
 use crate::outbox::Outboxes;
@@ -73,6 +74,8 @@ pub enum ReplicaEffect {
 #[derive(Debug)]
 pub struct ReplicaEffects {
     pub outboxes: Outboxes,
+    /// Events for the audit log, if [`crate::ReplicaSettings::audits`].
+    pub audit: Vec<AuditEvent>,
     /// Limit of reply bytes of reads in one step, or one call of apply.
     pub replies_max: usize,
     list: Vec<ReplicaEffect>,
@@ -81,7 +84,13 @@ pub struct ReplicaEffects {
 
 impl ReplicaEffects {
     pub fn new(threads: usize) -> Self {
-        Self { outboxes: Outboxes::new(threads), replies_max: REPLIES_BYTES_MAX, list: Vec::new(), has_log: false }
+        Self {
+            outboxes: Outboxes::new(threads),
+            audit: Vec::new(),
+            replies_max: REPLIES_BYTES_MAX,
+            list: Vec::new(),
+            has_log: false,
+        }
     }
 
     pub(crate) fn push(&mut self, effect: ReplicaEffect) {

@@ -177,6 +177,7 @@ impl ReplicaLoop {
             query(&self.replica, lock.get());
         }
         self.post();
+        self.post_audit(now);
     }
 
     /// Ends a batch of inputs, and executes the effects.
@@ -227,6 +228,7 @@ impl ReplicaLoop {
             let fired = state.take_fired();
             self.post();
             drop(state);
+            self.post_audit(now);
             metrics.write_batch_time_in_commit_processor.note(elapsed_ms(began), 1);
             metrics.commit_count.add(applied);
             if self.orders_writes() {
@@ -285,6 +287,15 @@ impl ReplicaLoop {
             if let Some(suppressed) = self.quota_warnings.allow(self.shared.clock.mono_ms()) {
                 tracing::warn!(suppressed, "{over}");
             }
+        }
+    }
+
+    /// Hands events to the audit thread.
+    fn post_audit(&mut self, now: Now) {
+        if !self.effects.audit.is_empty()
+            && let Some(queue) = &self.shared.audit
+        {
+            queue.push(now.wall_ms, self.effects.audit.drain(..));
         }
     }
 

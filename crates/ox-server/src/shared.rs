@@ -6,6 +6,7 @@
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration.
 
+use crate::audit::AuditQueue;
 use crate::client_sasl::ClientSasl;
 use crate::clock::Clock;
 use crate::connection_table::ConnectionTable;
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// Events for the audit thread, where there is one.
+    pub(crate) audit: Option<AuditQueue>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
     /// The address of the client port.
@@ -86,6 +89,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(build: Build, config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
         let clock = Clock::new();
+        let audit = config.audit.enabled.then(AuditQueue::new);
         let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
             build,
@@ -100,6 +104,7 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
+            audit,
             sasl: None,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
