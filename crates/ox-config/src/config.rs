@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::address::Address;
+use crate::audit::{self, AuditConfig};
 use crate::auth::{Auth, FourLetterWhitelist};
 use crate::checks;
 use crate::diagnostic::Diagnostic;
@@ -60,6 +61,7 @@ pub struct Config {
     pub request_throttle: RequestThrottle,
     pub connection_throttle: ConnectionThrottle,
     pub auth: Auth,
+    pub audit: AuditConfig,
     pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
     /// Set if a port for clients uses TLS.
@@ -95,6 +97,7 @@ impl Config {
         checks::check_server(&settings, &mut errors);
         tls::check(&settings, diagnostics, &mut errors);
         unsupported_protection::check(&settings, &mut errors);
+        audit::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
@@ -144,6 +147,7 @@ impl Config {
             request_throttle: RequestThrottle::from_checked(settings),
             connection_throttle: ConnectionThrottle::from_checked(settings, diagnostics),
             auth: Auth::from_checked(settings, diagnostics),
+            audit: AuditConfig::from_checked(settings),
             sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
             tls: None,

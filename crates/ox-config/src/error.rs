@@ -147,6 +147,8 @@ pub enum Cause {
     EnforcedSchemesMissing,
     #[error("Authentication scheme {0} is not available.")]
     SchemeNotAvailable(String),
+    #[error("{0} cannot be loaded: Java classes do not run here; remove the line")]
+    AuditLoggerClass(String),
     /// The section was asked for by name, or the file cannot be read.
     #[error("No JAAS configuration section named '{section}' was found in '{file}'. {why}")]
     JaasSectionMissing {

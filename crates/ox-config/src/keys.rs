@@ -15,7 +15,6 @@ use crate::key::{Key, PREFIX, Section};
 
 /// Features that are not implemented yet, as warnings and errors name them.
 pub(crate) const ADMIN: &str = "the admin server";
-const AUDIT: &str = "the audit log";
 const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
@@ -444,10 +443,11 @@ pub static SECTIONS: &[Section] = sections! {
         /// Settings of the metrics provider.
         "metricsProvider.*", File, Text("text"), "", "", M, NotBuilt(METRICS);
         /// Enable the audit log.
-        "audit.enable", Passed, Bool, "false", "", M, NotBuilt(AUDIT);
-        /// Class of the audit logger.
+        "audit.enable", Passed, Bool, "false", "", M, Built;
+        /// Class of the audit logger. With any other than the default the server refuses to start, if `audit.enable` is
+        /// true.
         "audit.impl.class", Passed, Text("class"),
-            "org.apache.zookeeper.audit.Slf4jAuditLogger", "", P, Hint;
+            "org.apache.zookeeper.audit.Slf4jAuditLogger", "", M, Built;
     }
     "Authentication" {
         /// Enable the `digest` authentication scheme.
@@ -577,6 +577,14 @@ pub static SECTIONS: &[Section] = sections! {
         "jdk.tls.rejectClientInitiatedRenegotiation", Property, Bool, "true", "", J, Hint;
     }
     "Settings of Oxkeeper only" {
+        /// Path of a file for the audit log, which rotates. Default: audit events are written to the server's log.
+        "oxkeeper.audit.file", Own, Text("path"), "", "", O, Built;
+        /// Lines of the audit log: Apache's, or JSON objects.
+        "oxkeeper.audit.format", Own, OneOf(&["text", "json"]), "text", "", O, Built;
+        /// Size at which the file of the audit log is rotated.
+        "oxkeeper.audit.maxFileBytes", Own, Long, "10485760", "bytes", O, Built;
+        /// Rotated files of the audit log to keep; older ones are removed.
+        "oxkeeper.audit.backups", Own, Int, "10", "", O, Built;
         /// What to do with a torn last record whose checksum is wrong: truncate the log, or refuse to start.
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Start with logs that have gaps between zxids, to rescue data.

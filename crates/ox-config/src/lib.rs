@@ -19,6 +19,7 @@
 //! and in `checks.rs` for the order of checks.
 
 mod address;
+mod audit;
 mod auth;
 mod checks;
 mod config;
@@ -44,6 +45,7 @@ mod system_properties;
 mod tls;
 mod unsupported_protection;
 
+pub use audit::{AuditConfig, AuditFormat};
 pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
 pub use diagnostic::{Diagnostic, Level};

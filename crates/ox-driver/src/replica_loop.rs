@@ -176,6 +176,7 @@ impl ReplicaLoop {
                 None => {
                     self.flush(now, host);
                     self.post(host);
+                    self.post_audit(now, host);
                     ReplicaStage::Apply
                 }
             },
@@ -274,6 +275,7 @@ impl ReplicaLoop {
             writer.post(thread, outbox.take());
         }
         drop(writer);
+        self.post_audit(now, host);
         host.on_applied(&self.replica, applied, &fired);
         ReplicaStage::Apply
     }
@@ -288,6 +290,14 @@ impl ReplicaLoop {
             }
         }
         host.release_state();
+    }
+
+    /// Hands events to the audit thread.
+    fn post_audit<H: ReplicaHost>(&mut self, now: Now, host: &mut H) {
+        if !self.effects.audit.is_empty() {
+            host.audit(now, &mut self.effects.audit);
+            self.effects.audit.clear();
+        }
     }
 
     /// Hands replies and events to the I/O threads.

@@ -4,6 +4,7 @@
 //! The effects of the quorum peer are executed inside the replica (`replica/peer_effects.rs`). What is listed here,
 //! `ox-driver/src/replica_loop/execute.rs` executes, in production and in simulations.
 
+use crate::audit::AuditEvent;
 use crate::limits::REPLIES_BYTES_MAX;
 use crate::log_batch::LogBatch;
 use crate::outbox::Outboxes;
@@ -72,6 +73,8 @@ pub enum ReplicaEffect {
 #[derive(Debug)]
 pub struct ReplicaEffects {
     pub outboxes: Outboxes,
+    /// Events for the audit log, if [`crate::ReplicaSettings::audits`].
+    pub audit: Vec<AuditEvent>,
     /// Limit of reply bytes of reads in one step, or one call of apply.
     pub replies_max: usize,
     list: Vec<ReplicaEffect>,
@@ -80,7 +83,13 @@ pub struct ReplicaEffects {
 
 impl ReplicaEffects {
     pub fn new(threads: usize) -> Self {
-        Self { outboxes: Outboxes::new(threads), replies_max: REPLIES_BYTES_MAX, list: Vec::new(), has_log: false }
+        Self {
+            outboxes: Outboxes::new(threads),
+            audit: Vec::new(),
+            replies_max: REPLIES_BYTES_MAX,
+            list: Vec::new(),
+            has_log: false,
+        }
     }
 
     pub(crate) fn push(&mut self, effect: ReplicaEffect) {

@@ -14,6 +14,7 @@
 //! ```
 
 mod admission;
+mod audit;
 mod clock;
 mod conn;
 mod conn_id;
@@ -34,6 +35,7 @@ mod submission;
 mod throttle;
 
 pub use admission::{Admission, AdmissionLimits, IN_FLIGHT_BYTES_MAX, MemoryBudget, Pressure, SMALL_BYTES, Shortage};
+pub use audit::{AuditEvent, AuditResult};
 pub use clock::Now;
 pub use conn::{AuthEvent, Conn, ConnAuth, ConnSettings, FrameOutcome, Service};
 pub use conn_id::ConnId;

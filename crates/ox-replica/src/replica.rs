@@ -32,6 +32,7 @@ mod status;
 mod syncs;
 mod write_admission;
 
+use crate::audit::AuditEvent;
 use crate::clock::Now;
 use crate::counters::ReplicaCounters;
 use crate::effects::ReplicaEffects;
@@ -90,6 +91,8 @@ pub struct ReplicaSettings {
     pub park_limit_ms: i64,
     /// Limits the sessions per client address; 0 means no limit.
     pub sessions_per_address: usize,
+    /// Whether events for the audit log are recorded.
+    pub audits: bool,
     /// For tests: ends every epoch of a leader after this many transactions.
     pub epoch_txns: u32,
 }
@@ -160,6 +163,9 @@ pub struct Replica {
     log_space: LogSpace,
     digest_mismatches: u64,
     counters: ReplicaCounters,
+    audits: bool,
+    /// Events of writes that were refused in this step.
+    refused_audit: Vec<AuditEvent>,
 }
 
 impl Replica {
@@ -227,6 +233,8 @@ impl Replica {
             log_space: LogSpace::default(),
             digest_mismatches: 0,
             counters: ReplicaCounters::default(),
+            audits: settings.audits,
+            refused_audit: Vec::new(),
         }
     }
 
@@ -275,6 +283,7 @@ impl Replica {
             self.flush(now, out);
             self.perform_effects(now, state, out);
         }
+        out.audit.append(&mut self.refused_audit);
     }
 
     /// Whether [`Self::apply`] has something to do.

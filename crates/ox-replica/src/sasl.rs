@@ -54,7 +54,6 @@ pub struct SaslService<'a> {
 /// The result of one token, for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SaslOutcome {
-    /// The exchange continues.
     Challenged,
     /// The client has proven this id.
     Authenticated { authentication_id: String, id: String },

@@ -87,6 +87,14 @@ impl ClientSasl {
         Ok(Some(Self { server: RwLock::new(server), replays: Mutex::default(), keytab }))
     }
 
+    /// The principal of the server, which is its user in the audit log.
+    pub(crate) fn principal(&self) -> Option<String> {
+        match &self.server.read().login {
+            SaslLogin::DigestMd5(_) => None,
+            SaslLogin::Gssapi(credentials) => credentials.service.as_ref().map(Principal::to_string),
+        }
+    }
+
     /// Calls `step` with what an exchange needs.
     pub(crate) fn step<T>(&self, now: ox_replica::Now, step: impl FnOnce(&mut SaslService<'_>) -> T) -> T {
         let server = Arc::clone(&self.server.read());
@@ -119,7 +127,7 @@ impl ClientSasl {
     }
 }
 
-/// How connections authenticate.
+/// How connections authenticate, from the configuration.
 pub(crate) fn conn_auth(config: &ox_config::Config) -> ConnAuth {
     let enforced = config.auth.enforced_schemes.iter().map(String::as_str);
     ConnAuth {

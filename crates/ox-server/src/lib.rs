@@ -11,6 +11,7 @@
 //! is a value: the server stops serving and reports it, and the caller ends the process. [`Server::ephemeral`] starts a
 //! server for tests.
 
+mod audit;
 mod client_port_tls;
 mod client_sasl;
 mod clock;
@@ -43,6 +44,7 @@ mod test_server;
 mod version;
 mod watchdog;
 
+pub use audit::AUDIT_LOG_TARGET;
 pub use client_port_tls::check_stores;
 pub use client_sasl::SaslSetupError;
 pub use fd_limit::TooFewDescriptors;

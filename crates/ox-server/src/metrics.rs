@@ -233,6 +233,8 @@ metrics! {
         stale_sessions_expired;
         /// New connections that waited for the next leader and were then served (`oxkeeper.parkLimitMs`); not in Apache.
         parked_handshakes;
+        /// Audit events that were dropped because the audit log was full, slow or could not be written; not in Apache.
+        audit_events_dropped;
         /// Clients that named this ensemble (`ensembleAuthName`).
         ensemble_auth_success;
         /// Clients that named another ensemble, and were disconnected.

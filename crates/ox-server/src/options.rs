@@ -32,6 +32,7 @@ pub(crate) fn replica_settings(config: &Config, threads: usize, session_clock_ms
         read_only_after_ms: config.member.as_ref().and_then(|member| member.read_only_after_ms),
         park_limit_ms: config.member.as_ref().map_or(0, |member| member.park_limit_ms),
         sessions_per_address: config.limits.sessions_per_address as usize,
+        audits: config.audit.enabled,
         epoch_txns: config.member.as_ref().map_or(u32::MAX, |member| member.epoch_txns),
     }
 }

@@ -1,7 +1,9 @@
 //! Start and stop of a server and its threads.
 
+use crate::audit;
 use crate::client_port_tls::{self, ClientPortTls, ClientStores};
 use crate::client_sasl::{ClientSasl, SaslSetupError};
+use crate::clock::wall_ms;
 use crate::connection_table::ClientPort;
 use crate::fd_limit::{TooFewDescriptors, connections_max};
 use crate::four_letter;
@@ -29,7 +31,7 @@ use ox_driver::replica_loop::show_config;
 use ox_driver::server_log::ServerLog;
 use ox_proto::ensemble::Address;
 use ox_proto::{ServerId, Zxid};
-use ox_replica::Replica;
+use ox_replica::{AuditEvent, AuditResult, Replica};
 use ox_store::disk::{Disk, RealDisk};
 use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
 use ox_tls::TlsError;
@@ -37,6 +39,7 @@ use ox_zab::QuorumPeer;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -61,6 +64,9 @@ pub enum StartError {
     /// A file of SASL cannot be used.
     #[error("{0}")]
     Sasl(#[from] SaslSetupError),
+    /// The file of the audit log cannot be written.
+    #[error("cannot write the audit log {}: {source}", path.display())]
+    Audit { path: PathBuf, source: io::Error },
     /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
@@ -77,7 +83,7 @@ impl StartError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) => None,
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::Audit { .. } => None,
             Self::Tls(_) => None, // its text contains the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
@@ -97,7 +103,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) => 1,
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::Audit { .. } => 1,
             Self::Tls(_) => 2, // as other errors of the configuration
         }
     }
@@ -110,6 +116,7 @@ const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<(&'static str, JoinHandle<()>)>,
+    audit_thread: Option<JoinHandle<()>>,
 }
 
 /// What the replica and the log thread start with.
@@ -178,11 +185,24 @@ impl Server {
 
     /// The same, with files on any [`Disk`].
     pub fn start_on(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
+        let config_of_audit = config.audit.clone();
+        let started = Self::start_with(disk, build, config);
+        if started.is_err() && config_of_audit.enabled {
+            audit::note_failed_start(&config_of_audit, &audit::server_user(None));
+        }
+        started
+    }
+
+    fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
         let stores = client_port_tls::load(&config)?;
         let sasl = ClientSasl::open(&config.sasl)?;
+        audit::check(&config.audit).map_err(|source| {
+            let path = config.audit.file.clone().unwrap_or_default();
+            StartError::Audit { path, source }
+        })?;
         if let Some(member) = config.member.clone() {
             return Self::start_member(disk, build, config, member, (stores, sasl));
         }
@@ -202,7 +222,7 @@ impl Server {
         (shared.tls, shared.sasl) = (tls, sasl);
         let shared = Arc::new(shared);
         note_recovery(&shared.metrics, &opened.report, total_ms);
-        let mut server = Self { shared, threads: Vec::new() };
+        let mut server = Self { shared, threads: Vec::new(), audit_thread: None };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let shared = &server.shared;
         let replica = {
@@ -246,7 +266,7 @@ impl Server {
         if let Some(ensemble) = &*shared.ensemble.read() {
             show_config(&mut shared.state.write(), ensemble, shared.clock.now().wall_ms);
         }
-        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new() };
+        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), audit_thread: None };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
@@ -322,7 +342,34 @@ impl Server {
             })?;
         }
         let for_dog = Arc::clone(shared);
-        self.spawn("watchdog", None, move || dog.run(&for_dog))
+        self.spawn("watchdog", None, move || dog.run(&for_dog))?;
+        self.start_audit()
+    }
+
+    /// Starts the audit thread, whose first event is the start of the server.
+    fn start_audit(&mut self) -> io::Result<()> {
+        let shared = Arc::clone(&self.shared);
+        let Some(queue) = &self.shared.audit else { return Ok(()) };
+        queue.push(wall_ms(), [AuditEvent::of_server("serverStart", AuditResult::Success)]);
+        let user = audit::server_user(shared.sasl.as_ref().and_then(ClientSasl::principal));
+        self.audit_thread = Some(std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+            let essential = EssentialThread { shared, name: "audit", only_panics: true };
+            if let Some(queue) = &essential.shared.audit {
+                audit::run(&essential.shared, queue, &user);
+            }
+        })?);
+        Ok(())
+    }
+
+    /// Records the stop of the server, and waits for the audit thread, but not for a file that hangs.
+    fn stop_audit(&mut self) {
+        let (Some(queue), Some(thread)) = (&self.shared.audit, self.audit_thread.take()) else { return };
+        queue.push(wall_ms(), [AuditEvent::of_server("serverStop", AuditResult::Invoked)]);
+        queue.close();
+        let until = Instant::now() + HUNG_THREAD_WAIT;
+        while !thread.is_finished() && Instant::now() < until {
+            std::thread::sleep(HUNG_THREAD_WAIT / 1000);
+        }
     }
 
     fn spawn_tls(
@@ -415,6 +462,7 @@ impl Server {
                 panicked.push(name);
             }
         }
+        self.stop_audit();
         panicked
     }
 }

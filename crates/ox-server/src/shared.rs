@@ -7,6 +7,7 @@
 //! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
 //! that a handshake takes once.
 
+use crate::audit::AuditQueue;
 use crate::client_port_tls::ClientPortTls;
 use crate::client_sasl::ClientSasl;
 use crate::clock::Clock;
@@ -69,6 +70,8 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) store: Store,
+    /// Events for the audit thread, where there is one.
+    pub(crate) audit: Option<AuditQueue>,
     /// Set if a port for clients uses TLS.
     pub(crate) tls: Option<Arc<ClientPortTls>>,
     /// SASL of clients, where it is configured.
@@ -90,6 +93,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(build: Build, config: Config, state: State, store: Store, mailboxes: Vec<Mailbox>) -> Self {
         let clock = Clock::new();
+        let audit = config.audit.enabled.then(AuditQueue::new);
         let ensemble = config.member.as_ref().map(|member| Arc::new(member.ensemble.clone()));
         Self {
             build,
@@ -104,6 +108,7 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             store,
+            audit,
             tls: None,
             sasl: None,
             address: Mutex::new(None),

@@ -54,6 +54,9 @@ pub(crate) fn starting(build: Build, config: &Config) {
         jute_max_buffer = limits.jute_max_buffer_bytes,
         "client limits"
     );
+    setting!("ACL digest algorithm is: {}", config.auth.digest_hash.name());
+    setting!("zookeeper.DigestAuthenticationProvider.enabled = {}", config.auth.digest_scheme_enabled);
+    setting!("ZooKeeper audit is {}.", if config.audit.enabled { "enabled" } else { "disabled" });
     match &config.four_letter_whitelist {
         FourLetterWhitelist::All => setting!(commands = "all", "four-letter commands enabled"),
         FourLetterWhitelist::Only(commands) => setting!(?commands, "four-letter commands enabled"),

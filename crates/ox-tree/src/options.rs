@@ -17,7 +17,6 @@ pub struct TreeOptions {
     pub skip_acl: bool,
     /// List the deleted ephemeral nodes in closeSession transactions (`closeSessionTxn.enabled`).
     pub close_session_txn: bool,
-    /// The authentication schemes.
     pub schemes: SchemeSettings,
     /// Refuse reconfig with "standalone" rather than "disabled" (`reconfigEnabled`).
     pub reconfig_enabled: bool,

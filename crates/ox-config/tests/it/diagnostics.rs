@@ -282,3 +282,14 @@ fn member_version_is_file_suffix() {
     assert_eq!(start("", next).proposed, None, "reconfig is disabled");
     assert_eq!(start("reconfigEnabled=true\n", "nonsense").proposed, None);
 }
+
+#[test]
+fn foreign_audit_logger_is_refused_only_if_it_would_be_used() {
+    let lines = "dataDir=/d\naudit.impl.class=com.example.Audit\n";
+    assert!(!Harness::with_config(lines).start().config().audit.enabled);
+    let error = Harness::with_config(&format!("{lines}audit.enable=true\n")).start().error();
+    assert!(error.contains(":2: audit.impl.class: com.example.Audit cannot be loaded"), "{error}");
+    for line in ["oxkeeper.audit.maxFileBytes=10", "oxkeeper.audit.backups=-1"] {
+        assert!(Harness::with_config(&format!("dataDir=/d\n{line}\n")).start().error().contains(":2: "), "{line}");
+    }
+}

@@ -247,9 +247,11 @@ fn built_keys_affect_configuration() {
                 ssl.keyStore.location=/k\nssl.trustStore.location=/t\n";
     let plain = Harness::with_config(base).start().config();
     let sasl = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
-    let texts = ["7", "5000", "0.5", "true", "false", "no", "yes", "refuse", "gz", "/other", "127.0.0.1", "*", sasl];
+    let texts =
+        ["7", "5000", "0.5", "true", "false", "no", "yes", "refuse", "gz", "/other", "127.0.0.1", "*", "json", sasl];
     // These need another setting, and have their tests in `sasl.rs`.
-    let depends = ["SASLAuthenticationProvider.superPassword", "enforce.auth.schemes", "sasl.serverconfig"];
+    let depends =
+        ["SASLAuthenticationProvider.superPassword", "enforce.auth.schemes", "sasl.serverconfig", "audit.impl.class"];
     let is_alone = |key: &&ox_config::Key| !depends.contains(&key.name);
     for key in ox_config::keys().filter(|key| key.status == Status::Built).filter(is_alone) {
         let name = key.name.replace('*', "1");

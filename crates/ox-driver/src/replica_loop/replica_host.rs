@@ -6,7 +6,7 @@ use crate::log_writer::LogWork;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::outbox::Outbox;
-use ox_replica::{Now, Replica, ReplicaEffect, Submission};
+use ox_replica::{AuditEvent, Now, Replica, ReplicaEffect, Submission};
 use ox_tree::watch::FiredCounts;
 use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, LinkId, LogDiffRange, Message};
@@ -65,6 +65,9 @@ pub trait ReplicaHost {
 
     /// CPU time of the calling thread.
     fn worked_ms(&self) -> i64;
+
+    /// Takes events for the audit log. Only called if the replica's settings ask for them.
+    fn audit(&mut self, _now: Now, _events: &mut Vec<AuditEvent>) {}
 
     /// The process did not run for this much longer than the loop meant to wait.
     fn on_pause(&mut self, _late_ms: i64) {}

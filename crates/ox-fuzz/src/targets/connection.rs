@@ -70,6 +70,7 @@ impl Harness {
             read_only_after_ms: None,
             park_limit_ms: 0,
             sessions_per_address: 0,
+            audits: false,
             epoch_txns: u32::MAX,
         };
         let now = Now { mono_ms: 1, wall_ms: 1_700_000_000_000 };

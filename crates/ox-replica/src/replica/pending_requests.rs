@@ -6,6 +6,7 @@
 
 use super::session_txns::Granted;
 use crate::ConnId;
+use crate::audit::AuditRequest;
 use crate::sessions::LastSeen;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
@@ -67,6 +68,8 @@ pub(super) struct PendingWrite {
     pub(super) no_ephemerals: Option<ErrorCode>,
     /// Later requests of the same connection.
     pub(super) waiting: Vec<Waiting>,
+    /// What the audit log needs when the write is applied.
+    pub(super) audit: Option<Box<AuditRequest>>,
     /// Released when the write is applied.
     load: Load,
 }
@@ -74,7 +77,7 @@ pub(super) struct PendingWrite {
 impl PendingWrite {
     pub(super) fn new(session: SessionId, cxid: i32, origin: Origin) -> Self {
         let load = Load { requests: 1, bytes: 0 };
-        Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), load }
+        Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), audit: None, load }
     }
 }
 
@@ -91,7 +94,7 @@ pub(super) struct PendingWrites {
 impl PendingWrites {
     /// Appends a write that holds `bytes` besides its transaction. Returns its number.
     pub(super) fn push(&mut self, mut own: PendingWrite, bytes: usize) -> u64 {
-        own.load.bytes += bytes;
+        own.load.bytes += bytes + own.audit.as_ref().map_or(0, |audit| audit.bytes());
         self.load += own.load;
         self.queue.push_back(own);
         self.first + self.queue.len() as u64 - 1

@@ -14,6 +14,7 @@ use super::proposals::{Proposal, Proposer, digest, header};
 use super::reconfig::ReconfigCheck;
 use super::{Replica, Role};
 use crate::ConnId;
+use crate::audit::{AuditEvent, AuditRequest};
 use crate::clock::Now;
 use crate::effects::{ReplicaEffect, ReplicaEffects};
 use crate::limits::{APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, LOG_BATCH_BYTES};
@@ -93,10 +94,13 @@ impl Replica {
             Role::Leader if op == OpCode::CloseSession || self.log_space.writes().allow(op, body) => None,
             Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
         };
+        let audit = if self.audits { AuditRequest::new(session, &ids, op, body).map(Box::new) } else { None };
         if let Some(code) = refused {
+            self.refused_audit.extend(audit.map(|audit| audit.failed()));
             return self.reply_in_order(conn, Reply::Refused(xid, code), state, out);
         }
         let mut own = PendingWrite::new(session, xid, Origin::Request(conn));
+        own.audit = audit;
         if is_local {
             match self.before_local_write(now, conn, session, (op, body), state) {
                 LocalWrite::Proceed => (),
@@ -146,7 +150,10 @@ impl Replica {
                 self.enter(Proposal::new(stamp.zxid, span, Proposer::Client));
                 self.wait_for(own, 0);
             }
-            (None, Some(code)) => self.reply_in_order(conn, Reply::Refused(xid, code), state, out),
+            (None, Some(code)) => {
+                self.refused_audit.extend(own.audit.map(|audit| audit.failed()));
+                self.reply_in_order(conn, Reply::Refused(xid, code), state, out);
+            }
             (None, None) => unreachable!("a write is proposed or refused"),
         }
     }
@@ -240,6 +247,9 @@ impl Replica {
             let before = out.outboxes.bytes();
             let (proposal, log) = self.proposals.pop().expect("there is a first one");
             let record = Record::decode(&log.bytes[proposal.span.clone()]).expect("own records decode");
+            if self.audits && record.header.kind == OpCode::CloseSession.code() {
+                audit_ephemerals(state, record.header.session, &mut out.audit);
+            }
             let outcome = state.apply(&record, self.pending.applied(proposal.zxid), &mut out.outboxes);
             self.counters.propagation_ms.note(now.wall_ms.saturating_sub(record.header.time_ms), 1);
             self.counters.writes.note_write(&record.txn);
@@ -250,7 +260,10 @@ impl Replica {
                 Proposer::Leader => self.pending_writes.pop_match(session, cxid),
                 Proposer::Server | Proposer::Learner(_) => None,
             };
-            if let Some(own) = own {
+            if let Some(mut own) = own {
+                if let Some(audit) = own.audit.take() {
+                    audit.applied(&record.txn, &mut out.audit);
+                }
                 if let Some(own) = self.hold_reply(own, &record, &outcome.applied) {
                     self.reply(now, &own, &record, &outcome.applied, &mut out.outboxes);
                     self.reply_all(own.waiting, state, &mut out.outboxes);
@@ -264,4 +277,11 @@ impl Replica {
         self.on_applied(now, state, out);
         applied
     }
+}
+
+/// Records the ephemeral nodes of a session that is about to be closed.
+fn audit_ephemerals(state: &State, session: SessionId, events: &mut Vec<AuditEvent>) {
+    let mut paths: Vec<String> = state.ephemerals_of(session).collect();
+    paths.sort_unstable();
+    events.extend(paths.into_iter().map(|path| AuditEvent::ephemeral(session, path)));
 }

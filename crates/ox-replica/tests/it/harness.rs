@@ -83,6 +83,7 @@ pub(crate) fn replica_settings(server: u8, session_clock_ms: i64) -> ReplicaSett
         read_only_after_ms: None,
         park_limit_ms: 0,
         sessions_per_address: 0,
+        audits: false,
         epoch_txns: u32::MAX,
     }
 }

@@ -3,6 +3,7 @@
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
 use crate::metrics::Metrics;
+use ox_proto::SessionId;
 use ox_replica::{AuthEvent, Conn, EnforcedSchemes, Now, SaslOutcome};
 use ox_tree::auth::EnsembleName;
 use std::net::SocketAddr;
@@ -18,8 +19,7 @@ impl AuthLog {
         Self { successes: LogLimit::new(LOG_LINES_BURST), failures: LogLimit::new(LOG_LINES_BURST) }
     }
 
-    pub(super) fn on_sasl(&mut self, core: &Conn, address: SocketAddr, outcome: &SaslOutcome, now: Now) {
-        let session = core.session().unwrap_or(ox_proto::SessionId::NONE);
+    pub(super) fn on_sasl(&mut self, session: SessionId, address: SocketAddr, outcome: &SaslOutcome, now: Now) {
         match outcome {
             SaslOutcome::Challenged => (),
             SaslOutcome::Authenticated { authentication_id, id } => {

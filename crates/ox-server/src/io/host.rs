@@ -201,10 +201,11 @@ impl<'a> ClientHost for Host<'a> {
         let SaslTurn { core, record, auth, now, out, submission } = turn;
         let Some(sasl) = &self.shared.sasl else { return };
         let (before, in_flight) = (out.len(), core.in_flight());
+        let session = core.session().unwrap_or(SessionId::NONE); // a failure ends it
         let Some(outcome) = sasl.step(now, |service| core.step_sasl(auth, service, out, submission)) else { return };
         let reply = (core.in_flight() == in_flight).then(|| &out[before..]);
         self.records.stats.on_sasl_reply(core, record, reply, now);
-        self.records.auth_log.on_sasl(core, record.stats.address, &outcome, now);
+        self.records.auth_log.on_sasl(session, record.stats.address, &outcome, now);
     }
 
     fn on_auth_event(&mut self, core: &Conn, record: &ClientRecord, event: AuthEvent, now: Now) {

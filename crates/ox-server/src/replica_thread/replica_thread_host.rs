@@ -16,7 +16,7 @@ use ox_driver::replica_loop::{LatestVote, PeerCommand, PeerEvent, ReplicaHost, S
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::outbox::Outbox;
-use ox_replica::{ClientInput, Now, Replica, ReplicaEffect, Submission};
+use ox_replica::{AuditEvent, ClientInput, Now, Replica, ReplicaEffect, Submission};
 use ox_tree::watch::FiredCounts;
 use ox_tree::{FrozenView, State};
 use ox_zab::{LinkId, LogDiffRange, Message, PeerState};
@@ -129,6 +129,12 @@ impl ReplicaHost for ReplicaThreadHost<'_> {
 
     fn post(&mut self, thread: usize, outbox: Outbox) {
         self.shared.post(thread, outbox);
+    }
+
+    fn audit(&mut self, now: Now, events: &mut Vec<AuditEvent>) {
+        if let Some(queue) = &self.shared.audit {
+            queue.push(now.wall_ms, events.drain(..));
+        }
     }
 
     fn push_log(&mut self, work: LogWork) {

@@ -2,7 +2,7 @@
 
 use crate::server_fixture::ServerFixture;
 use ox_proto::acl::put_acls;
-use ox_proto::request::{AuthPacket, SaslToken};
+use ox_proto::request::SaslToken;
 use ox_proto::{Acl, OpCode, Reader};
 use ox_sasl::digest_md5::CLIENT_PORT;
 use ox_sasl::digest_md5::initiator::DigestInitiator;
@@ -17,8 +17,7 @@ const AUTH_FAILED: i32 = -115;
 const REQUIRED: i32 = -124;
 
 fn auth(client: &mut RawClient, scheme: &str, data: &[u8]) -> Option<RawReply> {
-    let body = AuthPacket { kind: 0, scheme: Some(scheme.into()), auth: Some(data) };
-    client.try_ask(|packet, xid| packet.request(xid, OpCode::Auth, &body)).ok()
+    client.try_ask(|packet, xid| packet.auth(xid, scheme, data)).ok()
 }
 
 fn create_for(client: &mut RawClient, path: &str, scheme: &str, id: &str) -> i32 {

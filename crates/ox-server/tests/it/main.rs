@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod address_limits;
+mod audit;
 mod authentication;
 mod config_fields;
 mod four_letter_client;

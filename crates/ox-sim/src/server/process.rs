@@ -241,6 +241,7 @@ fn replica_settings(env: &Env, pid: ProcessId, session_clock_ms: i64) -> Replica
         read_only_after_ms: env.plan.read_only.then(|| i64::from(env.plan.tick_ms)),
         park_limit_ms: env.plan.park_limit_ms,
         sessions_per_address: 0,
+        audits: false,
         epoch_txns: if env.plan.epoch_txns == 0 { u32::MAX } else { env.plan.epoch_txns },
     }
 }

@@ -48,7 +48,7 @@ impl Kdc {
         };
         run("/usr/sbin/kdb5_util", &["create", "-s", "-r", REALM, "-P", "master"])?;
         for principal in principals {
-            let keytab = directory.join(format!("{}.keytab", principal.split('/').next().unwrap_or_default()));
+            let keytab = directory.join(format!("{}.keytab", principal.split(['/', '@']).next().unwrap_or_default()));
             run("/usr/sbin/kadmin.local", &["-r", REALM, "-q", &format!("addprinc -randkey {principal}")])?;
             let query = format!("ktadd -norandkey -k {} {principal}", keytab.display());
             run("/usr/sbin/kadmin.local", &["-r", REALM, "-q", &query])?;
