@@ -21,6 +21,15 @@ fn zxids(server: &str) -> BTreeSet<String> {
     value["members"].as_array().unwrap().iter().map(|member| member["zxid"].to_string()).collect()
 }
 
+/// The servers that `top` of the shell shows.
+fn servers_in_top(server: &str) -> Vec<String> {
+    let top = run(&["cli", "-server", server, "top", "--count", "1", "--json"]);
+    assert_eq!(top.code, Some(0), "{}", top.out);
+    let value: serde_json::Value = serde_json::from_str(&top.out).unwrap();
+    let rows = value["servers"].as_array().unwrap().iter();
+    rows.map(|row| row["server"].as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn status_finds_all_members_and_tells_health_by_exit_code() {
     let home = tempfile::tempdir().unwrap();
@@ -78,11 +87,7 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert_eq!(value["members"][3]["role"], "observer");
     assert!(value["members"][0]["uptime_ms"].is_u64() && value["members"][0]["lag"].is_i64(), "{value}");
 
-    let top = run(&["cli", "-server", &address(1), "top", "--count", "1", "--json"]);
-    let value: serde_json::Value = serde_json::from_str(&top.out).unwrap();
-    let shown: Vec<&str> =
-        value["servers"].as_array().unwrap().iter().filter_map(|row| row["server"].as_str()).collect();
-    assert_eq!((top.code, shown), (Some(0), all.iter().map(String::as_str).collect()), "{}", top.out);
+    assert_eq!(servers_in_top(&address(1)), all);
 
     let observer = children_of(ensemble.id()).into_iter().max().unwrap();
     assert!(Command::new("kill").args(["-KILL", &observer.to_string()]).status().unwrap().success());
