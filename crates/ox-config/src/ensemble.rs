@@ -12,7 +12,7 @@ use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_k
 
 use crate::address::Address;
 use crate::diagnostic::Diagnostic;
-use crate::error::{Cause, ConfigError, ErrorCollector, Place};
+use crate::error::{self, Cause, ConfigError, ErrorCollector, Place};
 use crate::java_values;
 use crate::member_config::{MemberConfig, Members};
 use crate::server_lines::{self, Member, ParseContext};
@@ -133,11 +133,8 @@ fn read_members(
         return server_lines::read(settings.lines(), context, errors);
     };
     let name = &dynamic.text;
-    let bytes = (environment.read)(Path::new(name)).map_err(|error| {
-        let missing = error.kind() == io::ErrorKind::NotFound;
-        let why = if missing { "No such file or directory".to_owned() } else { error.to_string() };
-        dynamic.place.error(Cause::Unreadable { path: name.clone(), why })
-    });
+    let bytes = (environment.read)(Path::new(name))
+        .map_err(|error| dynamic.place.error(error::unreadable(name.clone(), &error)));
     let bytes = errors.check(bytes)?;
     let mut lines = errors.check(settings::parse_file(name, &bytes))?;
     let is_complete = lines.keys().all(|key| is_member_key(key));
@@ -205,9 +202,7 @@ fn read_my_id(settings: &Settings, environment: &Environment<'_>) -> Result<Opti
         Ok(bytes) => bytes,
         // Whether `dataDir` is a directory is checked when the data is opened.
         Err(error) if matches!(error.kind(), K::NotFound | K::IsADirectory | K::NotADirectory) => return Ok(None),
-        Err(error) => {
-            return Err(settings.place().error(Cause::Unreadable { path, why: error.to_string() }));
-        }
+        Err(error) => return Err(settings.place().error(error::unreadable(path, &error))),
     };
     let text = String::from_utf8_lossy(&bytes);
     let text = text.split(['\n', '\r']).next().unwrap_or_default().to_owned();

@@ -1,9 +1,9 @@
 //! Configuration errors: the location, the cause, and what was expected.
 //!
-//! Each text says what is wrong and what is expected. Apache's words are kept where they are plain.
+//! Each text says what is wrong, and what is expected or what to do.
 
 use ox_proto::ensemble::EnsembleError;
-use std::fmt;
+use std::{fmt, io};
 
 /// Why the server refuses a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,34 +41,36 @@ pub enum Place {
 #[non_exhaustive]
 pub enum Cause {
     /// Neither a file nor `port datadir [ticktime] [maxcnxns]`.
-    #[error("Invalid number of arguments: {0}; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
+    #[error("{0} arguments; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
     Arguments(usize),
-    #[error("{0} does not exist")]
+    #[error("{0} does not exist; give the path of a configuration file")]
     FileMissing(String),
-    #[error("{path} ({why})")]
+    #[error("cannot read {path}: {why}")]
     Unreadable {
         path: String,
-        /// The operating system's error.
+        /// The operating system's error, and what to do.
         why: String,
     },
     /// A `\u` escape without four hexadecimal digits.
-    #[error("Malformed \\uxxxx encoding. Expected four hexadecimal digits after \\u")]
+    #[error("malformed escape: four hexadecimal digits must follow \\u; write a backslash as \\\\")]
     MalformedEscape,
     /// The value does not parse.
     #[error("\"{text}\" is not {expected}")]
     NotANumber { text: String, expected: String },
-    #[error("Invalid option {text} for {key}. Choose 'true' or 'false.'")]
+    #[error("{text} is not a valid value for {key}; expected true or false")]
     NotTrueOrFalse { key: &'static str, text: String },
     /// A value out of range for its key.
     #[error("{text} is not a valid value for {key}; expected {expected}")]
     BadValue { key: &'static str, text: String, expected: String },
-    #[error("Invalid electionAlg value. Only 3 is supported.")]
+    #[error("electionAlg must be 3, the only election algorithm since ZooKeeper 3.5; remove the line")]
     ElectionAlg,
     /// Members in `zoo.cfg` although a dynamic configuration file is named.
-    #[error("parameter: {0} must be in a separate dynamic config file")]
+    #[error("{0} must be in the file that dynamicConfigFile names; move the line there")]
     BesideDynamicFile(String),
     /// A dynamic configuration file that contains a version.
-    #[error("dynamic file shouldn't have version inside; the version is the suffix of the file name")]
+    #[error(
+        "a dynamic configuration file must not contain a version; remove the line: the version is the suffix of the file name"
+    )]
     VersionInDynamicFile,
     /// A dynamic configuration file with lines other than members.
     #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
@@ -80,20 +82,20 @@ pub enum Cause {
     EmptyPath(&'static str),
     #[error("{0} is not set: 0 counts as unset; expected a positive number")]
     Zero(&'static str),
-    #[error("{port}Address is set but {port} is not set")]
+    #[error("{port}Address is set but {port} is not; add a line {port}=...")]
     AddressWithoutPort { port: &'static str },
-    #[error("{0}: Name or service not known")]
+    #[error("unknown host {0}: correct the name, or add it to the DNS or to /etc/hosts")]
     UnknownHost(String),
     #[error("port {0} is out of range; expected 0 to 65535")]
     PortOutOfRange(i32),
     /// SASL between servers is required but not enabled.
-    #[error("{off} is disabled, so cannot enable {on}")]
+    #[error("{on} requires {off}; set {off}=true")]
     SaslOff {
         off: &'static str,
         /// The key that requires the other.
         on: &'static str,
     },
-    #[error("No auth provider configured for the SSL authentication scheme '{0}'.")]
+    #[error("there is no authProvider line for the scheme {0}; add one, or correct the scheme")]
     NoSslAuthProvider(String),
     /// A port that uses TLS, without a store that it needs.
     #[error("{port} needs {key}, which is not set; name a PEM, PKCS12 or JKS file")]
@@ -101,16 +103,18 @@ pub enum Cause {
     #[error("minSessionTimeout must not be larger than maxSessionTimeout ({min} and {max} ms)")]
     SessionTimeouts { min: i32, max: i32 },
     /// A metrics provider that does not ship with Apache.
-    #[error("metrics provider class was not found: {0}; expected Apache's default, null or Prometheus provider")]
+    #[error("{0} is not a metrics provider of Apache; expected its default, null or Prometheus provider")]
     MetricsProvider(String),
     /// An invalid `server.N`, `group.N` or `weight.N` line, or role.
     #[error(transparent)]
     Ensemble(#[from] EnsembleError),
-    #[error("standaloneEnabled = false then number of participants should be >0")]
+    #[error("standaloneEnabled=false requires an ensemble; add server.N lines, at least one of them a participant")]
     NoParticipants,
-    #[error("Observers w/o participants is an invalid configuration")]
+    #[error("all servers are observers; add server.N lines of participants")]
     ObserversAlone,
-    #[error("Observers w/o quorum is an invalid configuration; set standaloneEnabled=false to have them")]
+    #[error(
+        "observers need an ensemble, but there is one participant only; set standaloneEnabled=false, or add participants"
+    )]
     ObserversOfOne,
     #[error("myid is missing: write {} into {path}", one_of(.ids))]
     MyIdMissing {
@@ -133,8 +137,8 @@ pub enum Cause {
     },
     /// `zoo.cfg` and `server.N` set different client addresses.
     #[error(
-        "client address for this server (id = {id}) in static config file is {fixed} is different from client address \
-         found in dynamic file: {dynamic}"
+        "the client address of server {id} is {fixed} by clientPort, but {dynamic} in the line server.{id}; make them \
+         equal, or remove clientPort"
     )]
     ClientAddressesDiffer {
         id: i64,
@@ -143,9 +147,11 @@ pub enum Cause {
         /// From the `server.N` line.
         dynamic: String,
     },
-    #[error("zookeeper.enforce.auth.enabled is true zookeeper.enforce.auth.schemes must be  configured.")]
+    #[error("enforce.auth.enabled is true, but enforce.auth.schemes is not set; set it to the required schemes")]
     EnforcedSchemesMissing,
-    #[error("Authentication scheme {0} is not available.")]
+    #[error(
+        "the authentication scheme {0} is not available; add its authProvider line, or remove it from enforce.auth.schemes"
+    )]
     SchemeNotAvailable(String),
     #[error("{0} cannot be loaded: Java classes do not run here; remove the line")]
     AuditLoggerClass(String),
@@ -175,6 +181,20 @@ pub enum Cause {
     /// configured.
     #[error("{feature} is not implemented yet, and the server does not start with less protection than configured")]
     ProtectionNotBuilt { feature: &'static str },
+}
+
+/// Why a file cannot be read, and what to do.
+pub(crate) fn unreadable(path: String, error: &io::Error) -> Cause {
+    let known = [
+        (
+            io::ErrorKind::PermissionDenied,
+            "permission denied; let the user of the server read it, or start the server as another user",
+        ),
+        (io::ErrorKind::NotFound, "it does not exist"),
+        (io::ErrorKind::IsADirectory, "it is a directory; expected a file"),
+    ];
+    let known = known.iter().find(|(kind, _)| *kind == error.kind());
+    Cause::Unreadable { path, why: known.map_or_else(|| error.to_string(), |(_, text)| (*text).to_owned()) }
 }
 
 /// A usual value of a setting that is required.

@@ -12,7 +12,7 @@ use ox_proto::properties;
 use ox_proto::text::trim;
 
 use crate::diagnostic::Diagnostic;
-use crate::error::{Cause, ConfigError, Place};
+use crate::error::{self, Cause, ConfigError, Place};
 use crate::key::{Key, OnBadText, PREFIX, Source, Value};
 use crate::keys;
 use crate::start_args::{Environment, StartArgs};
@@ -85,7 +85,7 @@ impl Settings {
             self.place.error(if error.kind() == io::ErrorKind::NotFound {
                 Cause::FileMissing(name.clone())
             } else {
-                Cause::Unreadable { path: name.clone(), why: error.to_string() }
+                error::unreadable(name.clone(), &error)
             })
         })?;
         for (key, entry) in parse_file(&name, &bytes)? {

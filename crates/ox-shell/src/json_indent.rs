@@ -2,7 +2,7 @@
 
 use serde::de::IgnoredAny;
 
-/// Blanks per level.
+/// Number of blanks for each nesting level.
 const INDENT: usize = 2;
 
 /// The indented text; `None` if the data is not JSON.

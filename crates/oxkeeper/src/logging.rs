@@ -7,7 +7,7 @@
 mod lines;
 mod zookeeper_layout;
 
-pub(crate) use lines::{Lines, Release};
+pub(crate) use lines::Lines;
 pub(crate) use zookeeper_layout::set_my_id;
 
 use crate::terminal;
@@ -15,8 +15,9 @@ use clap::ValueEnum;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::PanicHookInfo;
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 use zookeeper_layout::ZookeeperLayout;
 
 /// The format of log lines.
@@ -58,17 +59,14 @@ fn whole_filter(filter: &str, format: Format) -> String {
 
 /// Sets up logging with a checked filter. Lines are written as long as the returned value lives.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
-    let filter = EnvFilter::builder()
-        .with_default_directive(LevelFilter::INFO.into())
-        .parse(whole_filter(filter, format))
-        .map_err(|error| format!("--log {filter}: {error}"))?;
+    let targets: Targets = whole_filter(filter, format).parse().map_err(|error| format!("--log {filter}: {error}"))?;
     let lines = Lines::start().map_err(|error| format!("cannot start the logging thread: {error}"))?;
-    let builder =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(lines.clone()).log_internal_errors(false);
+    let filtered = tracing_subscriber::registry().with(targets);
+    let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone()).log_internal_errors(false);
     match format {
-        Format::Text => builder.with_ansi(terminal::has_colours(&io::stderr())).init(),
-        Format::Json => builder.json().init(),
-        Format::Zookeeper => builder.event_format(ZookeeperLayout).init(),
+        Format::Text => filtered.with(layer.with_ansi(terminal::has_colours(&io::stderr()))).init(),
+        Format::Json => filtered.with(layer.json()).init(),
+        Format::Zookeeper => filtered.with(layer.event_format(ZookeeperLayout)).init(),
     }
     let for_panics = lines.clone();
     std::panic::set_hook(Box::new(move |panic| log_panic(panic, &for_panics)));
@@ -81,7 +79,7 @@ fn log_panic(panic: &PanicHookInfo<'_>, lines: &Lines) {
     let is_captured = trace.status() == BacktraceStatus::Captured;
     let text = if is_captured { format!("{panic}\n{trace}") } else { panic.to_string() };
     tracing::error!("{text}");
-    lines.release(Release::All);
+    lines.release();
     lines.flush();
 }
 
@@ -90,7 +88,7 @@ pub(crate) struct Logging(pub(crate) Lines);
 
 impl Drop for Logging {
     fn drop(&mut self) {
-        self.0.release(Release::All);
+        self.0.release();
         self.0.flush();
     }
 }

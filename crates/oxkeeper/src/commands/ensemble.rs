@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for home in &homes {
         servers.0.push(start(home)?);
     }
-    let report = ReadyReport::start(&homes, started)?;
+    let report = ReadyReport::start(&homes, &servers.pids(), started)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
-                writeln!(std::io::stdout(), "server {} was restarted", at + 1)?;
+                writeln!(std::io::stdout(), "server {} was restarted, pid {}", at + 1, servers.0[at].id())?;
             }
         }
         std::thread::sleep(PAUSE);
@@ -189,6 +189,10 @@ fn start(home: &Path) -> Result<Child> {
 struct Servers(Vec<Child>);
 
 impl Servers {
+    fn pids(&self) -> Vec<u32> {
+        self.0.iter().map(Child::id).collect()
+    }
+
     /// A server that has ended and is not about to be restarted.
     fn ended(&mut self, again: &[Option<Instant>]) -> Option<(usize, ExitStatus)> {
         let mut running = self.0.iter_mut().enumerate().filter(|(at, _)| again[*at].is_none());

@@ -5,7 +5,7 @@ mod restart_on_full_disk;
 mod signals;
 mod start_errors;
 
-use crate::logging::{self, Format, Lines, Release};
+use crate::logging::{self, Format, Lines};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use first_screen::Started;
@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The log level without `--log`.
 const DEFAULT_LOG: &str = "info";
 /// How long lines are held back until it is known whether the server starts. Longer starts are logged meanwhile.
-const HOLD_MAX: Duration = Duration::from_millis(500);
+const HOLD_MAX: Duration = Duration::from_secs(2);
 
 /// Set by a parent process whose servers must not outlive it.
 pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
@@ -83,12 +83,13 @@ impl Output {
     /// Reports a server that has started.
     fn report(&self, started: &Started<'_>) {
         match self.screen {
-            Some(paint) => {
-                self.lines.release(if self.has_details { Release::All } else { Release::StartWarnings });
+            Some(paint) if self.has_details => {
+                self.lines.release();
                 self.lines.print(&started.screen(paint));
             }
+            Some(paint) => self.lines.release_with_screen(&started.screen(paint)),
             None => {
-                self.lines.release(Release::All);
+                self.lines.release();
                 started.log();
             }
         }

@@ -43,14 +43,6 @@ struct HeldLine {
     is_starters: bool,
 }
 
-/// Which of the held lines are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Release {
-    All,
-    /// Of the thread that starts the server, only warnings and errors.
-    StartWarnings,
-}
-
 impl Lines {
     /// Starts the thread that writes.
     pub(super) fn start() -> io::Result<Self> {
@@ -67,19 +59,27 @@ impl Lines {
         let lines = self.clone();
         std::thread::Builder::new().name("logging hold".to_owned()).spawn(move || {
             std::thread::sleep(limit);
-            lines.release(Release::All);
+            lines.release();
         })?;
         Ok(())
     }
 
     /// Writes held lines, and holds no more.
-    pub(crate) fn release(&self, which: Release) {
+    pub(crate) fn release(&self) {
         let mut held = self.held.lock(); // other threads wait, so that the order is kept
-        for line in held.take().into_iter().flat_map(|held| held.lines) {
-            if which == Release::All || !line.is_starters || line.level <= Level::WARN {
-                self.send(line.text);
-            }
-        }
+        held.take().into_iter().flat_map(|held| held.lines).for_each(|line| self.send(line.text));
+    }
+
+    /// Writes the warnings and errors of the start, then the first screen in place of its other lines, then what other
+    /// threads have logged meanwhile. Holds no more.
+    pub(crate) fn release_with_screen(&self, screen: &str) {
+        let mut held = self.held.lock(); // other threads wait, so that the order is kept
+        let lines = held.take().into_iter().flat_map(|held| held.lines);
+        let (of_start, others): (Vec<_>, Vec<_>) = lines.partition(|line| line.is_starters);
+        let warnings = of_start.into_iter().filter(|line| line.level <= Level::WARN);
+        warnings.for_each(|line| self.send(line.text));
+        self.print(screen);
+        others.into_iter().for_each(|line| self.send(line.text));
     }
 
     /// Returns the warnings and errors among the held lines, drops the others, and holds no more.

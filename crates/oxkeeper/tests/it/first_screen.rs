@@ -32,6 +32,31 @@ fn terminal_shows_at_most_ten_lines_and_colours() {
     assert!(ready.starts_with("  ready in ") && ready.ends_with(" ms"), "{ready}");
 }
 
+/// A member shows the same lines first, whatever its election logs meanwhile.
+#[test]
+fn terminal_shows_a_member_before_its_election() {
+    let directory = tempfile::tempdir().unwrap();
+    let [client, quorum, election] = [free_port(), free_port(), free_port()];
+    let others = "server.2=127.0.0.1:1:2\nserver.3=127.0.0.1:1:2\n";
+    let config = format!(
+        "dataDir={}\nclientPort={client}\ninitLimit=5\nsyncLimit=5\nserver.1=127.0.0.1:{quorum}:{election}\n{others}",
+        directory.path().join("data").display()
+    );
+    std::fs::create_dir(directory.path().join("data")).unwrap();
+    std::fs::write(directory.path().join("data/myid"), "1").unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), config).unwrap();
+    let mut terminal = Terminal::start(directory.path(), WIDTH * 2, "server zoo.cfg");
+    let lines: Vec<String> = terminal.lines_until("started in ").iter().map(|line| without_colours(line)).collect();
+    let version = env!("CARGO_PKG_VERSION");
+    assert_eq!(lines[0], format!("Oxkeeper {version} server 1 of an ensemble of 3, participant"));
+    assert!(lines.len() <= 10, "{lines:#?}");
+    assert!(lines.last().unwrap().ends_with(" ms, waiting for 2 of 3 voters"), "{lines:#?}");
+    let failure = without_colours(terminal.lines_until("retry_in_ms").last().unwrap());
+    for text in ["Cannot open channel to ", " at election address 127.0.0.1:2 cause=", "refused", " retry_in_ms="] {
+        assert!(failure.contains(text), "{text}: {failure}");
+    }
+}
+
 #[test]
 fn log_of_a_start_has_no_environment_but_says_ready() {
     let directory = tempfile::tempdir().unwrap();
@@ -113,7 +138,10 @@ fn failed_starts_say_what_why_and_what_to_do() {
     let ended = first_and_last(&["server", "0", "file"], path, 3);
     assert!(ended[0].starts_with("cannot write to file/version-2: Not a directory"), "{ended:?}");
     let ended = first_and_last(&["server", "missing.cfg"], path, 2);
-    assert_eq!(ended, ["missing.cfg does not exist exit_code=2"; 2]);
+    let text = "missing.cfg does not exist; give the path of a configuration file";
+    assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);
+    let ended = first_and_last(&["server", "."], path, 2);
+    assert_eq!(ended, ["cannot read .: it is a directory; expected a file exit_code=2"; 2]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn bad_configurations_are_refused_with_a_reason() {
         std::fs::write(path.join("zoo.cfg"), text).unwrap();
         check(&refused(&["server", "zoo.cfg"], path), 2, reason);
     }
-    check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "Invalid number of arguments");
+    check(&refused(&["server", "1", "2", "3", "4", "5"], path), 2, "5 arguments; expected a configuration file");
 }
 
 #[test]

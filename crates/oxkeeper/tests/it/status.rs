@@ -21,6 +21,15 @@ fn zxids(server: &str) -> BTreeSet<String> {
     value["members"].as_array().unwrap().iter().map(|member| member["zxid"].to_string()).collect()
 }
 
+/// The servers that `top` of the shell shows.
+fn servers_in_top(server: &str) -> Vec<String> {
+    let top = run(&["cli", "-server", server, "top", "--count", "1", "--json"]);
+    assert_eq!(top.code, Some(0), "{}", top.out);
+    let value: serde_json::Value = serde_json::from_str(&top.out).unwrap();
+    let rows = value["servers"].as_array().unwrap().iter();
+    rows.map(|row| row["server"].as_str().unwrap().to_owned()).collect()
+}
+
 #[test]
 fn status_finds_all_members_and_tells_health_by_exit_code() {
     let home = tempfile::tempdir().unwrap();
@@ -43,6 +52,8 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert_eq!((count("leader"), count("follower"), count("observer")), (1, 2, 1), "{report:#?}");
     assert!(report[0].starts_with(&format!("server 1: {}  ", address(0))), "{report:#?}");
     assert!(report[3].contains("  observer "), "{report:#?}");
+    let pids = children_of(ensemble.id());
+    assert!(pids.iter().all(|pid| report.iter().any(|line| line.contains(&format!("  pid {pid}, ")))), "{report:#?}");
     assert!(report[4].starts_with("ready in ") && report[4].ends_with(" ms"), "{report:#?}");
     let all: Vec<String> = (0..4).map(address).collect();
     assert_eq!(report[6], format!("connect to {}", all.join(",")));
@@ -76,6 +87,8 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert_eq!(value["members"][3]["role"], "observer");
     assert!(value["members"][0]["uptime_ms"].is_u64() && value["members"][0]["lag"].is_i64(), "{value}");
 
+    assert_eq!(servers_in_top(&address(1)), all);
+
     let observer = children_of(ensemble.id()).into_iter().max().unwrap();
     assert!(Command::new("kill").args(["-KILL", &observer.to_string()]).status().unwrap().success());
     assert!(lines.any(|line| line.contains("server 4 was killed")));
@@ -88,9 +101,13 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
     let status = run(&["status", &address(0)]);
     assert_eq!(status.code, Some(2), "{}", status.out);
-    assert!(
-        status.out.contains("/zookeeper/config cannot be read") && status.out.ends_with("down: 0 of 1 serve clients\n")
-    );
+    let lines: Vec<&str> = status.out.lines().skip(1).collect();
+    let expected = [
+        &format!("-   {}  connection refused", address(0)),
+        "warning: other members are unknown, because none of these serves clients",
+        "down: 0 of 1 serve clients",
+    ];
+    assert_eq!(lines, expected);
 }
 
 #[test]
@@ -151,6 +168,9 @@ fn four_letter_command_prints_the_reply() {
     let commit = version.split("(commit ").nth(1).unwrap().split(',').next().unwrap();
     let expected = format!("Zookeeper version: 3.9.3-oxkeeper-{}-{commit}, built on ", env!("CARGO_PKG_VERSION"));
     assert!(reply.out.starts_with(&expected) && reply.out.contains("\nMode: standalone\n"), "{}", reply.out);
+    let wrong = run(&["4lw", "sr", &address]);
+    assert_eq!(wrong.code, Some(2));
+    assert!(wrong.err.contains("a command has four letters, for example srvr"), "{}", wrong.err);
     let refused = run(&["4lw", "mntr", &address]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     let expected =

@@ -18,7 +18,7 @@ pub(super) fn facts(config: &Config) -> Vec<(&'static str, String)> {
             let role = if member.role() == Role::Participant { "votes" } else { "observes" };
             let spare = voters.saturating_sub(1) / 2;
             let text = format!(
-                "server {} of an ensemble of {} ({voters} vote); it {role}; {spare} voters may fail",
+                "server {} of an ensemble of {} ({voters} vote, {spare} of these may fail); it {role}",
                 member.server.0,
                 members.len()
             );

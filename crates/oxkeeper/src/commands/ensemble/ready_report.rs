@@ -15,15 +15,22 @@ const REPLY_LIMIT: Duration = Duration::from_secs(1);
 /// A server that does not serve clients by then is reported as such.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+struct ReportedServer {
+    address: String,
+    pid: u32,
+    home: PathBuf,
+}
+
 /// Receives the report from the thread that waits for the servers.
 pub(super) struct ReadyReport(Receiver<String>);
 
 impl ReadyReport {
     /// Starts the thread that asks the servers for their roles.
-    pub(super) fn start(homes: &[PathBuf], started: Instant) -> Result<Self> {
+    pub(super) fn start(homes: &[PathBuf], pids: &[u32], started: Instant) -> Result<Self> {
         let mut servers = Vec::new();
-        for home in homes {
-            servers.push((format!("127.0.0.1:{}", client_port(home)?), home.clone()));
+        for (home, pid) in homes.iter().zip(pids) {
+            let address = format!("127.0.0.1:{}", client_port(home)?);
+            servers.push(ReportedServer { address, pid: *pid, home: home.clone() });
         }
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
@@ -43,22 +50,23 @@ impl ReadyReport {
     }
 }
 
-fn report(servers: &[(String, PathBuf)], started: Instant) -> String {
-    let roles: Vec<Option<String>> = servers.iter().map(|(address, _)| role(address, started + PATIENCE)).collect();
+fn report(servers: &[ReportedServer], started: Instant) -> String {
+    let until = started + PATIENCE;
+    let roles: Vec<Option<String>> = servers.iter().map(|server| role(&server.address, until)).collect();
     let mut text = String::new();
-    let width = servers.iter().map(|(address, _)| address.len()).max().unwrap_or(0);
-    for ((id, (address, home)), role) in (1..).zip(servers).zip(&roles) {
+    let width = servers.iter().map(|server| server.address.len()).max().unwrap_or(0);
+    for ((id, ReportedServer { address, pid, home }), role) in (1..).zip(servers).zip(&roles) {
         let role = role.as_deref().unwrap_or("not ready");
-        text += &format!("server {id}: {address:<width$}  {role:<9}  files in {}\n", home.display());
+        text += &format!("server {id}: {address:<width$}  {role:<9}  pid {pid}, files in {}\n", home.display());
     }
-    let connect: Vec<&str> = servers.iter().map(|(address, _)| address.as_str()).collect();
+    let connect: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
     let connect = connect.join(",");
     let ready = roles.iter().flatten().count();
     text += &match ready == servers.len() {
         true => format!("ready in {} ms\n", started.elapsed().as_millis()),
         false => format!("{ready} of {} servers are ready; the others log to server.log\n", servers.len()),
     };
-    let first = servers.first().map_or("", |(address, _)| address);
+    let first = servers.first().map_or("", |server| &server.address);
     text + &format!(
         "try: oxkeeper status {first}, oxkeeper cli -server {connect}; stop: Ctrl-C\nconnect to {connect}\n"
     )

@@ -1,7 +1,7 @@
 //! Finds the members of an ensemble: by `conf`, in `/zookeeper/config`, or as given.
 
 use crate::four_letter::{self, Reply, with_port};
-use ox_client::{Client, ClientProperties, Error};
+use ox_client::{Client, ClientProperties, Error, ErrorKind};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
 use ox_tls::ClientTls;
 use std::collections::BTreeSet;
@@ -67,7 +67,11 @@ impl MemberFinder {
             Ok(Some(ensemble)) => from_config(&ensemble, &self.servers),
             Ok(None) => Members { members: given(&self.servers), remark: None },
             Err(error) => {
-                let remark = format!("/zookeeper/config cannot be read ({error}); only the given servers are shown");
+                // The table has the causes if no server can be reached.
+                let remark = match matches!(error.kind(), ErrorKind::NoServer(_)) {
+                    true => "other members are unknown, because none of these serves clients".to_owned(),
+                    false => format!("other members are unknown: /zookeeper/config cannot be read: {error}"),
+                };
                 return Members { members: given(&self.servers), remark: Some(remark) };
             }
         };
@@ -140,14 +144,20 @@ fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
     if unknown == 0 {
         return Members { members, remark: None };
     }
-    let remark = format!(
-        "{unknown} of {} members have no client address in the configuration (server.N=...;host:port); give their \
-         addresses as arguments",
-        members.len()
-    );
+    let count = members.len();
     let mut known: Vec<FoundMember> = members.into_iter().filter(|member| member.address.is_some()).collect();
-    known.extend(given(servers));
-    Members { members: known, remark: Some(remark) }
+    let addresses: BTreeSet<String> = known.iter().filter_map(|member| member.address.clone()).collect();
+    known.extend(
+        given(servers).into_iter().filter(|server| !addresses.contains(server.address.as_deref().unwrap_or(""))),
+    );
+    let remark = (known.len() < count).then(|| {
+        format!(
+            "{} of {count} members are not shown: their server.N lines have no client address; give all addresses as \
+             arguments, separated by commas",
+            count - known.len()
+        )
+    });
+    Members { members: known, remark }
 }
 
 /// Where clients connect. A member that listens on all interfaces is reached at the host of its quorum port.
@@ -193,6 +203,10 @@ mod tests {
         assert_eq!(addresses(config, "x"), (vec!["a:2181".to_owned(), "10.0.0.2:2182".to_owned()], false));
         assert_eq!(addresses("server.1=a:1:2\nserver.2=b:1:2\n", "b:7").0, ["a:7", "b:7"]);
         let same_host = "server.1=a:1:2\nserver.2=a:3:4\n";
-        assert_eq!(addresses(same_host, "a:7,a:8/app"), (vec!["a:7".to_owned(), "a:8".to_owned()], true));
+        assert_eq!(addresses(same_host, "a:7,a:8/app"), (vec!["a:7".to_owned(), "a:8".to_owned()], false));
+        assert_eq!(addresses(same_host, "a:7"), (vec!["a:7".to_owned()], true));
+        let partly = "server.1=a:1:2;a:7\nserver.2=a:3:4\n";
+        assert_eq!(addresses(partly, "a:7"), (vec!["a:7".to_owned()], true));
+        assert_eq!(addresses(partly, "a:7,a:8"), (vec!["a:7".to_owned(), "a:8".to_owned()], false));
     }
 }
