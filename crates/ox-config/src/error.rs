@@ -156,12 +156,11 @@ pub enum Cause {
     #[error("{0} cannot be loaded: Java classes do not run here; remove the line")]
     AuditLoggerClass(String),
     /// The section was asked for by name, or the file cannot be read.
-    #[error("No JAAS configuration section named '{section}' was found in '{file}'. {why}")]
+    #[error("No JAAS configuration section named '{section}' was found in {file}")]
     JaasSectionMissing {
         section: String,
+        /// The name of the file in quotes, and why it cannot be used.
         file: String,
-        /// The error of the operating system, or empty.
-        why: String,
     },
     /// What is wrong with a JAAS file; names the file and the line.
     #[error("{0}")]

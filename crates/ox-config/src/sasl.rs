@@ -84,7 +84,7 @@ fn read_login(
     let place = settings.place_of(JAAS_FILE);
     let section_name = settings.text(SECTION).unwrap_or_default();
     let missing =
-        |why: &str| Cause::JaasSectionMissing { section: section_name.clone(), file: shown.clone(), why: why.into() };
+        |why: &str| Cause::JaasSectionMissing { section: section_name.clone(), file: format!("'{shown}'. {why}") };
     let unreadable = |why: &str| place.error(missing(why));
     let bytes = (environment.read)(&path).map_err(|error| unreadable(&error.to_string()))?;
     let bytes = SecretBytes::new(bytes);

@@ -56,7 +56,10 @@ pub struct SaslService<'a> {
 pub enum SaslOutcome {
     Challenged,
     /// The client has proven this id.
-    Authenticated { authentication_id: String, id: String },
+    Authenticated {
+        authentication_id: String,
+        id: String,
+    },
     /// The exchange failed, and the connection is closed after the reply.
     Failed(SaslFailure),
     /// The exchange failed, and the configuration keeps the connection.

@@ -199,6 +199,8 @@ fn recorded_configs_match_apache() {
         ("admin port in use", Accepted),
         ("election port in use", Accepted),
         ("SASL enabled without JAAS file", ProtectionNotBuilt),
+        // Apache's main thread ends, and the process stays without a server.
+        ("audit class missing", Refused("com.example.Nope cannot be loaded")),
         // Apache exits with code 1 in the first case and fails every handshake in the second.
         ("secureClientPort with NIO", Refused("secureClientPort needs ssl.keyStore.location")),
         ("secureClientPort with Netty but no keystore", Refused("secureClientPort needs ssl.keyStore.location")),

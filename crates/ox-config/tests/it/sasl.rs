@@ -19,7 +19,7 @@ fn server_section() -> String {
 
 fn password(outcome: Outcome, user: &str) -> Vec<u8> {
     let Some(AcceptorLogin::DigestMd5(accounts)) = outcome.config().sasl.login else { panic!("DIGEST-MD5") };
-    accounts.password(user).unwrap().bytes().to_vec()
+    accounts.password(user).expect("an account").bytes().to_vec()
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn section_name_is_configurable() {
 }
 
 fn error(outcome: Outcome) -> ConfigError {
-    outcome.result.unwrap_err()
+    outcome.result.expect_err("a configuration that is refused")
 }
 
 #[test]

@@ -87,15 +87,8 @@ impl Replica {
         if is_local && op == OpCode::CloseSession {
             return self.close_local(conn, xid, state, out);
         }
-        let refused = match self.role {
-            Role::ReadOnly => Some(ErrorCode::NotReadOnly),
-            Role::Learner(_) if self.log_space.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
-            Role::Learner(_) => ops::check_body(op, body).err(),
-            Role::Leader if op == OpCode::CloseSession || self.log_space.writes().allow(op, body) => None,
-            Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
-        };
         let audit = if self.audits { AuditRequest::new(session, &ids, op, body).map(Box::new) } else { None };
-        if let Some(code) = refused {
+        if let Some(code) = self.refusal(now, op, body) {
             self.refused_audit.extend(audit.map(|audit| audit.failed()));
             return self.reply_in_order(conn, Reply::Refused(xid, code), state, out);
         }
@@ -155,6 +148,17 @@ impl Replica {
                 self.reply_in_order(conn, Reply::Refused(xid, code), state, out);
             }
             (None, None) => unreachable!("a write is proposed or refused"),
+        }
+    }
+
+    /// Why this server cannot execute a write now, whatever the state contains.
+    fn refusal(&self, now: Now, op: OpCode, body: &[u8]) -> Option<ErrorCode> {
+        match self.role {
+            Role::ReadOnly => Some(ErrorCode::NotReadOnly),
+            Role::Learner(_) if self.log_space.leader_refuses(now, op, body) => Some(ErrorCode::ThrottledOp),
+            Role::Learner(_) => ops::check_body(op, body).err(),
+            Role::Leader if op == OpCode::CloseSession || self.log_space.writes().allow(op, body) => None,
+            Role::Leader | Role::None => Some(ErrorCode::ThrottledOp),
         }
     }
 
