@@ -7,6 +7,7 @@ use crate::tls::{SettingsGroup, StorePassword, StoreSettings, TlsSettings};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 const JAAS_FILE: &str = "java.security.auth.login.config";
 const JAAS_SECTION: &str = "zookeeper.sasl.clientconfig";
@@ -24,7 +25,8 @@ const JAAS_SECTION: &str = "zookeeper.sasl.clientconfig";
 /// ```
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ClientProperties {
-    values: BTreeMap<String, String>,
+    /// Wiped when dropped, because some are passwords.
+    values: BTreeMap<String, Zeroizing<String>>,
 }
 
 impl fmt::Debug for ClientProperties {
@@ -56,7 +58,7 @@ impl ClientProperties {
     /// properties.set("zookeeper.client.secure", "true");
     /// ```
     pub fn set(&mut self, name: &str, value: &str) {
-        self.values.insert(name.to_owned(), value.to_owned());
+        self.values.insert(name.to_owned(), Zeroizing::new(value.to_owned()));
     }
 
     /// Takes the `-Dname=value` words of a text, as `CLIENT_JVMFLAGS` and `JVMFLAGS` have; other words are for Java.
@@ -100,7 +102,7 @@ impl ClientProperties {
     /// assert_eq!(ox_client::ClientProperties::default().get("zookeeper.client.secure"), None);
     /// ```
     pub fn get(&self, name: &str) -> Option<&str> {
-        self.values.get(name).map(String::as_str)
+        self.values.get(name).map(|value| value.as_str())
     }
 
     /// Sets TLS and SASL of a builder as the properties say.
@@ -141,7 +143,7 @@ impl ClientProperties {
         settings.allow_reverse_dns_lookup = self.flag("zookeeper.ssl.allowReverseDnsLookup", false);
         settings.crl = self.flag("zookeeper.ssl.crl", false);
         settings.ocsp = self.flag("zookeeper.ssl.ocsp", false);
-        let lists = self.values.get("zookeeper.oxkeeper.ssl.crlFiles").map(String::as_str).unwrap_or_default();
+        let lists = self.get("zookeeper.oxkeeper.ssl.crlFiles").unwrap_or_default();
         settings.crl_files =
             lists.split(',').map(str::trim).filter(|file| !file.is_empty()).map(PathBuf::from).collect();
         settings.fips_mode = self.flag("zookeeper.fips-mode", true);

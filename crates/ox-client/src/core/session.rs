@@ -230,8 +230,8 @@ pub(crate) struct Session<W, S> {
     rearming: usize,
     watches: Watches<S>,
     credentials: Vec<Credential<W>>,
-    /// The exchange of this connection, until it has ended.
-    sasl: Option<SaslExchange>,
+    /// The exchange of this connection, until it has ended. In a box, because most clients have none.
+    sasl: Option<Box<SaslExchange>>,
     /// Indexes of credentials that are sent and not confirmed yet.
     auth_in_flight: VecDeque<usize>,
     pings: VecDeque<i64>,
@@ -398,7 +398,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
 
     /// A connection is open: queues the connect request. The exchange `sasl` follows the connect response.
     pub(crate) fn on_open(&mut self, now_ms: i64, sasl: Option<SaslExchange>) {
-        self.sasl = sasl;
+        self.sasl = sasl.map(Box::new);
         self.conn = ConnState::Handshake { since_ms: now_ms };
         self.last_received_ms = now_ms;
         self.partial_bytes = 0;

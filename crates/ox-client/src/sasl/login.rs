@@ -26,7 +26,7 @@ pub struct SaslLogin {
 /// Which Kerberos principal the servers have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ServerPrincipal {
-    /// Replaces everything below.
+    /// The whole principal, which replaces everything below.
     pub(crate) principal: Option<String>,
     /// The part before the host; `zookeeper` by default.
     pub(crate) service: Option<String>,

@@ -24,7 +24,7 @@ pub(crate) fn run(command: &TlsCommand) -> ExitCode {
     }
 }
 
-/// Seconds since 1970.
+/// The current time in seconds since 1970.
 fn now() -> i64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     i64::try_from(now.as_secs()).unwrap_or(i64::MAX)

@@ -9,14 +9,14 @@
 
 use super::{ConnState, Disconnect, Pending, PendingKind, Session, SessionEnd, Waiter};
 use crate::core::Effect;
-use crate::core::sasl::{SaslExchange, SaslStep};
+use crate::core::sasl::SaslStep;
 use ox_proto::request::{SaslToken, put_request};
 use ox_proto::{ErrorCode, OpCode, Reader};
 
 impl<W: Waiter, S: Clone> Session<W, S> {
     /// The first token of the exchange, if the client authenticates by SASL.
     pub(super) fn first_sasl_token(&mut self) -> Option<Vec<u8>> {
-        self.sasl.as_mut().map(SaslExchange::first_token)
+        self.sasl.as_mut().map(|exchange| exchange.first_token())
     }
 
     pub(super) fn send_sasl(&mut self, now_ms: i64, token: &[u8]) {

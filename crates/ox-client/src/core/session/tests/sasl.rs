@@ -1,3 +1,5 @@
+//! SASL between the connect response and the first request, with both sides of DIGEST-MD5.
+
 use super::*;
 use ox_proto::request::SaslToken;
 use ox_sasl::digest_md5::CLIENT_PORT;
