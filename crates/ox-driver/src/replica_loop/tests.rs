@@ -75,7 +75,6 @@ fn member() -> (ReplicaLoop, FakeHost) {
     (replica_loop(QuorumPeer::new(settings, recovered), &host), host)
 }
 
-/// One iteration.
 fn iterate(replica_loop: &mut ReplicaLoop, input: ReplicaInbox, host: &mut FakeHost) {
     replica_loop.begin(NOW, Duration::ZERO, input, host);
     while replica_loop.step(NOW, host) != ReplicaStage::Idle {}

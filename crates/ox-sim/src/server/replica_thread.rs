@@ -81,7 +81,6 @@ impl Process {
         self.wake_replica(env, pid);
     }
 
-    /// Queues a notification.
     pub(crate) fn on_vote(&mut self, env: &mut Env, pid: ProcessId, from: ServerId, vote: LatestVote) {
         self.inbox.add_vote(from, vote);
         self.wake_replica(env, pid);
