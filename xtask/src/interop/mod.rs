@@ -2,7 +2,7 @@
 //!
 //! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
-//! [`recipes`] runs `ox-recipes` and Curator on the same nodes.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs client suites over TLS.
 
 mod clients;
 mod differential;
@@ -11,6 +11,7 @@ mod files;
 mod fixture;
 mod recipes;
 mod report;
+mod security;
 pub(crate) mod servers;
 mod shells;
 mod suites;
@@ -80,6 +81,8 @@ enum Subject {
     Ensembles,
     /// Our client and recipes on an Apache server, and together with Curator.
     Recipes,
+    /// The Java and kazoo suites over TLS.
+    Security,
     /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
 }
@@ -94,7 +97,12 @@ impl Subject {
             Subject::Go => suite.name == "go",
             Subject::Node => suite.name == "node",
             Subject::Rust => suite.name == "rust",
-            Subject::Files | Subject::Differential | Subject::Ensembles | Subject::Recipes | Subject::Shells => false,
+            Subject::Files
+            | Subject::Differential
+            | Subject::Ensembles
+            | Subject::Recipes
+            | Subject::Security
+            | Subject::Shells => false,
         }
     }
 }
@@ -114,9 +122,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
+            .and(security::run(&workspace, args.verbose))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
+        Subject::Security => security::run(&workspace, args.verbose),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

@@ -18,6 +18,7 @@ use anyhow::{Result, ensure};
 use super::tool;
 use super::workspace::Workspace;
 pub(crate) use java::SUITE as JAVA;
+pub(crate) use kazoo::SUITE as KAZOO;
 
 /// A test program for one client library.
 pub(crate) struct Suite {

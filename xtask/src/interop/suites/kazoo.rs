@@ -9,7 +9,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
+pub(crate) const SUITE: Suite = Suite { name: "kazoo", needs: &["python3"], prepare, command };
 pub(super) const BUNDLED_SUITE: Suite =
     Suite { name: "kazoo-bundled", needs: &["python3"], prepare, command: bundled_command };
 
