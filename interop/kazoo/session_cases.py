@@ -1,6 +1,5 @@
 """Cases of sessions during lost connections, expiry and server restarts."""
 
-from kazoo.client import KazooClient
 from kazoo.exceptions import SessionExpiredError
 from kazoo.protocol.states import KazooState
 from fixture import ExternalServer
@@ -69,9 +68,7 @@ def expiry(case):
 def wrong_password(case):
     owner = case.connect()
     number, password = owner.client_id
-    other = KazooClient(hosts=case.fixture.server, client_id=(number, bytes(16)), timeout=10.0)
-    case.clients.append(other)
-    other.start(timeout=10)
+    other = case.connect(client_id=(number, bytes(16)))
     # The server refuses the session, and kazoo opens a new one.
     assert other.client_id[0] != number, "the session is refused"
 

@@ -1,5 +1,6 @@
 """Runs cases one after the other and prints one line per case."""
 
+import os
 import sys
 import threading
 import time
@@ -40,6 +41,8 @@ class Case:
 
     def _connect(self, hosts, **options):
         options.setdefault("timeout", 10.0)
+        if "INTEROP_TLS_CA" in os.environ:
+            options.update(use_ssl=True, ca=os.environ["INTEROP_TLS_CA"])
         client = KazooClient(hosts=hosts, **options)
         self.clients.append(client)
         client.start(timeout=WAIT_S)

@@ -6,6 +6,7 @@ mod files;
 mod quorum;
 mod records;
 mod requests;
+mod tls;
 
 /// Code that decodes untrusted bytes.
 pub struct FuzzTarget {
@@ -28,5 +29,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "quorum-packets", corpus: quorum::packet_corpus, run: quorum::run_packets },
     FuzzTarget { name: "quorum-hello", corpus: quorum::hello_corpus, run: quorum::run_hello },
     FuzzTarget { name: "quorum-notifications", corpus: quorum::notification_corpus, run: quorum::run_notifications },
+    FuzzTarget { name: "tls-store", corpus: tls::store_corpus, run: tls::run_store },
+    FuzzTarget { name: "tls-hello", corpus: tls::hello_corpus, run: tls::run_hello },
     FuzzTarget { name: "ensemble", corpus: quorum::ensemble_corpus, run: quorum::run_ensemble },
 ];

@@ -164,8 +164,8 @@ fn reload(tls: &ClientPortTls, stores: &mut ClientStores) -> bool {
             *tls.current.write() = Arc::clone(server);
             true
         }
-        Err(error) => {
-            tracing::error!("certificates of the client port not reloaded, the old ones stay: {error}");
+        Err(reason) => {
+            tracing::error!("certificates of the client port not reloaded, the old ones stay: {reason}");
             false
         }
     }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI32, AtomicI64, AtomicU8, AtomicU32, AtomicU64, Or
 pub(crate) enum ClientPort {
     /// `clientPort`, with or without TLS.
     Client,
-    /// `secureClientPort`.
+    /// `secureClientPort`, always with TLS.
     Secure,
 }
 

@@ -501,7 +501,6 @@ fn polls(count: usize) -> io::Result<(Vec<Poll>, Vec<Mailbox>)> {
 }
 
 impl ClientListeners {
-    /// Binds the ports.
     fn bind(config: &Config, stores: Option<ClientStores>) -> Result<Self, StartError> {
         let bind = |address: Option<ClientAddress>| {
             let bound = address.map(|address| {

@@ -20,7 +20,7 @@ use super::{Args, Target};
 /// The slowest suite takes less than a minute on an idle machine.
 const SUITE_TIMEOUT: Duration = Duration::from_secs(240);
 
-struct SuiteResult {
+pub(super) struct SuiteResult {
     name: &'static str,
     report: Report,
     /// Why the suite did not run to its end.
@@ -46,7 +46,7 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         .iter()
         .zip(prepared)
         .map(|(suite, prepared)| match prepared {
-            Ok(()) => run_suite(workspace, suite, &fixture, args.verbose),
+            Ok(()) => run_suite(workspace, suite, &fixture, &[], args.verbose),
             Err(e) => SuiteResult {
                 name: suite.name,
                 report: Report::default(),
@@ -89,11 +89,18 @@ fn prepare(workspace: &Workspace, suites: &[&Suite]) -> Vec<Result<()>> {
         .collect()
 }
 
-fn run_suite(workspace: &Workspace, suite: &Suite, fixture: &ServerFixture, verbose: bool) -> SuiteResult {
+/// Runs a suite with additional environment variables.
+pub(super) fn run_suite(
+    workspace: &Workspace,
+    suite: &Suite,
+    fixture: &ServerFixture,
+    environment: &[(&str, String)],
+    verbose: bool,
+) -> SuiteResult {
     eprintln!("running {}", suite.name);
     let start = Instant::now();
     let mut report = Report::default();
-    let result = run_program(workspace, suite, fixture, verbose, &mut report);
+    let result = run_program(workspace, suite, fixture, environment, verbose, &mut report);
     let error = result.and(fixture.recover()).err().map(|e| format!("{e:#}"));
     SuiteResult { name: suite.name, report, error, duration: start.elapsed() }
 }
@@ -103,6 +110,7 @@ fn run_program(
     workspace: &Workspace,
     suite: &Suite,
     fixture: &ServerFixture,
+    environment: &[(&str, String)],
     verbose: bool,
     report: &mut Report,
 ) -> Result<()> {
@@ -112,6 +120,7 @@ fn run_program(
     let mut child = suite
         .command(workspace)
         .args(fixture.arguments())
+        .envs(environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(log.try_clone()?)
@@ -157,7 +166,7 @@ fn lines_of(child: &mut Child) -> mpsc::Receiver<String> {
 }
 
 /// Prints the table of results. Returns whether all suites passed.
-fn print_summary(results: &[SuiteResult]) -> bool {
+pub(super) fn print_summary(results: &[SuiteResult]) -> bool {
     println!("{:<13} {:>6} {:>6} {:>7} {:>7}  result", "suite", "passed", "failed", "skipped", "seconds");
     for result in results {
         let Report { passed, failed, skipped, .. } = &result.report;

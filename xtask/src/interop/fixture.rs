@@ -42,6 +42,11 @@ impl ServerFixture {
         Self::new(server.address(), Some(server))
     }
 
+    /// A fixture for a server that xtask started, whose clients use its secure port.
+    pub(crate) fn over_tls(server: ServerUnderTest, secure: SocketAddr) -> Result<Self> {
+        Self::new(secure, Some(server))
+    }
+
     /// A fixture for a running server that xtask did not start.
     pub(crate) fn external(server: SocketAddr) -> Result<Self> {
         four_letter(server, "srvr").with_context(|| format!("no ZooKeeper server replies at {server}"))?;

@@ -126,11 +126,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(differential::run(&workspace, args.amount))
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
-            .and(security::run(&workspace, args.only.as_deref(), &args.profile))
+            .and(security::run(&workspace, args))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
-        Subject::Security => security::run(&workspace, args.only.as_deref(), &args.profile),
+        Subject::Security => security::run(&workspace, args),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

@@ -6,11 +6,13 @@ mod client_stores;
 mod client_transcripts;
 mod kdc;
 mod sasl;
+mod tls_suites;
 
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
+use super::Args;
 use super::workspace::Workspace;
 use crate::catch::catching;
 
@@ -20,9 +22,10 @@ struct Case {
     run: fn(&Workspace, &std::path::Path) -> Result<()>,
 }
 
-/// Runs all cases, or those whose name contains `only`; without that, also our client and tools with Apache servers.
-/// `profile` is the Cargo profile of our binary.
-pub(super) fn run(workspace: &Workspace, only: Option<&str>, profile: &str) -> Result<()> {
+/// Runs all cases, or those whose name contains `only`; without that, also clients over TLS, and our client and tools
+/// with Apache servers.
+pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+    let only = args.only.as_deref();
     sasl::prepare(workspace)?;
     let cases = sasl::CASES.iter().filter(|case| only.is_none_or(|only| case.name.contains(only)));
     let (mut count, mut failures) = (0, 0);
@@ -43,5 +46,9 @@ pub(super) fn run(workspace: &Workspace, only: Option<&str>, profile: &str) -> R
     println!("security: {} of {count} passed", count - failures);
     ensure!(0 < count, "no case matches --only");
     ensure!(failures == 0, "{failures} of {count} cases failed");
-    if only.is_none() { client::run(workspace, profile) } else { Ok(()) }
+    if only.is_some() {
+        return Ok(());
+    }
+    tls_suites::run(workspace, args.verbose)?;
+    client::run(workspace, &args.profile)
 }

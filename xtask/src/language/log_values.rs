@@ -3,6 +3,7 @@
 /// Beginnings of Apache's sentences, which contain values: operators and their tools search for them.
 const SENTENCES_OF_APACHE: &[&str] = &[
     "******* GOODBYE ",
+    "Authenticated Id ",
     "Cannot open channel to ",
     "Client authentication scheme(s) ",
     "Client {address} failed to SASL authenticate",

@@ -91,7 +91,6 @@ struct Handshake {
 enum HandshakeStep {
     /// An event of the socket.
     Wait,
-    /// It is complete.
     Done,
     /// The client uses no TLS, and may do so.
     Plain,
@@ -296,14 +295,14 @@ impl HandshakeThread {
         self.tls.end_handshake(&self.shared, handshake.port, handshake.address.ip());
     }
 
-    fn report(&mut self, address: SocketAddr, failure: &HandshakeFailure) {
+    fn report(&mut self, address: SocketAddr, reason: &HandshakeFailure) {
         self.shared.metrics.unsuccessful_handshake.add(1);
         self.shared.stats.auth_failed.add(1);
-        if let HandshakeFailure::Disconnected = failure {
-            return tracing::debug!(%address, "TLS handshake ended: {failure}"); // probes of load balancers
+        if let HandshakeFailure::Disconnected = reason {
+            return tracing::debug!(%address, "TLS handshake ended: {reason}"); // probes of load balancers
         }
         if let Some(suppressed) = self.failure_log.allow(self.shared.clock.mono_ms()) {
-            tracing::error!(%address, suppressed, "Unsuccessful handshake with session 0x0: {failure}");
+            tracing::error!(%address, suppressed, "Unsuccessful handshake with session 0x0: {reason}");
         }
     }
 
@@ -334,7 +333,7 @@ impl Handshake {
     fn advance(&mut self, port: &ClientPortTls) -> HandshakeStep {
         if let Stage::FirstByte = self.stage {
             let mut first = [0];
-            match self.tcp.peek(&mut first) {
+            match uninterrupted(|| self.tcp.peek(&mut first)) {
                 Ok(0) => return HandshakeStep::Failed(HandshakeFailure::Disconnected),
                 Ok(_) => (),
                 Err(error) => return on_io_error(error),
@@ -362,7 +361,7 @@ impl Handshake {
                 Ok(FlushOutcome::Full) => return HandshakeStep::Wait,
                 Err(error) => return HandshakeStep::Failed(HandshakeFailure::Io(error)),
             }
-            match tls.read_tls(&mut self.tcp) {
+            match uninterrupted(|| tls.read_tls(&mut self.tcp)) {
                 Ok(0) => return HandshakeStep::Failed(HandshakeFailure::Disconnected),
                 Ok(count) => self.received += count,
                 Err(error) => return on_io_error(error),
@@ -393,10 +392,22 @@ impl Handshake {
     }
 }
 
+/// Repeats a call that a signal has interrupted.
+fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+            result => return result,
+        }
+    }
+}
+
 fn on_io_error(error: io::Error) -> HandshakeStep {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted => HandshakeStep::Wait,
-        io::ErrorKind::ConnectionReset => HandshakeStep::Failed(HandshakeFailure::Disconnected),
-        _ => HandshakeStep::Failed(HandshakeFailure::Io(error)),
+    if error.kind() == io::ErrorKind::WouldBlock {
+        HandshakeStep::Wait
+    } else if error.kind() == io::ErrorKind::ConnectionReset {
+        HandshakeStep::Failed(HandshakeFailure::Disconnected)
+    } else {
+        HandshakeStep::Failed(HandshakeFailure::Io(error))
     }
 }

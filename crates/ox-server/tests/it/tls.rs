@@ -55,6 +55,9 @@ fn subject_of_super_user_has_all_permissions() {
     assert_eq!(create_for(&mut alice, "/own", "auth", ""), 0);
     let mut admin = certificates.client("admin").open(server.secure_address());
     assert_eq!(admin.get("/own").err, 0);
+    let names = admin.ask(|packet, xid| packet.raw(xid, OpCode::WhoAmI.code(), &[])).body;
+    let names = String::from_utf8_lossy(&names).replace(|letter: char| letter.is_control(), "");
+    assert_eq!(names, "ip127.0.0.1superx509CN=admin", "the super user has no name");
 }
 
 #[test]

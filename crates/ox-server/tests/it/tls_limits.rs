@@ -52,7 +52,7 @@ fn hostile_handshakes_do_not_harm_other_clients() {
         match number % 4 {
             0 => (),
             1 => raw.send(HALF_HELLO),
-            2 => _ = raw.try_send(&[&HALF_HELLO[..], &[0xff; 2000]].concat()),
+            2 => _ = raw.try_send(&[HALF_HELLO, &[0xff; 2000]].concat()),
             _ => _ = raw.try_send(&[&[0x16, 3, 3, 0x40, 0][..], &[1, 0xff, 0xff, 0xff], &[0; 0x3ffc]].concat()),
         }
         assert_eq!(served.get("/a").err, 0);

@@ -1,6 +1,6 @@
 //! `oxkeeper check-config`: what each line of a configuration means, and whether a server would start with it.
 //!
-//! `ox_config` decides, as when a server starts; only the directories are checked here.
+//! `ox_config` decides, as when a server starts; only the directories and the stores of TLS are checked here.
 
 mod facts;
 mod report;
@@ -39,12 +39,23 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     let paint = Paint::of(&std::io::stdout());
     conclude(|out| {
         let system = system_properties(&args.define);
-        let explained = match StartArgs::from_args(&args.config) {
+        let mut explained = match StartArgs::from_args(&args.config) {
             Ok(start) => explain(&start, &system, &OUTSIDE),
             Err(error) => Explained { items: Vec::new(), diagnostics: Vec::new(), outcome: Err(error.into()) },
         };
         let errors: Vec<String> = match &explained.outcome {
-            Ok(config) => directories(config).into_iter().filter_map(|(_, state)| state.err()).collect(),
+            Ok(config) => {
+                let mut errors: Vec<_> = directories(config).into_iter().filter_map(|(_, state)| state.err()).collect();
+                match ox_server::check_stores(config) {
+                    Ok(warnings) => explained.diagnostics.extend(warnings.iter().map(|warning| Diagnostic {
+                        level: Level::Warn,
+                        place: None,
+                        text: warning.to_string(),
+                    })),
+                    Err(error) => errors.push(error.to_string()),
+                }
+                errors
+            }
             Err(errors) => errors.iter().map(ToString::to_string).collect(),
         };
         if args.json {

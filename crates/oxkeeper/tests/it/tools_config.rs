@@ -111,6 +111,33 @@ fn has(told: &CommandOutput, texts: &[&str]) {
     }
 }
 
+/// The stores are read as at a start, and passwords are not shown.
+#[test]
+fn stores_of_tls_are_checked() {
+    let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-tls/testdata");
+    let told = |password: &str| {
+        let (key, trust) = (stores.join("keytool.jks"), stores.join("ca.pem"));
+        let lines = format!(
+            "dataDir=./data\nsecureClientPort=2281\nssl.keyStore.location={}\nssl.keyStore.password={password}\n\
+             ssl.trustStore.location={}\n",
+            key.display(),
+            trust.display()
+        );
+        explained(&lines, &[])
+    };
+    let good = told("changeit");
+    assert_eq!(good.code, Some(0), "{}", good.out);
+    has(
+        &good,
+        &["keytool.jks\n", "ssl.keyStore.password=(not shown)\n", "  TLS        port 2281 on every interface\n"],
+    );
+    assert!(!good.out.contains("changeit"), "{}", good.out);
+    let bad = told("wrong-password");
+    assert_eq!(bad.code, Some(1), "{}", bad.out);
+    has(&bad, &["cannot be decrypted: the password is wrong"]);
+    assert!(!bad.out.contains("wrong-password"), "{}", bad.out);
+}
+
 #[test]
 fn every_line_is_explained() {
     let config = "\

@@ -40,6 +40,14 @@ pub(super) fn facts(config: &Config) -> Vec<(&'static str, String)> {
             },
         },
     ));
+    if let Some(tls) = &config.tls {
+        let secure = tls.secure_port.map(|port| match tls.secure_address {
+            Some(address) => std::net::SocketAddr::new(address, port).to_string(),
+            None => format!("port {port} on every interface"),
+        });
+        let unified = tls.is_client_port_unified.then(|| "the client port, beside plain text".to_owned());
+        facts.push(("TLS", secure.into_iter().chain(unified).collect::<Vec<_>>().join("; ")));
+    }
     let (min, max) = (config.min_session_timeout_ms, config.max_session_timeout_ms);
     facts.push(("sessions", format!("time out after {min} to {max} ms")));
     facts.push((

@@ -42,6 +42,9 @@ impl Started<'_> {
         let address = self.server.address();
         let clients = address.map_or("no client port".to_owned(), |address| address.to_string());
         let mut rows = vec![("clients", clients)];
+        if let Some(address) = self.server.secure_address() {
+            rows.push(("TLS", address.to_string()));
+        }
         if let Some(own) = self.config.member.as_ref().and_then(|own| own.ensemble.members().get(&own.server)) {
             rows.push(("servers", own.to_string()));
         }
@@ -72,12 +75,13 @@ impl Started<'_> {
     /// Logs that the server serves clients; a member's line comes when it has found a leader.
     pub(super) fn log(&self) {
         let address = self.server.address().map(tracing::field::display);
+        let secure = self.server.secure_address().map(tracing::field::display);
         let took_ms = millis(self.took);
         let ServerSummary { mode, nodes, last_zxid } = self.server.handle().summary();
         if self.config.member.is_none() {
-            tracing::info!(mode, address, nodes, zxid = %last_zxid, took_ms, "ready");
+            tracing::info!(mode, address, secure, nodes, zxid = %last_zxid, took_ms, "ready");
         } else {
-            tracing::info!(address, nodes, zxid = %last_zxid, took_ms, "started; waiting for a leader");
+            tracing::info!(address, secure, nodes, zxid = %last_zxid, took_ms, "started; waiting for a leader");
         }
     }
 }

@@ -77,7 +77,11 @@ fn warn(output: &Output, text: &str) {
 /// Why a port cannot be bound, and what to do.
 fn bind_error(purpose: &str, address: &str, source: &std::io::Error) -> String {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    let setting = if purpose == "client" { "clientPort" } else { "the server.N line of this server" };
+    let (setting, address_setting) = match purpose {
+        "client" => ("clientPort", "clientPortAddress"),
+        "secure client" => ("secureClientPort", "secureClientPortAddress"),
+        _ => ("the server.N line of this server", "the server.N line of this server"),
+    };
     match (source.kind(), port) {
         (ErrorKind::AddrInUse, Some(port)) => {
             let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
@@ -90,8 +94,7 @@ fn bind_error(purpose: &str, address: &str, source: &std::io::Error) -> String {
             )
         }
         (ErrorKind::AddrNotAvailable, _) => {
-            let setting = if purpose == "client" { "clientPortAddress" } else { setting };
-            format!("{address} is no address of this machine: change {setting}")
+            format!("{address} is no address of this machine: change {address_setting}")
         }
         _ => format!("cannot listen on {address} ({purpose} port): {source}"),
     }
@@ -111,6 +114,10 @@ mod tests {
         assert_eq!(
             text(ErrorKind::AddrNotAvailable, "election"),
             "10.0.0.1:1 is no address of this machine: change the server.N line of this server"
+        );
+        assert_eq!(
+            text(ErrorKind::AddrNotAvailable, "secure client"),
+            "10.0.0.1:1 is no address of this machine: change secureClientPortAddress"
         );
         assert!(text(ErrorKind::PermissionDenied, "client").starts_with("port 1 must not be bound by this user: "));
     }
