@@ -40,16 +40,17 @@ async fn data(harness: &ShellHarness, path: &str) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn edit_updates_the_data() {
     let mut harness = ShellHarness::new().await;
-    harness.create_nodes("/a=old").await;
+    harness.create_nodes("/alone=old").await;
+    // No other test edits a node of this name: the file is in a directory that all tests of the process share.
     // Like most editors, terminates the last line. The file name keeps the extension.
     let editor = Editor::new("cp \"$1\" $here/before; echo \"$1\" > $here/name; echo new > \"$1\"\n");
-    let done = editor.edit(&mut harness, "/a").await;
-    assert_eq!((done.status, done.err.as_str()), (0, "Changed /a, now version 1\n"));
-    assert_eq!(data(&harness, "/a").await, b"new");
+    let done = editor.edit(&mut harness, "/alone").await;
+    assert_eq!((done.status, done.err.as_str()), (0, "Changed /alone, now version 1\n"));
+    assert_eq!(data(&harness, "/alone").await, b"new");
     assert_eq!(fs::read(editor.file("before")).unwrap(), b"old");
     let name = fs::read_to_string(editor.file("name")).unwrap();
-    assert!(name.trim_end().ends_with("-a") && !fs::exists(name.trim_end()).unwrap(), "{name}");
-    let same = editor.edit(&mut harness, "/a").await;
+    assert!(name.trim_end().ends_with("-alone") && !fs::exists(name.trim_end()).unwrap(), "{name}");
+    let same = editor.edit(&mut harness, "/alone").await;
     assert_eq!((same.status, same.err.as_str()), (0, "Nothing changed\n"));
     assert_eq!(editor.edit(&mut harness, "/none").await.err, "Node does not exist: /none\n");
 }
