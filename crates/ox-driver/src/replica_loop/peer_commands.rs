@@ -82,10 +82,12 @@ mod tests {
 
     /// The link and the number of packets of each command; other commands have no number.
     fn shape(batch: &CommandBatch) -> Vec<(LinkId, Option<u64>)> {
-        let shape = |command: &PeerCommand| match command {
-            PeerCommand::Send(link, packets) => (*link, Some(packets.count)),
-            PeerCommand::Close(link) => (*link, None),
-            _ => unreachable!("not used here"),
+        let shape = |command: &PeerCommand| {
+            if let PeerCommand::Send(link, packets) = command {
+                return (*link, Some(packets.count));
+            }
+            let PeerCommand::Close(link) = command else { unreachable!("not used here") };
+            (*link, None)
         };
         batch.commands.iter().map(shape).collect()
     }

@@ -100,11 +100,11 @@ fn connect() -> Submission {
 }
 
 fn durable(host: &mut FakeHost) -> ReplicaInbox {
-    let last = host.log.drain(..).filter_map(|work| match work {
+    let mut durable = host.log.drain(..).filter_map(|work| match work {
         LogWork::Batch(queued) => Some(queued.batch.last),
         LogWork::Job(..) | LogWork::Config(_) => None,
     });
-    ReplicaInbox { durable: last.last(), ..ReplicaInbox::default() }
+    ReplicaInbox { durable: durable.next_back(), ..ReplicaInbox::default() }
 }
 
 #[test]
