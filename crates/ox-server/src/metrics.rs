@@ -412,7 +412,8 @@ mod tests {
     }
 
     /// Metrics that Apache does not have.
-    const OWN: [&str; 6] = [
+    const OWN: [&str; 7] = [
+        "audit_events_dropped",
         "parked_handshakes",
         "sessions_rejected",
         "thread_stalls",

@@ -209,6 +209,7 @@ fn mntr_has_the_keys_of_apache() {
         "zk_sessions_rejected",
         "zk_thread_stalls",
         "zk_watches_rejected",
+        "zk_audit_events_dropped",
     ]);
     assert_eq!(ours, &keys(golden!("mntr")) | &own);
     assert_eq!(mntr.lines().count(), golden!("mntr").lines().count() + own.len(), "no duplicate keys");
