@@ -321,9 +321,7 @@ impl<S, R> ClientIo<S, R> {
         (conn.input, conn.reserved) = (Vec::new(), 0);
         conn.drop_output();
         let limits = host.limits();
-        if conn.waits_for_frame {
-            limits.wait_for_frame(false);
-        }
+        conn.waiting_for_frame.into_iter().for_each(|bytes| limits.stop_waiting_for_frame(bytes));
         limits.on_buffers_grown(conn.growth());
         limits.release_large(conn.large.iter().map(|(_, bytes)| bytes).sum());
         if !conn.core.is_new() {

@@ -302,8 +302,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-driver/src/client_io/deliver.rs",
         guard: "only clients that may read a node receive its events",
         breaks: "clients without permission learn about changes",
-        with: "                PartKind::Event(Some(readers)) if !conn.core.ids().may(readers, perms::READ) => {\n",
-        without: "                PartKind::Event(Some(readers)) if false && !conn.core.ids().may(readers, perms::READ) => {\n",
+        with: "                PartKind::Event(Some(readers)) if !conn.core.ids().may(schemes, readers, perms::READ) => {\n",
+        without: "                PartKind::Event(Some(readers)) if false && !conn.core.ids().may(schemes, readers, perms::READ) => {\n",
     },
     Guard {
         file: "crates/ox-driver/src/replica_loop.rs",
@@ -316,8 +316,8 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-driver/src/client_io/serve.rs",
         guard: "an I/O thread delivers events before it serves reads",
         breaks: "a client reads a change before it receives the event",
-        with: "        self.deliver(host);\n        let mut budget",
-        without: "        if self.received.is_empty() {\n            self.deliver(host);\n        }\n        let mut budget",
+        with: "        self.deliver(host, &state);\n        let mut budget",
+        without: "        if self.received.is_empty() {\n            self.deliver(host, &state);\n        }\n        let mut budget",
     },
     // Client connections: buffers, budgets and memory.
     Guard {

@@ -194,7 +194,6 @@ fn diagnostics_accompany_errors() {
 
 #[test]
 fn unbuilt_protection_is_refused() {
-    let package = "org.apache.zookeeper.server.auth";
     let lines = [
         "ssl.quorum.keyStore.location=/k.jks",
         "sslQuorum=true",

@@ -28,8 +28,8 @@ pub struct Connection<S, R> {
     event_bytes: usize,
     /// Bytes reserved for the frame at the start of `input`, with its length prefix; 0 without a reservation.
     pub(super) reserved: usize,
-    /// Whether it waits for that reservation.
-    pub(super) waits_for_frame: bool,
+    /// The bytes that it had received when it began to wait for that reservation.
+    pub(super) waiting_for_frame: Option<usize>,
     /// Bytes of `input` at the last check for slow requests.
     pub(super) checked_input: usize,
     /// Received and unsent bytes that the global limits include.
@@ -87,7 +87,7 @@ impl<S, R> Connection<S, R> {
             sent: 0,
             event_bytes: 0,
             reserved: 0,
-            waits_for_frame: false,
+            waiting_for_frame: None,
             checked_input: 0,
             counted: (0, 0),
             readable: false,

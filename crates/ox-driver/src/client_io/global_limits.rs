@@ -38,6 +38,8 @@ pub struct GlobalLimits {
     unsent: AtomicIsize,
     /// Connections that wait for memory to receive a large request.
     waiting_frames: AtomicUsize,
+    /// Bytes that these connections have received, which are part of `received`.
+    waiting_bytes: AtomicIsize,
     /// Bytes of large requests in flight.
     large: AtomicUsize,
 }
@@ -54,6 +56,7 @@ impl GlobalLimits {
             received: AtomicIsize::new(0),
             unsent: AtomicIsize::new(0),
             waiting_frames: AtomicUsize::new(0),
+            waiting_bytes: AtomicIsize::new(0),
             large: AtomicUsize::new(0),
         }
     }
@@ -123,10 +126,12 @@ impl GlobalLimits {
         }
     }
 
-    /// Reserves memory for a request that is being received; false when the share is used up.
+    /// Reserves memory for a request that is being received; false when the share is used up. What waiting connections
+    /// have received does not count: otherwise they would wait for each other, or for themselves.
     pub fn reserve(&self, bytes: usize) -> bool {
         let share = self.limits.budget.received.cast_signed();
-        let fits = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed) < share;
+        let received = self.received.fetch_add(bytes.cast_signed(), Ordering::Relaxed);
+        let fits = received - self.waiting_bytes.load(Ordering::Relaxed) < share;
         if !fits {
             self.received.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
         }
@@ -138,13 +143,16 @@ impl GlobalLimits {
         self.limits.budget.received <= self.received()
     }
 
-    /// Counts connections that wait for [`Self::reserve`].
-    pub fn wait_for_frame(&self, waits: bool) {
-        if waits {
-            self.waiting_frames.fetch_add(1, Ordering::Relaxed);
-        } else {
-            self.waiting_frames.fetch_sub(1, Ordering::Relaxed);
-        }
+    /// A connection that has received `bytes` waits for [`Self::reserve`].
+    pub fn start_waiting_for_frame(&self, bytes: usize) {
+        self.waiting_frames.fetch_add(1, Ordering::Relaxed);
+        self.waiting_bytes.fetch_add(bytes.cast_signed(), Ordering::Relaxed);
+    }
+
+    /// It has its reservation, or is closed.
+    pub fn stop_waiting_for_frame(&self, bytes: usize) {
+        self.waiting_frames.fetch_sub(1, Ordering::Relaxed);
+        self.waiting_bytes.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
     }
 
     /// Whether a connection waits to receive a large request.
@@ -258,6 +266,22 @@ mod tests {
                 && global_limits.reserve(1)
                 && !global_limits.reserve(1)
         );
+    }
+
+    #[test]
+    fn waiting_connections_do_not_wait_for_each_other() {
+        let global_limits = global_limits(8 << 20);
+        let share = global_limits.budget().received;
+        global_limits.on_buffers_grown(BufferGrowth { received: 2 * share.cast_signed(), unsent: 0 });
+        assert!(!global_limits.reserve(1), "two connections have received the beginning of a request");
+        (0..2).for_each(|_| global_limits.start_waiting_for_frame(share));
+        assert!(global_limits.do_frames_wait() && global_limits.reserve(share), "one of them is served first");
+        global_limits.stop_waiting_for_frame(share);
+        assert!(!global_limits.reserve(1), "the other one waits until then");
+        global_limits.on_buffers_grown(BufferGrowth { received: -2 * share.cast_signed(), unsent: 0 });
+        assert!(global_limits.reserve(1));
+        global_limits.stop_waiting_for_frame(share);
+        assert!(!global_limits.do_frames_wait());
     }
 
     #[test]

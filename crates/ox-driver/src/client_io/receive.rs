@@ -71,8 +71,11 @@ impl<S, R> ClientIo<S, R> {
             // A client that has closed its side before the handshake completed may use another server: its session must
             // not be taken over.
             conn.ended |= conn.read_closed && conn.core.is_connecting();
-            let may_read =
-                conn.readable && !conn.ended && !conn.closing && conn.stalled.is_none() && !conn.waits_for_frame;
+            let may_read = conn.readable
+                && !conn.ended
+                && !conn.closing
+                && conn.stalled.is_none()
+                && conn.waiting_for_frame.is_none();
             // A connection with a complete frame is not read: its input stays below one frame and one read.
             let is_unread = self.pause_bytes < conn.unsent();
             if is_unread {

@@ -161,11 +161,11 @@ impl<S, R> ClientIo<S, R> {
         if fits {
             conn.on_reserved(frame_bytes);
         }
-        if conn.waits_for_frame == fits {
-            conn.waits_for_frame = !fits;
-            host.limits().wait_for_frame(!fits);
-        }
+        let waited = conn.waiting_for_frame.take();
+        waited.into_iter().for_each(|bytes| host.limits().stop_waiting_for_frame(bytes));
         if !fits {
+            conn.waiting_for_frame = Some(conn.input.len());
+            host.limits().start_waiting_for_frame(conn.input.len());
             host.note(ClientNote::FrameWaits);
             self.stall(slot, Shortage::Frames);
         }

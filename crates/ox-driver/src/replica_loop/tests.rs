@@ -37,6 +37,7 @@ fn settings() -> ReplicaSettings {
         read_only_after_ms: None,
         park_limit_ms: 0,
         sessions_per_address: 0,
+        audits: false,
         epoch_txns: u32::MAX,
     }
 }

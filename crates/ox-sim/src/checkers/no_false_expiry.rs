@@ -25,8 +25,11 @@ pub(crate) fn check(process: &Process, env: &Env, expired: &[(SessionId, i32)]) 
         };
         let up = &env.links[*connection.socket()].up;
         let is_heard = !up.has_bytes() && !connection.has_frame();
+        // With partial reads of a few bytes, a large request may take longer than the timeout.
+        let is_read_slowly = env.plan.partial_per_mille != 0 && 0 < connection.received() && !connection.has_frame();
         // A client that has closed its side may be dead.
-        if io.connections.is_held_back(connection) || is_heard || connection.is_ending() || up.has_ended() {
+        let is_ending = connection.is_ending() || up.has_ended();
+        if io.connections.is_held_back(connection) || is_heard || is_read_slowly || is_ending {
             continue;
         }
         let arrived = up.arrived;

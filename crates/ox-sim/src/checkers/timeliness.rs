@@ -70,7 +70,9 @@ fn judge(env: &Env, me: usize, server: &mut Server) -> Result<(), Finding> {
     let Some(peer) = process.status().peer().filter(|_| process.status().is_serving() && !process.is_stopping) else {
         return Ok(());
     };
-    let excused = process.runs_since().max(process.member.serves_since);
+    // Threads that were slow until the end of the faults get the whole time again, because they have less slack now.
+    let healed = env.timeliness.healed.unwrap_or(Time(0));
+    let excused = process.runs_since().max(process.member.serves_since).max(healed);
     let is_late = |since: Time| patience_us(&env.plan) < env.now.0 - since.max(excused).0;
     let heard = |other: usize| process.member.last_seen.get(&other).copied().unwrap_or(Time(0));
     let fail = |what: String| Err(Finding::new(FailureKind::Late, format!("server {me} serves, but {what}")));

@@ -165,7 +165,11 @@ impl Sockets for Wires<'_> {
             self.env.coverage.full_wires += 1;
             return SocketWrite::Full;
         }
-        let count = self.part(id, side, capacity);
+        // A kernel accepts the rest of a partial write only when the other end reads, which a leader counts as a sign of
+        // life: so an end that may be unable to read gets no partial writes.
+        let [one, other] = self.env.net.wires[id].ends.map(|end| end.server);
+        let is_read = self.env.net.is_open_both_ways(one, other);
+        let count = if is_read { self.part(id, side, capacity) } else { capacity };
         self.env.coverage.partial_link_writes += u64::from(count < capacity);
         if count == 0 {
             return SocketWrite::Full;
