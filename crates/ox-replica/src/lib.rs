@@ -47,7 +47,7 @@ pub use log_batch::LogBatch;
 pub use namespace_traffic::NamespaceTraffic;
 pub use pause_detector::PauseDetector;
 pub use replica::{LocalSessions, Replica, ReplicaSettings, ReplicaStatus, WriteAdmission};
-pub use sasl::{SaslFailure, SaslLogin, SaslOutcome, SaslServer, SaslService};
+pub use sasl::{SaslFailure, SaslOutcome, SaslServer, SaslService, ServerLogin};
 pub use sessions::{LastSeen, SessionInfo};
 pub use submission::{ClientInput, Entry, Load, Submission};
 pub use throttle::{HandshakeKind, Throttle, ThrottleSettings, Weights};

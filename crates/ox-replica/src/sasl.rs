@@ -30,14 +30,14 @@ const TOKEN_BYTES_MAX: usize = (1 << 18) + 1;
 /// How the clients of all connections authenticate.
 #[derive(Clone, Debug)]
 pub struct SaslServer {
-    pub login: SaslLogin,
+    pub login: ServerLogin,
     pub names: NameMapping,
     /// Ids that get super permissions.
     pub super_users: Vec<String>,
 }
 
 #[derive(Clone, Debug)]
-pub enum SaslLogin {
+pub enum ServerLogin {
     DigestMd5(Arc<DigestAccounts>),
     Gssapi(Arc<AcceptorCredentials>),
 }
@@ -145,10 +145,10 @@ impl SaslExchange {
 }
 
 impl Acceptor {
-    fn new(login: &SaslLogin) -> Self {
+    fn new(login: &ServerLogin) -> Self {
         match login {
-            SaslLogin::DigestMd5(accounts) => Self::DigestMd5(DigestAcceptor::new(CLIENT_PORT, Arc::clone(accounts))),
-            SaslLogin::Gssapi(credentials) => Self::Gssapi(Box::new(GssapiAcceptor::new(Arc::clone(credentials)))),
+            ServerLogin::DigestMd5(accounts) => Self::DigestMd5(DigestAcceptor::new(CLIENT_PORT, Arc::clone(accounts))),
+            ServerLogin::Gssapi(credentials) => Self::Gssapi(Box::new(GssapiAcceptor::new(Arc::clone(credentials)))),
         }
     }
 }

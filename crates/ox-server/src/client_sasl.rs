@@ -4,7 +4,7 @@
 //! which an I/O thread holds during a step of an exchange, never together with the lock of the state.
 
 use ox_config::SaslConfig;
-use ox_replica::{ConnAuth, EnforcedSchemes, SaslLogin, SaslServer, SaslService};
+use ox_replica::{ConnAuth, EnforcedSchemes, SaslServer, SaslService, ServerLogin};
 use ox_sasl::jaas::modules::{AcceptorLogin, Krb5LoginOptions};
 use ox_sasl::kerberos_name::auth_to_local::AuthToLocal;
 use ox_sasl::kerberos_name::identity::NameMapping;
@@ -74,13 +74,13 @@ impl ClientSasl {
             AcceptorLogin::DigestMd5(accounts) => {
                 let users = accounts.users().count();
                 tracing::info!(mechanism = "DIGEST-MD5", users, "SASL is enabled on the client port");
-                (SaslLogin::DigestMd5(Arc::new(accounts.clone())), None)
+                (ServerLogin::DigestMd5(Arc::new(accounts.clone())), None)
             }
             AcceptorLogin::Gssapi(options) => {
                 let (credentials, keytab) = KeytabFile::open(options, &conf, config)?;
                 let principal = credentials.service.as_ref().map_or_else(|| "*".to_owned(), Principal::to_string);
                 tracing::info!(mechanism = "GSSAPI", principal, "SASL is enabled on the client port");
-                (SaslLogin::Gssapi(Arc::new(credentials)), Some(Mutex::new(keytab)))
+                (ServerLogin::Gssapi(Arc::new(credentials)), Some(Mutex::new(keytab)))
             }
         };
         let server = Arc::new(SaslServer { login, names, super_users: config.super_users.clone() });
@@ -90,8 +90,8 @@ impl ClientSasl {
     /// The principal of the server, which is its user in the audit log.
     pub(crate) fn principal(&self) -> Option<String> {
         match &self.server.read().login {
-            SaslLogin::DigestMd5(_) => None,
-            SaslLogin::Gssapi(credentials) => credentials.service.as_ref().map(Principal::to_string),
+            ServerLogin::DigestMd5(_) => None,
+            ServerLogin::Gssapi(credentials) => credentials.service.as_ref().map(Principal::to_string),
         }
     }
 
@@ -119,7 +119,7 @@ impl ClientSasl {
                 let credentials = AcceptorCredentials { keytab: keys, service: keytab.service.clone() };
                 let mut server = self.server.write();
                 *server =
-                    Arc::new(SaslServer { login: SaslLogin::Gssapi(Arc::new(credentials)), ..(**server).clone() });
+                    Arc::new(SaslServer { login: ServerLogin::Gssapi(Arc::new(credentials)), ..(**server).clone() });
                 tracing::info!(%file, "keytab reloaded");
             }
             Err(error) => tracing::error!(%error, "keytab not reloaded: the old keys stay in use"),

@@ -4,7 +4,7 @@ use crate::harness::{Harness, Reply};
 use ox_proto::acl::put_acls;
 use ox_proto::request::{AuthPacket, CreateRequest, SaslToken, put_request};
 use ox_proto::{Acl, ErrorCode, OpCode, RawAcls, Reader};
-use ox_replica::{ConnAuth, EnforcedSchemes, SaslLogin, SaslOutcome, SaslServer};
+use ox_replica::{ConnAuth, EnforcedSchemes, SaslOutcome, SaslServer, ServerLogin};
 use ox_sasl::digest_md5::CLIENT_PORT;
 use ox_sasl::digest_md5::initiator::DigestInitiator;
 use ox_sasl::jaas::modules::{DigestAccounts, DigestCredentials};
@@ -32,7 +32,7 @@ fn sasl_world(auth: ConnAuth) -> Harness {
         world(ConnAuth { has_sasl: true, ..auth }, SchemeSettings { sasl: true, ..SchemeSettings::default() });
     let accounts = ["bob", "super", "admin"].map(|user| (user.to_owned(), SecretBytes::new(format!("{user}-pw"))));
     world.sasl = Some(SaslServer {
-        login: SaslLogin::DigestMd5(Arc::new(DigestAccounts::new(accounts))),
+        login: ServerLogin::DigestMd5(Arc::new(DigestAccounts::new(accounts))),
         names: NameMapping::default(),
         super_users: vec!["admin".to_owned()],
     });
