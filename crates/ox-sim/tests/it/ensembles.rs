@@ -114,6 +114,11 @@ fn p63_leader_with_low_disk_steps_down() {
 }
 
 #[test]
+fn large_requests_beyond_their_limit_are_refused() {
+    check(|plan| (plan.large_bytes, plan.large_bytes_max) = (Some(60), 120), |coverage| coverage.large_refused);
+}
+
+#[test]
 fn f27_ensemble_survives_slow_paths() {
     check_seeds(20, |plan| plan.slow_path_ms = 300, |coverage| coverage.roles_left);
 }

@@ -5,11 +5,12 @@ use clap::ValueEnum;
 use ox_sim::{CoverageCounts, FaultProfile, Plan, run};
 
 /// Situations that these seeds need not reach: unit tests of `ox-driver` and `ox-replica` cover the first three, tests of
-/// ensembles or the profiles `read-only` and `ways` the next six, and the last two only excuse a server.
-const RARE: [&str; 11] = [
+/// ensembles or the profiles `read-only` and `ways` the next seven, and the last two only excuse a server.
+const RARE: [&str; 12] = [
     "connections closed because their request had waited for too long",
     "large requests that waited for memory while they were received",
     "connections closed because they were slow while memory was short",
+    "large requests refused because of the limit on all of them",
     "read-only sessions",
     "requests refused in read-only mode",
     "leaders that stepped down because their disk hung",
