@@ -110,7 +110,12 @@ fn trust_store(workspace: &Workspace, stores: &Stores) -> SslSettings {
 
 fn store(workspace: &Workspace, name: &str, file: &str) -> SslSettings {
     let location = path(workspace, file).display().to_string();
-    vec![(format!("ssl.{name}.location"), location), (format!("ssl.{name}.password"), PASSWORD.to_owned())]
+    let mut settings = vec![(format!("ssl.{name}.location"), location)];
+    // The PEM files are not encrypted, and Java would try to decrypt them.
+    if !file.ends_with(".pem") {
+        settings.push((format!("ssl.{name}.password"), PASSWORD.to_owned()));
+    }
+    settings
 }
 
 /// The system properties with which Apache's client uses TLS.
