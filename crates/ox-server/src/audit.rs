@@ -153,7 +153,7 @@ pub(crate) fn note_failed_start(config: &AuditConfig, user: &str) {
 
 /// The user of events of the server itself: its Kerberos principal, else the user of the operating system.
 pub(crate) fn server_user(principal: Option<String>) -> String {
-    principal.or_else(crate::os_info::user_name).or_else(|| std::env::var("USER").ok()).unwrap_or_default()
+    principal.or_else(crate::status::os_info::user_name).or_else(|| std::env::var("USER").ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

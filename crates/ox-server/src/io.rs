@@ -7,10 +7,15 @@
 
 mod accept;
 mod auth_log;
+pub(crate) mod client_port_tls;
+pub(crate) mod client_sasl;
+pub(crate) mod connection_table;
+pub(crate) mod fd_limit;
 mod host;
 mod in_flight;
 mod io_thread;
 mod iteration_stats;
+pub(crate) mod mailbox;
 mod tls_handshakes;
 mod transport;
 

@@ -1,10 +1,10 @@
 //! Settings of the replica, the tree, the store and the I/O threads, derived from the configuration.
 
-use crate::client_sasl::conn_auth;
+use crate::io::client_sasl::conn_auth;
 use crate::limits::{
     GLOBAL_OUTSTANDING_DEFAULT, MEMORY_BUDGET_DIVISOR, MEMORY_BUDGET_MAX, MEMORY_BUDGET_MIN, REQUESTS_IN_FLIGHT_MAX,
 };
-use crate::os_info;
+use crate::status::os_info;
 use ox_config::{Config, MemberConfig};
 use ox_driver::client_io::{ClientIoSettings, ClientIoSizes, GlobalLimits};
 use ox_proto::ensemble::ChangeRules;

@@ -13,6 +13,7 @@
 mod address_match;
 mod addresses;
 mod commands;
+pub(crate) mod config_activation;
 mod dial;
 mod election;
 mod handshakes;
@@ -28,9 +29,9 @@ pub(crate) use commands::PeerCommands;
 pub(crate) use handshakes::unidentified_limits;
 
 use crate::io::WAKER;
-use crate::java_text;
 use crate::limits::{PACKET_BYTES_MIN, PEERS_POLL_MS, STALLED_LINK_GRACE};
 use crate::shared::Shared;
+use crate::status::java_text;
 use crate::watchdog::Heartbeat;
 use addresses::EnsembleAddresses;
 use dial::{Dialed, Dialer, Target};

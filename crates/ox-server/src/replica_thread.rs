@@ -3,17 +3,20 @@
 //! `replica_thread_host.rs` connects the loop with the state and the other threads. Status commands read the replica
 //! between two iterations.
 
+pub(crate) mod inbox;
 mod latency;
+pub(crate) mod log_writer;
 mod replica_metrics;
 mod replica_thread_host;
 mod role_log;
+pub(crate) mod snapshotter;
 
-use crate::inbox::Input;
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
-use crate::log_writer::SharedLogQueue;
 use crate::peers::PeerCommands;
+use crate::replica_thread::inbox::Input;
+use crate::replica_thread::log_writer::SharedLogQueue;
+use crate::replica_thread::snapshotter::Snapshotter;
 use crate::shared::Shared;
-use crate::snapshotter::Snapshotter;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_driver::replica_loop::{ReplicaHost, ReplicaLoop, ReplicaLoopSettings, ReplicaStage};
 use ox_replica::Replica;

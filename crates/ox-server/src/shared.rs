@@ -8,16 +8,16 @@
 //! that a handshake takes once.
 
 use crate::audit::AuditQueue;
-use crate::client_port_tls::ClientPortTls;
-use crate::client_sasl::ClientSasl;
 use crate::clock::Clock;
-use crate::connection_table::ConnectionTable;
-use crate::inbox::Inbox;
-use crate::mailbox::Mailbox;
-use crate::metrics::Metrics;
+use crate::io::client_port_tls::ClientPortTls;
+use crate::io::client_sasl::ClientSasl;
+use crate::io::connection_table::ConnectionTable;
+use crate::io::mailbox::Mailbox;
 use crate::options::global_limits;
-use crate::stats::Stats;
-use crate::version::Build;
+use crate::replica_thread::inbox::Inbox;
+use crate::status::metrics::Metrics;
+use crate::status::stats::Stats;
+use crate::status::version::Build;
 use ox_config::{Config, ConnectionThrottle};
 use ox_driver::client_io::{GlobalLimits, memory_of};
 use ox_proto::ensemble::Ensemble;

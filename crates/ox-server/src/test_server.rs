@@ -1,9 +1,9 @@
 //! A server for tests: real sockets and files, a free port, and a directory that is removed at the end.
 
-use crate::connection_table::ConnStats;
+use crate::io::connection_table::ConnStats;
 use crate::server::{Server, StartError};
 use crate::shared::Fatal;
-use crate::version::Build;
+use crate::status::version::Build;
 use ox_config::{Config, FourLetterWhitelist};
 use ox_proto::connect::{ConnectRequest, ConnectResponse};
 use ox_proto::frame::split_frame;

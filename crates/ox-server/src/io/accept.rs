@@ -1,6 +1,6 @@
 //! The listeners of the client ports.
 
-use crate::connection_table::{ClientPort, Refused};
+use crate::io::connection_table::{ClientPort, Refused};
 use crate::shared::Shared;
 use mio::net::{TcpListener, TcpStream};
 use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};

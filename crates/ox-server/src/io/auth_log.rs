@@ -2,7 +2,7 @@
 
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
-use crate::metrics::Metrics;
+use crate::status::metrics::Metrics;
 use ox_proto::SessionId;
 use ox_replica::{AuthEvent, Conn, EnforcedSchemes, Now, SaslOutcome};
 use ox_tree::auth::EnsembleName;

@@ -5,14 +5,14 @@ use super::auth_log::AuthLog;
 use super::in_flight::InFlight;
 use super::iteration_stats::IterationStats;
 use super::transport::{Transport, TransportRead};
-use crate::client_sasl::conn_auth;
-use crate::connection_table::ConnStats;
-use crate::four_letter::{self, CommandQueue, Parsed};
-use crate::java_text;
+use crate::io::client_sasl::conn_auth;
+use crate::io::connection_table::ConnStats;
+use crate::io::mailbox::AcceptedClient;
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;
-use crate::mailbox::AcceptedClient;
 use crate::shared::Shared;
+use crate::status::four_letter::{self, CommandQueue, Parsed};
+use crate::status::java_text;
 use mio::{Interest, Registry, Token};
 use ox_driver::client_io::{
     ClientHost, ClientNote, ClientSockets, CloseReason, FirstBytes, GlobalLimits, Mail, SaslTurn,

@@ -5,7 +5,7 @@
 
 use super::host::ClientRecord;
 use super::in_flight::Run;
-use crate::connection_table::LastReply;
+use crate::io::connection_table::LastReply;
 use crate::shared::Shared;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};

@@ -12,11 +12,11 @@
 
 use super::io_thread::WAKER;
 use super::transport::{FlushOutcome, Transport, flush};
-use crate::client_port_tls::ClientPortTls;
-use crate::connection_table::ClientPort;
+use crate::io::client_port_tls::ClientPortTls;
+use crate::io::connection_table::ClientPort;
+use crate::io::mailbox::AcceptedClient;
 use crate::limits::{LOG_LINES_BURST, TLS_DISCARD_BYTES_MAX, TLS_HANDSHAKE_BYTES_MAX, TLS_HANDSHAKE_MS};
 use crate::log_limit::LogLimit;
-use crate::mailbox::AcceptedClient;
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
 use mio::net::TcpStream;

@@ -9,7 +9,7 @@
 //! Calls to the kernel are direct where possible: the C library's functions are cancellation points, which costs time on
 //! each call.
 
-use crate::connection_table::ClientPort;
+use crate::io::connection_table::ClientPort;
 use crate::limits::{TLS_CHUNK_BYTES, TLS_READS_PER_CALL_MAX};
 use mio::Token;
 use mio::net::TcpStream;

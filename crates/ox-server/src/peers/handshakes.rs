@@ -6,7 +6,7 @@
 use super::listeners::Port;
 use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, LOG_LINES_BURST, UNIDENTIFIED_MAX};
 use crate::log_limit::LogLimit;
-use crate::os_info;
+use crate::status::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};

@@ -9,7 +9,7 @@ use super::timed_log_limit::TimedLogLimit;
 use crate::clock::Clock;
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_CHUNK_BYTES, LINK_HELD_BYTES_MAX, LINK_SENT_REPORT_BYTES};
 use crate::limits::{LINK_ITERATION_BYTES_MAX, LINK_TRAFFIC_INTERVAL, LINKS_PER_MEMBER_MAX, UNKNOWN_SERVERS_MAX};
-use crate::metrics::Metrics;
+use crate::status::metrics::Metrics;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_driver::links::{

@@ -1,6 +1,6 @@
 //! Latency of transactions between servers, relative to the leader's timestamp in each transaction.
 
-use crate::metrics::Metrics;
+use crate::status::metrics::Metrics;
 use ox_proto::Reader;
 use ox_proto::Zxid;
 use ox_proto::txn::TxnHeader;
@@ -179,7 +179,7 @@ mod tests {
             (&metrics.commit_propagation_latency, 1, 20),
             (&metrics.proposal_ack_creation_latency, 2, 70),
         ] {
-            let crate::metrics::Reading::Percentiles(totals, _) = percentiles.reading() else {
+            let crate::status::metrics::Reading::Percentiles(totals, _) = percentiles.reading() else {
                 panic!("no percentiles")
             };
             assert_eq!((totals.count, totals.sum), (count, sum));

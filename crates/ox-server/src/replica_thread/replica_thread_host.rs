@@ -4,12 +4,12 @@
 use super::elapsed_ms;
 use super::role_log::RoleLog;
 use crate::clock::thread_worked_ms;
-use crate::inbox::Input;
-use crate::log_writer::SharedLogQueue;
 use crate::peers::PeerCommands;
-use crate::reconfig;
+use crate::peers::config_activation;
+use crate::replica_thread::inbox::Input;
+use crate::replica_thread::log_writer::SharedLogQueue;
+use crate::replica_thread::snapshotter::Snapshotter;
 use crate::shared::Shared;
-use crate::snapshotter::Snapshotter;
 use ox_driver::client_io::GlobalLimits;
 use ox_driver::log_writer::LogWork;
 use ox_driver::replica_loop::{LatestVote, PeerCommand, PeerEvent, ReplicaHost, StateWriter};
@@ -174,7 +174,7 @@ impl ReplicaHost for ReplicaThreadHost<'_> {
     }
 
     fn activate(&mut self, committed: &Arc<Ensemble>) {
-        reconfig::activate(self.shared, committed);
+        config_activation::activate(self.shared, committed);
     }
 
     fn elapsed(&self) -> Duration {

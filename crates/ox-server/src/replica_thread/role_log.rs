@@ -5,8 +5,8 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "most messages are not logged")]
 
 use super::latency::Latency;
-use crate::java_text;
 use crate::shared::Shared;
+use crate::status::java_text;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{LogJob, Replica, ReplicaEffect};
 use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, PeerStatus, QuorumPeer, Reason, VoteNotification};

@@ -1,8 +1,8 @@
 //! Commands about the server as a whole: `ruok`, `srvr`, `srst`, `isro`, `hash`, `gtmk`, `stmk`.
 
-use crate::java_text;
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::java_text;
+use crate::status::server_mode::ServerMode;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering::Relaxed;
 

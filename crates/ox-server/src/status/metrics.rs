@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn table_has_exactly_the_metrics_of_apache() {
-        let golden = include_str!("../testdata/4lw/mntr.txt");
+        let golden = include_str!("../../testdata/4lw/mntr.txt");
         let ours: Vec<String> = TABLE.iter().chain(UNUSED).flat_map(|metric| expand(*metric)).collect();
         let names: BTreeSet<&str> = ours.iter().map(String::as_str).chain(["version", "server_state"]).collect();
         assert_eq!(names.len(), ours.len() + 2, "duplicate name");

@@ -2,7 +2,7 @@
 //!
 //! The inbox of the replica thread receives the last durable zxid, and a report of each job.
 
-use crate::reconfig::save_config;
+use crate::peers::config_activation::save_config;
 use crate::shared::{Fatal, Shared};
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_driver::log_writer::{Durable, Group, GroupLimits, LogQueue, LogWork, LogWriter, QueuedBatch};

@@ -1,10 +1,10 @@
 //! The command `mntr`: all metrics.
 
-use crate::java_text;
-use crate::metrics::{Gauges, Kind, Number, Reading, UNUSED};
-use crate::os_info;
-use crate::server_mode::{LearnerCounts, ServerMode};
 use crate::shared::Shared;
+use crate::status::java_text;
+use crate::status::metrics::{Gauges, Kind, Number, Reading, UNUSED};
+use crate::status::os_info;
+use crate::status::server_mode::{LearnerCounts, ServerMode};
 use ox_tree::{MetricSummary, QuotaStatus};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -4,10 +4,10 @@
 //! Expiry times are shown as the buckets in which sessions expire.
 
 use super::{Listing, ListingStatus, NOT_SERVING};
-use crate::java_text;
 use crate::limits::LISTING_BATCH_MAX;
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::java_text;
+use crate::status::server_mode::ServerMode;
 use ox_proto::SessionId;
 use ox_replica::{Replica, SessionInfo};
 use ox_tree::EphemeralCursor;

@@ -1,6 +1,6 @@
 //! The table of client connections, for limits per address and for four-letter commands.
 
-use crate::metrics::Summary;
+use crate::status::metrics::Summary;
 use ox_driver::client_io::closes_at_ms;
 use ox_proto::{OpCode, SessionId};
 use ox_replica::ConnId;

@@ -1,11 +1,11 @@
 //! The commands `cons`, `stat` and `crst`.
 
 use super::{Listing, ListingStatus, status};
-use crate::connection_table::{ClientPort, ConnStats};
-use crate::java_text;
+use crate::io::connection_table::{ClientPort, ConnStats};
 use crate::limits::LISTING_BATCH_MAX;
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::java_text;
+use crate::status::server_mode::ServerMode;
 use ox_proto::SessionId;
 use ox_replica::ConnId;
 use std::fmt::Write as _;

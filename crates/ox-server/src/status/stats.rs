@@ -1,6 +1,6 @@
 //! Statistics of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
-use crate::metrics::{Counter, Summary};
+use crate::status::metrics::{Counter, Summary};
 use ox_tree::MetricSummary;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 

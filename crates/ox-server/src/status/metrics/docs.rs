@@ -59,7 +59,7 @@ const SECTIONS: &[(Kind, &str)] = &[
 const HEAD: &str = "\
 # Metrics
 
-<!-- Generated from crates/ox-server/src/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+<!-- Generated from crates/ox-server/src/status/metrics.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
 This page lists the metrics that the four-letter command `mntr` prints, for operators. Names are ZooKeeper's, except
 where the table says \"not in Apache\". The [glossary](../../GLOSSARY.md#threads-and-data-flow) explains the replica thread

@@ -1,7 +1,7 @@
 //! The state of a server, for operators who send it a signal.
 
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::server_mode::ServerMode;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Logs threads and statistics. Threads come first: the rest waits for the replica and its lock, which may be what

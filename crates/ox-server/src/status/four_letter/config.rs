@@ -1,7 +1,7 @@
 //! The commands `conf` and `dirs`: settings and file sizes.
 
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::server_mode::ServerMode;
 use ox_config::MemberConfig;
 use ox_proto::ensemble::{Address, Ensemble, Role};
 use std::fmt::Write as _;

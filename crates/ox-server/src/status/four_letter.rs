@@ -19,12 +19,12 @@ mod sessions;
 mod status;
 mod watches;
 
-use crate::connection_table::{ClientPort, ConnStats};
-use crate::java_text;
+use crate::io::connection_table::{ClientPort, ConnStats};
 use crate::limits::{COMMAND_CHUNK_BYTES, LOG_LINES_BURST};
 use crate::log_limit::LogLimit;
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::java_text;
+use crate::status::server_mode::ServerMode;
 use crate::watchdog::Heartbeat;
 use ox_config::FourLetterWhitelist;
 use ox_driver::client_io::CommandText;

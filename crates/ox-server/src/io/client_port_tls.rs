@@ -1,6 +1,6 @@
 //! TLS of the client ports: the present certificates, handshakes in progress, and reload of the stores.
 
-use crate::connection_table::ClientPort;
+use crate::io::connection_table::ClientPort;
 use crate::io::{HandshakeQueue, WaitingClient};
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
 use crate::shared::Shared;

@@ -2,11 +2,11 @@
 //!
 //! Lines about the environment and the settings have a target of their own, so that only those see them who want them.
 
-use crate::four_letter::{UNKNOWN, environment};
-use crate::java_text;
 use crate::limits::IDENTIFY_MS;
 use crate::shared::Shared;
-use crate::version::Build;
+use crate::status::four_letter::{UNKNOWN, environment};
+use crate::status::java_text;
+use crate::status::version::Build;
 use ox_config::{Config, FourLetterWhitelist, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Address;

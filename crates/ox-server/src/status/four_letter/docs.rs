@@ -15,7 +15,7 @@ pub fn commands_page() -> String {
 const HEAD: &str = "\
 # Four-letter commands
 
-<!-- Generated from crates/ox-server/src/four_letter.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
+<!-- Generated from crates/ox-server/src/status/four_letter.rs; UPDATE_DOCS=1 cargo test -p ox-server writes it. -->
 
 This page lists the status commands of the client port, for operators. A client sends the four letters as the first
 bytes of a connection, for example `echo srvr | nc localhost 2181`. The server replies with text and closes the

@@ -1,8 +1,8 @@
 //! The command `envi`: properties of the machine. The log shows the same lines at start.
 
-use crate::os_info;
 use crate::shared::Shared;
-use crate::version::Build;
+use crate::status::os_info;
+use crate::status::version::Build;
 
 /// The value of properties that this server does not have.
 pub(crate) const UNKNOWN: &str = "<NA>";

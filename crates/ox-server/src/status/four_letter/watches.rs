@@ -4,8 +4,8 @@
 
 use super::{Listing, ListingStatus};
 use crate::limits::LISTING_BATCH_MAX;
-use crate::server_mode::ServerMode;
 use crate::shared::Shared;
+use crate::status::server_mode::ServerMode;
 use ox_proto::SessionId;
 use ox_tree::watch::WatcherId;
 use std::collections::HashSet;

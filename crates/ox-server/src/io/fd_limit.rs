@@ -4,8 +4,8 @@
 //! descriptors run out, and further clients wait until a connection closes.
 
 use crate::limits::{MEMBER_DESCRIPTORS, SPARE_DESCRIPTORS, UNKNOWN_SERVERS_MAX};
-use crate::os_info;
 use crate::peers::unidentified_limits;
+use crate::status::os_info;
 
 /// Descriptors open without clients, where the system does not report them.
 const OPEN_GUESS: u64 = 32;

@@ -1,7 +1,7 @@
 //! The queue of the command thread.
 
 use super::FourLetterCommand;
-use crate::connection_table::ClientPort;
+use crate::io::connection_table::ClientPort;
 use crate::limits::COMMANDS_QUEUED_MAX;
 use ox_replica::ConnId;
 use parking_lot::{Condvar, Mutex};
@@ -60,7 +60,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::four_letter::COMMANDS;
+    use crate::status::four_letter::COMMANDS;
 
     #[test]
     fn full_queue_refuses_commands_only() {
