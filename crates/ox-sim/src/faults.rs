@@ -459,6 +459,7 @@ pub(crate) fn heal(world: &mut World) {
             process.stall(1, Time(0));
         }
     }
+    world.env.timeliness.in_flight_until = world.env.net.last_arrival();
     world.env.slow_net = (1, Time(0));
     world.env.net.slow.clear();
     let plan = &mut world.env.plan;

@@ -25,6 +25,9 @@ pub(crate) struct TimelinessState {
     /// When the last short pause of a process ended.
     pub(crate) paused_until: Time,
     pub(crate) healed: Option<Time>,
+    /// When the last bytes arrive that were in flight between servers when the faults ended. They keep the delays of a
+    /// slow network, and bytes sent after them on the same connection cannot overtake them.
+    pub(crate) in_flight_until: Time,
     /// When a path between servers was last cut or reopened.
     pub(crate) paths_changed: Time,
     /// When a leader was last able to commit.
@@ -148,7 +151,7 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
         return Ok(());
     }
     env.timeliness.whole.get_or_insert(env.now);
-    if processes().any(is_frozen) {
+    if processes().any(is_frozen) || env.now <= env.timeliness.in_flight_until {
         env.timeliness.applied.clear();
     }
     let due = Time(env.now.0 - reaching_us(&env.plan));

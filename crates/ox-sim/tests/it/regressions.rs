@@ -100,6 +100,9 @@ const FAILED: [(u64, Drawn); 38] = [
     // The only client had seen a transaction at a read-only server that was never committed. No server of the next
     // epochs accepted it, because no other client wrote.
     (8_500_448, Profile(FaultProfile::Reconfig)),
+    // Bytes in flight when the faults ended kept the delays of a slow network. The checker expected what was sent after
+    // them on the same connection to arrive earlier.
+    (51_009_080, Plain),
 ];
 
 /// Half of the seeds each, so that two cores share them.
