@@ -47,6 +47,7 @@ pub(crate) fn read(
     let mine = my_id.and_then(|id| members.get(&id));
     let address = errors.check(reconcile(settings, my_id, fixed, mine)).flatten();
     check_role(settings, mine, diagnostics);
+    warn_of_equal_addresses(settings, &builder, diagnostics);
     if !is_ensemble(settings, Some(&count)) {
         diagnostics.push(Diagnostic::info(
             None,
@@ -85,6 +86,25 @@ fn is_ensemble(settings: &Settings, count: Option<&Count>) -> bool {
         None => lines(),
     };
     1 < voters || !settings.flag("standaloneEnabled")
+}
+
+/// Two servers with one quorum or election address: the second of them cannot bind it, or both reach the first.
+fn warn_of_equal_addresses(settings: &Settings, builder: &EnsembleBuilder, diagnostics: &mut Vec<Diagnostic>) {
+    let mut owners: BTreeMap<String, ServerId> = BTreeMap::new();
+    for (id, member) in builder.members() {
+        for address in member.quorum.iter().chain(&member.election) {
+            let address = address.to_string();
+            if let Some(other) = owners.get(&address) {
+                let text =
+                    format!("server.{other} and server.{id} have the same address {address}; only one can start");
+                let place =
+                    settings.line(&format!("server.{id}")).map_or(members_place(settings), |entry| &entry.place);
+                diagnostics.push(Diagnostic::warn(place, text));
+            } else {
+                owners.insert(address, *id);
+            }
+        }
+    }
 }
 
 /// Checks the settings that every member of an ensemble needs.

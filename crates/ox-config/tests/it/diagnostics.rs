@@ -197,6 +197,14 @@ fn all_errors_are_reported_and_none_follows_from_another() {
     );
 }
 
+#[test]
+fn equal_addresses_of_two_servers_are_reported() {
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=a:3:2\n";
+    let outcome = Harness::with_config(lines).and_file("/d/myid", "1").start();
+    let expected = "/data/tc.cfg:6: server.1 and server.3 have the same address a:2; only one can start";
+    assert_eq!(outcome.warnings(), [expected]);
+}
+
 /// The text must not suggest the id of a running member.
 #[test]
 fn removed_member_is_not_told_to_take_another_id() {
