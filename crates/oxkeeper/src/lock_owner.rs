@@ -18,7 +18,7 @@ pub(crate) fn find(dir: &Path) -> Option<ProcessName> {
 /// The process that holds a lock of the inode, from the kernel's table. The numbers of devices are not compared: those of
 /// some file systems differ from those in the metadata.
 fn holder(table: &str, inode: u64) -> Option<u32> {
-    let lines = table.lines().filter(|line| !line.contains("->")); // who waits for a lock
+    let lines = table.lines().filter(|line| !line.contains("->")); // a process that waits for the lock
     let mut holders = lines.filter_map(|line| {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let of = fields.get(5)?.rsplit_once(':')?.1;

@@ -142,8 +142,10 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, addresses: [Option<Soc
     for address in addresses.into_iter().flatten() {
         info!("binding to port {}", java_text::address(address));
     }
-    let sid = config.member.as_ref().map_or(0, |member| member.server.0);
-    info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
+    // A member serves clients only after an election; `LEADING`, `FOLLOWING` or `OBSERVING` announces that.
+    if config.member.is_none() {
+        info!("PrepRequestProcessor (sid:0) started, reconfigEnabled={}", config.reconfig_enabled);
+    }
     let containers = &config.containers;
     setting!(
         "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",
