@@ -11,6 +11,5 @@ mod generators;
 mod harness;
 mod image;
 mod known_cases;
-mod model;
 mod ops;
 mod request;

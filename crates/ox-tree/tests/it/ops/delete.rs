@@ -1,6 +1,5 @@
 use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, fixture};
-use crate::harness::{Harness, Setup, plain};
-use crate::model::NEVER_USED_MS;
+use crate::harness::{Harness, NEVER_USED_MS, Setup, plain};
 use crate::request::{container, create, create_ttl, delete, set_data};
 
 #[test]
