@@ -162,7 +162,8 @@ fn elements(from: &mut Reader<'_>) -> Result<Vec<ElementResult>, DecodeError> {
     loop {
         let header = from.get::<MultiHeader>()?;
         if header.done {
-            return Ok(elements);
+            let is_end = header == MultiHeader::END;
+            return if is_end { Ok(elements) } else { Err(DecodeError::UnknownType(header.op)) };
         }
         let body = match OpCode::try_from(header.op).map_err(DecodeError::UnknownType)? {
             OpCode::Error if from.get::<i32>()? != header.err => return Err(DecodeError::UnknownType(header.err)),
@@ -200,6 +201,7 @@ fn texts(from: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
 mod tests {
     use super::*;
     use ox_proto::Stat;
+    use ox_proto::acl::RawAcl;
 
     #[test]
     fn create_matches_apache_bytes() {
@@ -211,6 +213,35 @@ mod tests {
             "000000320000000100000001000000022f61000000017800000001\
              0000001f00000005776f726c6400000006616e796f6e6500000000"
         );
+    }
+
+    #[test]
+    fn null_fields_have_the_length_minus_one() {
+        let body = |op: &Op| {
+            let mut out = Vec::new();
+            put_body(&mut out, op);
+            out
+        };
+        let delete = Op::Delete { path: "/a".to_owned(), version: 7 };
+        assert_eq!(body(&delete.with_path(None)), [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 7]);
+        let null = RawAcl { perms: 1, scheme: None, id: Some("x".into()) };
+        let set_acl = |acl| Op::SetAcl { path: String::new(), acl, version: 0 };
+        assert_eq!(body(&set_acl(None))[4..8], [0xff; 4]);
+        assert_eq!(body(&set_acl(Some(vec![null])))[4..21], *b"\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff\0\0\0\x01x");
+    }
+
+    #[test]
+    fn results_of_a_multi_are_decoded_strictly() {
+        let results = |err: i32, end: MultiHeader| {
+            let mut bytes = Vec::new();
+            MultiHeader { op: -1, done: false, err: -101 }.put(&mut bytes);
+            err.put(&mut bytes);
+            end.put(&mut bytes);
+            decode_body(&Op::Multi(Vec::new()), 0, &bytes)
+        };
+        assert_eq!(results(-101, MultiHeader::END), ReplyBody::Multi(vec![ElementResult::error(-101)]));
+        assert_eq!(results(-102, MultiHeader::END), ReplyBody::Undecodable, "two codes");
+        assert_eq!(results(-101, MultiHeader { err: 0, ..MultiHeader::END }), ReplyBody::Undecodable);
     }
 
     #[test]
