@@ -3,8 +3,10 @@
 use crate::{builder, client, server, with_timeout};
 use ox_client::acl::{self, Acl, perms};
 use ox_client::{Client, CreateMode, CreateOptions, Error, ErrorCode, ErrorKind, RetryPolicy};
-use ox_server::Server;
+use ox_server::{Server, TestServer};
 use std::time::Duration;
+
+const TTL: CreateMode = CreateMode::PersistentWithTtl(Duration::from_secs(60));
 
 fn check<T: std::fmt::Debug>(result: Result<T, Error>, code: ErrorCode, text: &str) {
     let error = result.unwrap_err();
@@ -50,6 +52,22 @@ async fn invalid_acl_is_reported_with_the_rule() {
     let text = "create /a: invalid ACL: an entry has a scheme that the servers do not know, or an id that the scheme does \
                 not accept";
     check(client.create("/a", b"", with(unknown)).await, code, text);
+}
+
+/// As on a server that runs with its defaults: what works in a test works in production.
+#[tokio::test]
+async fn ttl_node_needs_a_server_with_extended_types() {
+    let server = Server::ephemeral().unwrap();
+    let client = Client::connect(&server.address().to_string()).await.unwrap();
+    let text = "operation is not implemented: TTL nodes are off; set extendedTypesEnabled=true on all servers";
+    check(client.create("/t", b"", TTL).await, ErrorCode::Unimplemented, &format!("create /t: {text}"));
+    let mut multi = client.multi();
+    multi.create("/t", b"", TTL);
+    check(multi.commit().await, ErrorCode::Unimplemented, &format!("multi: create /t: {text}"));
+
+    let server = TestServer::start(|config| config.extended_types = true).unwrap();
+    let client = Client::connect(&server.address().to_string()).await.unwrap();
+    client.create("/t", b"", TTL).await.unwrap();
 }
 
 #[tokio::test]
