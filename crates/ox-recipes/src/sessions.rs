@@ -47,8 +47,10 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
     builder: &Builder,
     work: impl Fn(Client) -> F,
 ) -> Result<T, RecipeError> {
-    let mut client = connect(builder, IfNoServer::Fail).await?;
+    let mut if_no_server = IfNoServer::Fail;
     loop {
+        let client = connect(builder, if_no_server).await?;
+        if_no_server = IfNoServer::Retry;
         let done = work(client.clone()).await;
         let is_expired = client.state() == SessionState::Expired;
         match done {
@@ -59,7 +61,6 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
             }
             done => return done,
         }
-        client = connect(builder, IfNoServer::Retry).await?;
     }
 }
 
