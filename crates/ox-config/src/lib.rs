@@ -55,6 +55,7 @@ pub use explain::{Explained, ExplainedSetting, SettingEffect, explain};
 pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader};
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
+pub use lint::FOUR_LETTER_COMMANDS;
 pub use member_config::{MemberConfig, MemberFiles};
 pub use sasl::SaslConfig;
 pub use settings::{Effective, Settings};

@@ -77,6 +77,12 @@ pub(crate) struct Peers {
     refusal_log: TimedLogLimit,
 }
 
+/// Fails if the election port of a member cannot be bound, after as many attempts as are configured.
+pub(crate) fn check_election_port(member: &MemberConfig) -> io::Result<()> {
+    let addresses = EnsembleAddresses::new(member).ok_or(io::ErrorKind::AddrNotAvailable)?;
+    listeners::check(&addresses.election_binds(), member.bind_attempts)
+}
+
 impl Peers {
     /// Binds the election port.
     pub(crate) fn new(

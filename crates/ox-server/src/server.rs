@@ -83,7 +83,10 @@ impl StartError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::Audit { .. } => None,
+            Self::Audit { .. } => {
+                Some("create its directory, let the user of the server write there, or change oxkeeper.audit.file")
+            }
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) => None,
             Self::Tls(_) => None, // its text contains the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
@@ -99,12 +102,12 @@ impl StartError {
         matches!(self, Self::Store(ox_store::StoreError::Locked(_)))
     }
 
-    /// Apache's exit code for the same error.
+    /// Apache's exit code for the same error; 2 if the configuration names a file that cannot be used.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::Audit { .. } => 1,
-            Self::Tls(_) => 2, // as other errors of the configuration
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) => 1,
+            Self::Audit { .. } | Self::Tls(_) => 2, // as other errors of the configuration
         }
     }
 }
@@ -187,16 +190,20 @@ impl Server {
     pub fn start_on(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         let config_of_audit = config.audit.clone();
         let started = Self::start_with(disk, build, config);
-        if started.is_err() && config_of_audit.enabled {
+        let is_audit = matches!(started, Err(StartError::Audit { .. })); // it would fail again
+        if started.is_err() && !is_audit && config_of_audit.enabled {
             audit::note_failed_start(&config_of_audit, &audit::server_user(None));
         }
         started
     }
 
     fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
-        startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
+        if let Some(member) = &config.member {
+            crate::peers::check_election_port(member).map_err(|source| election_error(member, source))?;
+        }
+        startup_banner::starting(build, &config);
         let stores = client_port_tls::load(&config)?;
         let sasl = ClientSasl::open(&config.sasl)?;
         audit::check(&config.audit).map_err(|source| {
@@ -274,11 +281,7 @@ impl Server {
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
         let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
-        let peers = peers.map_err(|source| StartError::Bind {
-            purpose: "election",
-            address: election_addresses(&member),
-            source,
-        })?;
+        let peers = peers.map_err(|source| election_error(&member, source))?;
         startup_banner::listening(&member, &peers.election_binds());
         let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
@@ -558,6 +561,10 @@ fn check_client_ports(config: &Config) -> Result<(), StartError> {
         bound.map_err(|source| client.error(source))?;
     }
     Ok(())
+}
+
+fn election_error(member: &MemberConfig, source: io::Error) -> StartError {
+    StartError::Bind { purpose: "election", address: election_addresses(member), source }
 }
 
 fn election_addresses(member: &MemberConfig) -> String {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod four_letter;
+mod lock_owner;
 mod logging;
 mod port_owner;
 mod terminal;

@@ -129,7 +129,7 @@ fn in_plain_words(essence: &str) -> String {
 
 /// Parts of Apache's messages, and of ours for the same error.
 const PLAIN_WORDS: &[(&str, &str)] = &[
-    ("My id 9 not in the peer list", "contains 9, but there is no line server.9"),
+    ("does not have the form", "expected server.N=host:2888:3888[:role][;clientPort]"),
     ("Malformed \\uxxxx encoding", "four hexadecimal digits must follow \\u"),
     ("ortAddress is set but ", "ort is not; add a line "),
     ("Choose 'true' or 'false.'", "; expected true or false"),
@@ -199,6 +199,8 @@ fn recorded_configs_match_apache() {
         ("admin port in use", Accepted),
         ("election port in use", Accepted),
         ("SASL enabled without JAAS file", ProtectionNotBuilt),
+        // Apache exits with code 1, after which a supervisor would restart it.
+        ("myid not in server list", Refused("server 9 is not a member")),
         // Apache's main thread ends, and the process stays without a server.
         ("audit class missing", Refused("com.example.Nope cannot be loaded")),
         // Apache exits with code 1 in the first case and fails every handshake in the second.
@@ -222,8 +224,8 @@ fn probed_configs_match_apache() {
         ("digest algorithm unknown", Refused("FOO is not a valid value")),
         ("client address unresolvable, one server", Refused("unknown host no.such.host.invalid")),
         ("empty dataDir", Refused("dataDir is not set")),
-        ("server line only a semicolon", Refused("does not have the form")),
-        ("client part only a colon", Refused("does not have the form")),
+        ("server line only a semicolon", Refused("expected server.N=host:2888:3888")),
+        ("client part only a colon", Refused("expected server.N=host:2888:3888")),
         // Apache logs a warning and runs without the scheme.
         ("auth provider unknown", Refused("com.example.Nope cannot be loaded")),
         // Apache runs with a clock that goes backwards.
@@ -231,7 +233,7 @@ fn probed_configs_match_apache() {
         // Apache's messages are misleading here.
         ("client part not a number", Refused("Address unresolved: 0.0.0.0:abc")),
         ("roles of two addresses differ", Refused("similar roles: OBSERVER vs PARTICIPANT")),
-        ("version in static file", Refused("For input string: \"xyz\"; expected a hexadecimal")),
+        ("version in static file", Refused("\"xyz\" is not a hexadecimal")),
     ];
     check_recording(include_str!("../../testdata/probes.txt"), &differences, 73);
 }

@@ -2,6 +2,7 @@
 
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
 use crate::four_letter::{self, Reply};
+use ox_config::FOUR_LETTER_COMMANDS;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -23,11 +24,12 @@ pub(crate) struct Args {
     timeout: u64,
 }
 
-/// A server waits for more bytes after three letters, and takes five for the start of a request.
+/// A server closes the connection after an unknown command, without a reply.
 fn check_command(text: &str) -> Result<String, String> {
-    match text.len() == 4 && text.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+    match FOUR_LETTER_COMMANDS.contains(&text) {
         true => Ok(text.to_owned()),
-        false => Err("a command has four letters, for example srvr".to_owned()),
+        false if text.len() != 4 => Err("a command has four letters, for example srvr".to_owned()),
+        false => Err(format!("it is not a command; the commands are {}", FOUR_LETTER_COMMANDS.join(", "))),
     }
 }
 

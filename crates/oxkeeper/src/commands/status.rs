@@ -26,7 +26,7 @@ The members are read from the four-letter command conf, or from /zookeeper/confi
 allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only srvr, columns that the others would fill
 show a dash.
 CLIENT_JVMFLAGS with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and SASL on, as for zkCli.
-Exit code: 0 if all members serve, 1 if some do not, 2 if none does or there is no leader.")]
+Exit code: 0 if all members serve, 1 if some do not or could not be asked, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
     #[arg(value_name = "HOST:PORT,...", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
@@ -34,8 +34,8 @@ pub(crate) struct Args {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Repeat every SECONDS until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Repeat every SECONDS (2 if not given) until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
     watch: Option<u64>,
 }
 
@@ -43,6 +43,8 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Good,
+    /// All members that were asked serve, but there are others.
+    Unknown,
     /// Some members do not serve.
     Degraded,
     /// No member serves, or there is no leader.
@@ -50,12 +52,14 @@ enum Health {
 }
 
 impl Health {
-    fn of(members: &[MemberStatus]) -> Self {
+    /// `configured` is the number of members of the ensemble, as far as known.
+    fn of(members: &[MemberStatus], configured: usize) -> Self {
         let serving = members.iter().filter(|member| member.is_serving()).count();
         let has_writes = members.iter().any(MemberStatus::can_commit);
         match (has_writes, serving == members.len()) {
             (false, _) => Health::Down,
             (true, false) => Health::Degraded,
+            (true, true) if members.len() < configured => Health::Unknown,
             (true, true) => Health::Good,
         }
     }
@@ -63,6 +67,7 @@ impl Health {
     fn name(self) -> &'static str {
         match self {
             Health::Good => "healthy",
+            Health::Unknown => "unknown",
             Health::Degraded => "degraded",
             Health::Down => "down",
         }
@@ -71,7 +76,7 @@ impl Health {
     fn exit_code(self) -> u8 {
         match self {
             Health::Good => 0,
-            Health::Degraded => 1,
+            Health::Unknown | Health::Degraded => 1,
             Health::Down => 2,
         }
     }
@@ -86,7 +91,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut finder = MemberFinder::new(members::split(&args.servers), REPLY_LIMIT, properties, tls.clone());
+    let servers = match members::split(&args.servers) {
+        Ok(servers) => servers,
+        Err(error) => {
+            crate::say(format_args!("error: {error}"));
+            return ExitCode::from(2);
+        }
+    };
+    let mut finder = MemberFinder::new(servers, REPLY_LIMIT, properties, tls.clone());
     loop {
         let report = Report::query(&mut finder, tls.as_deref());
         let mut is_printed = false;
@@ -108,26 +120,34 @@ struct Report {
     health: Health,
     remark: Option<String>,
     members: Vec<MemberStatus>,
+    /// The number of members of the ensemble, as far as known.
+    configured: usize,
 }
 
 impl Report {
     fn query(finder: &mut MemberFinder, tls: Option<&ClientTls>) -> Self {
-        let Members { members, remark } = finder.find();
+        let Members { members, configured, remark } = finder.find();
         let members = member_status::ask_all(members, tls, REPLY_LIMIT);
-        Self { health: Health::of(&members), remark, members }
+        Self { health: Health::of(&members, configured), remark, members, configured }
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let members: Vec<_> = self.members.iter().map(MemberStatus::in_json).collect();
-        writeln!(out, "{}", json!({ "health": self.health.name(), "remark": self.remark, "members": members }))
+        writeln!(
+            out,
+            "{}",
+            json!({ "health": self.health.name(), "configured": self.configured, "remark": self.remark, "members": members })
+        )
     }
 
     /// Prints a table that fits the terminal. A repeated one replaces the last one there, without clearing the screen
     /// first, which would flicker.
     fn print(&self, is_repeated: bool, out: &mut dyn Write) -> io::Result<()> {
-        let (size, paint) = (Output::standard().size(), Paint::of(&io::stdout()));
+        // A terminal without a size, as `script` may make it, counts as one cell.
+        let size = Output::standard().size().filter(|(columns, rows)| 1 < *columns && 1 < *rows);
+        let paint = Paint::of(&io::stdout());
         let width = size.map(|(columns, _)| columns);
-        let mut lines = table::lines(&self.members, self.health, self.remark.as_deref(), width, paint);
+        let mut lines = table::lines(self, width, paint);
         let Some((_, rows)) = size.filter(|_| is_repeated) else {
             return lines.iter().try_for_each(|line| writeln!(out, "{line}"));
         };

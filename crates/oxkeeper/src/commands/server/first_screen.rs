@@ -1,7 +1,9 @@
 //! What a user sees when the server has started: ten lines at most on a terminal, one line in a log.
 
+use crate::commands::output::count;
 use crate::terminal::{Paint, Tone};
 use ox_config::Config;
+use ox_proto::ensemble::Role;
 use ox_server::{Server, ServerHandle, ServerSummary};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -66,8 +68,11 @@ impl Started<'_> {
         match &self.config.member {
             None => format!("ready in {ms} ms"),
             Some(member) => {
-                let voters = member.ensemble.voters().count();
-                format!("started in {ms} ms, waiting for {} of {voters} voters", voters / 2 + 1)
+                let quorum = member.ensemble.voters().count() / 2 + 1;
+                let is_voter = member.role() == Role::Participant;
+                let needed = if is_voter { quorum - 1 } else { quorum } as u64;
+                let more = if is_voter { "more voter" } else { "voter" };
+                format!("started in {ms} ms, needs {}", count(needed, more))
             }
         }
     }

@@ -2,10 +2,11 @@
 //! explain it are between them.
 
 use super::Output;
-use crate::port_owner;
 use crate::terminal::Tone;
+use crate::{lock_owner, port_owner};
 use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
+use ox_store::StoreError;
 use std::io::ErrorKind;
 
 /// Why the server did not start.
@@ -35,6 +36,10 @@ impl StartFailure {
     pub(super) fn start(error: &StartError) -> Self {
         let text = match (error, error.remedy()) {
             (StartError::Bind { purpose, address, source }, _) => bind_error(purpose, address, source),
+            (StartError::Store(StoreError::Locked(dir)), Some(remedy)) => match lock_owner::find(dir) {
+                Some(owner) => format!("{} is in use by {owner}; {remedy}", dir.display()),
+                None => format!("{error}; {remedy}"),
+            },
             (_, Some(remedy)) => format!("{error}; {remedy}"),
             (_, None) => error.to_string(),
         };

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Host names or addresses, one server each
     #[arg(value_name = "HOST", conflicts_with = "config")]
     hosts: Vec<String>,
-    /// Take the servers from the server.N lines of this zoo.cfg
+    /// Take the servers from the server.N lines of this zoo.cfg, or of its dynamicConfigFile
     #[arg(long, value_name = "zoo.cfg")]
     config: Option<PathBuf>,
     /// Directory for the files
@@ -95,7 +95,8 @@ fn servers(args: &Args) -> Result<BTreeMap<String, Vec<String>>> {
         let bytes = fs::read(config).with_context(|| format!("read {}", config.display()))?;
         let pairs = ox_proto::properties::parse(&bytes)
             .map_err(|error| anyhow::anyhow!("{}:{}: malformed \\u escape", config.display(), error.line))?;
-        let lines: BTreeMap<String, String> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        let mut lines: BTreeMap<String, String> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        server_settings::add_dynamic_file(&mut lines)?;
         for (id, hosts) in server_settings::hosts(&lines)? {
             servers.insert(format!("server.{}", id.0), hosts);
         }

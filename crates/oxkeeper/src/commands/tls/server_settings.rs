@@ -44,12 +44,7 @@ impl ServerTlsSettings {
             properties.insert(name, pair.value.trim().to_owned());
             lines.insert(pair.key, pair.value);
         }
-        if let Some(dynamic) = lines.get("dynamicConfigFile") {
-            let bytes = std::fs::read(dynamic.trim()).with_context(|| format!("read {dynamic}"))?;
-            let pairs =
-                ox_proto::properties::parse(&bytes).map_err(|_| anyhow::anyhow!("{dynamic}: malformed escape"))?;
-            lines.extend(pairs.into_iter().map(|pair| (pair.key, pair.value)));
-        }
+        add_dynamic_file(&mut lines)?;
         let hosts = hosts(&lines)?;
         let my_id = lines.get("dataDir").and_then(|directory| {
             let text = std::fs::read_to_string(Path::new(directory.trim()).join("myid")).ok()?;
@@ -76,6 +71,15 @@ impl ServerTlsSettings {
             my_id,
         })
     }
+}
+
+/// Adds the lines of the file that `dynamicConfigFile` names, if any.
+pub(super) fn add_dynamic_file(lines: &mut BTreeMap<String, String>) -> Result<()> {
+    let Some(dynamic) = lines.get("dynamicConfigFile").map(|path| path.trim().to_owned()) else { return Ok(()) };
+    let bytes = std::fs::read(&dynamic).with_context(|| format!("read {dynamic}"))?;
+    let pairs = ox_proto::properties::parse(&bytes).map_err(|_| anyhow::anyhow!("{dynamic}: malformed escape"))?;
+    lines.extend(pairs.into_iter().map(|pair| (pair.key, pair.value)));
+    Ok(())
 }
 
 /// The hosts of the members that `server.N` lines name.
