@@ -74,7 +74,7 @@ fn cells(status: &MemberStatus) -> Row {
         or_dash(zxid.map(|zxid| zxid.epoch())),
         or_dash(*zxid),
         or_dash(status.lag),
-        or_dash(latency.as_ref()),
+        or_dash(latency.as_deref().map(one_decimal)),
         or_dash(*connections),
         or_dash(*nodes),
         or_dash(disk_bytes.map(bytes)),
@@ -82,9 +82,30 @@ fn cells(status: &MemberStatus) -> Row {
     ]
 }
 
+/// Minimum, average and maximum, with one digit after the point where the server has more.
+fn one_decimal(latencies: &str) -> String {
+    let short = |value: &str| match value.parse::<f64>() {
+        Ok(number) => ((number * 10.0).round() / 10.0).to_string(),
+        Err(_) => value.to_owned(),
+    };
+    latencies.split('/').map(short).collect::<Vec<_>>().join("/")
+}
+
 /// A size with three digits at most.
 fn bytes(size: u64) -> String {
     let units = [("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)];
     let unit = units.into_iter().find(|(_, unit)| *unit <= size);
     unit.map_or_else(|| format!("{size} B"), |(name, unit)| format!("{} {name}", size / unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn latencies_have_one_decimal_at_most() {
+        assert_eq!(one_decimal("0/2.1111/14"), "0/2.1/14");
+        assert_eq!(one_decimal("0/0.0/0"), "0/0/0");
+        assert_eq!(one_decimal("-"), "-");
+    }
 }
