@@ -42,7 +42,9 @@ fn shell_without_server_names_the_cause_and_goes_on() {
     terminal.wait_for("(connecting) /> ");
     terminal.press("get /a\t");
     terminal.wait_for("not connected: nodes cannot be completed");
-    terminal.press("\u{15}"); // deletes the line
+    terminal.press("\r");
+    terminal.wait_for("connection refused");
+    terminal.wait_for("(connecting) /> ");
     terminal.press("help get\r");
     terminal.wait_for("cat is short for get");
     terminal.press("gte\r");
