@@ -129,7 +129,7 @@ fn reaching_us(plan: &Plan) -> i64 {
 fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let Some(healed) = env.timeliness.healed else { return Ok(()) };
     let processes = || servers.iter().filter_map(|server| server.process.as_ref());
-    let is_frozen = |process: &Process| process.frozen(env.now).is_some();
+    let is_delayed = |process: &Process| env.now <= process.runs_since();
     let leads = |process: &&Process| process.status().peer_state() == Some(PeerState::Leading);
     // A deposed leader may learn of it late.
     let serve = processes().all(|process| process.status().is_serving())
@@ -151,7 +151,7 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
         return Ok(());
     }
     env.timeliness.whole.get_or_insert(env.now);
-    if processes().any(is_frozen) || env.now <= env.timeliness.in_flight_until {
+    if processes().any(is_delayed) || env.now <= env.timeliness.in_flight_until {
         env.timeliness.applied.clear();
     }
     let due = Time(env.now.0 - reaching_us(&env.plan));
