@@ -51,31 +51,28 @@ fn shell_without_server_names_the_cause_and_goes_on() {
     terminal.wait_for("Unknown command: gte");
     terminal.wait_for("hint: did you mean get?");
     assert!(!terminal.all().contains("NO RECORDS"));
-    ends_before_zkcli(terminal, "quit\r", &closed.address());
-}
-
-/// The style of `zkCli` tries to close a session without a server for ten seconds; the native style ends before.
-fn ends_before_zkcli(mut terminal: Terminal, keys: &str, address: &str) {
-    let (_dir, history) = history();
-    let mut zkcli = Terminal::open(&["--zkcli", "-server", address], &history, 200);
-    zkcli.wait_for("(CONNECTING) 0] ");
-    zkcli.press("quit\r");
-    zkcli.wait_for("quit");
-    terminal.press(keys);
+    terminal.press("quit\r");
     terminal.rest();
-    assert!(!zkcli.has_ended());
 }
 
+/// The style of `zkCli` tries to close the session of a lost connection for ten seconds; the native style ends before.
 #[test]
 fn lost_connection_does_not_delay_the_end() {
     let server = Server::ephemeral().unwrap();
     let (_dir, history) = history();
     let address = server.address().to_string();
-    let mut terminal = Terminal::open(&["-server", &address, "-timeout", "60000"], &history, 80);
+    let mut zkcli = Terminal::open(&["--zkcli", "-server", &address], &history, 200);
+    zkcli.wait_for("(CONNECTED) 0] ");
+    let mut terminal = Terminal::open(&["-server", &address], &history, 80);
     terminal.wait_for("/> ");
     drop(server);
+    zkcli.wait_for("state:Disconnected");
     terminal.wait_for("connection lost; reconnecting");
-    ends_before_zkcli(terminal, "\u{4}", &address);
+    zkcli.press("quit\r");
+    zkcli.wait_for("quit");
+    terminal.press("\u{4}");
+    terminal.rest();
+    assert!(!zkcli.has_ended());
 }
 
 #[test]
