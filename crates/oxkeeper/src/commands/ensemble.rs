@@ -4,7 +4,7 @@ mod ready_report;
 
 use crate::port_owner;
 use anyhow::{Context, Result, bail, ensure};
-use ready_report::ReadyReport;
+use ready_report::RoleReports;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -52,13 +52,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for home in &homes {
         servers.0.push(start(home)?);
     }
-    let report = ReadyReport::start(&homes, &servers.pids(), started)?;
+    let report = RoleReports::start(&homes, &servers.pids(), args.observers, started)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
         let ended = servers.ended(&again);
         if signals.pending().next().is_some() {
-            return servers.end();
+            servers.end()?;
+            writeln!(std::io::stdout(), "stopped")?;
+            return Ok(());
         }
         if let Some((at, status)) = ended {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
@@ -68,12 +70,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
+            report.after_kill(at);
         }
         report.print()?;
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
                 writeln!(std::io::stdout(), "server {} was restarted, pid {}", at + 1, servers.0[at].id())?;
+                report.after_restart(at);
             }
         }
         std::thread::sleep(PAUSE);
@@ -101,7 +105,11 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
         args.dir.display()
     );
     if known == 0 {
-        write(args, &homes).with_context(|| format!("cannot write to {}", args.dir.display()))?;
+        write(args, &homes).with_context(|| {
+            let (dir, uid) = (args.dir.display(), rustix::process::geteuid().as_raw());
+            let hint = "choose another directory with --dir, or change its permissions";
+            format!("cannot write to {dir} as the user with uid {uid}\nhint: {hint}")
+        })?;
     }
     for (at, home) in homes.iter().enumerate() {
         let port = client_port(home)?;

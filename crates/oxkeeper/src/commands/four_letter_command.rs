@@ -19,6 +19,9 @@ pub(crate) struct Args {
     /// Client port of the server to ask; of a list, the first one is asked
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
     server: String,
+    /// The same by an option, as for other commands
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT")]
+    named: Option<String>,
     /// Seconds to wait for the reply
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -34,7 +37,8 @@ fn check_command(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, server, timeout } = args;
+    let Args { command, timeout, .. } = args;
+    let server = args.named.as_ref().unwrap_or(&args.server);
     let server = four_letter::with_port(server.split([',', '/']).next().unwrap_or_default().trim());
     conclude(|out| {
         let tls = four_letter::tls(&four_letter::client_properties())?;
@@ -45,12 +49,16 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             }
             Ok(Reply::NotAllowed(_)) => {
                 crate::say(format_args!(
-                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist and restart the server"
+                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist and restart the server\n\
+                     hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,{command}"
                 ));
                 Ok(BAD)
             }
             Err(error) => {
                 crate::say(format_args!("error: no reply from {server}: {}", ox_shell::four_letter::cause(&error)));
+                if let Some(hint) = four_letter::hint(&server, &error) {
+                    crate::say(format_args!("{hint}"));
+                }
                 Ok(UNKNOWN)
             }
         }

@@ -31,6 +31,9 @@ pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
     #[arg(value_name = "HOST:PORT,...", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
     servers: String,
+    /// The same by an option, as for other commands
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT,...")]
+    named: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -91,7 +94,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let servers = match members::split(&args.servers) {
+    let servers = match members::split(args.named.as_ref().unwrap_or(&args.servers)) {
         Ok(servers) => servers,
         Err(error) => {
             crate::say(format_args!("error: {error}"));
@@ -108,6 +111,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             is_printed = true;
             Ok(report.health.exit_code())
         });
+        if !args.json
+            && let Some(hint) = report.hint()
+        {
+            crate::say(format_args!("{hint}"));
+        }
         match args.watch {
             Some(seconds) if is_printed => std::thread::sleep(Duration::from_secs(seconds)),
             _ => return code, // also when the reader of a pipe has ended
@@ -129,6 +137,17 @@ impl Report {
         let Members { members, configured, remark } = finder.find();
         let members = member_status::ask_all(members, tls, REPLY_LIMIT);
         Self { health: Health::of(&members, configured), remark, members, configured }
+    }
+
+    /// What to do if no process listens on this machine.
+    fn hint(&self) -> Option<&'static str> {
+        let is_refused = |member: &MemberStatus| {
+            let host =
+                member.member.address.as_ref().and_then(|address| address.rsplit_once(':')).map(|(host, _)| host);
+            let is_local = host.is_some_and(|host| ox_shell::four_letter::is_local(host.trim_matches(['[', ']'])));
+            is_local && member.report.as_ref().is_err_and(|cause| cause == "connection refused")
+        };
+        self.members.iter().all(is_refused).then_some(ox_shell::four_letter::NO_SERVER_HINT)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {

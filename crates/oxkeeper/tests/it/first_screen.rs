@@ -20,9 +20,9 @@ fn terminal_shows_at_most_ten_lines_and_colours() {
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         format!("Oxkeeper {version} standalone server"),
-        format!("  clients  0.0.0.0:{port}"),
+        format!("  clients  0.0.0.0:{port} (every interface)"),
         "  data     data: 5 nodes, zxid 0x0".to_owned(),
-        format!("  try      oxkeeper cli -server 127.0.0.1:{port}"),
+        format!("  try      oxkeeper cli -s 127.0.0.1:{port}"),
         format!("           oxkeeper status 127.0.0.1:{port}"),
         "  stop     Ctrl-C".to_owned(),
     ];
@@ -141,6 +141,9 @@ fn failed_starts_say_what_why_and_what_to_do() {
     let ended = first_and_last(&["server", "missing.cfg"], path, 2);
     let text = "missing.cfg does not exist; give the path of a configuration file";
     assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);
+    let ended = first_and_last(&["server", "2182"], path, 2);
+    let text = "2182 is a port, and the data directory is missing; use `oxkeeper server 2182 ./oxkeeper-data`";
+    assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);
     let ended = first_and_last(&["server", "."], path, 2);
     assert_eq!(ended, ["cannot read .: it is a directory; expected a file exit_code=2"; 2]);
 }
@@ -156,6 +159,9 @@ fn port_in_use_names_the_process() {
     let process = format!("port {port} is in use by pid {} (", std::process::id());
     assert!(first.starts_with(&process), "{first}");
     assert!(last.starts_with(&process) && last.contains("): stop that process, or change clientPort"), "{last}");
+    let [_, last] = first_and_last(&["server", &port.to_string(), "d"], directory.path(), 1);
+    let remedy = format!("use another port: `oxkeeper server {} d`", port.saturating_add(1));
+    assert!(last.contains(&remedy), "{last}");
     let mut terminal = Terminal::start(directory.path(), WIDTH, "server zoo.cfg");
     let lines: Vec<String> = terminal.lines_until("no such line").iter().map(|line| without_colours(line)).collect();
     assert!(lines.first().unwrap().starts_with(&format!("error: {process}")), "{lines:#?}");

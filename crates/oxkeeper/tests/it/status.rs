@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+/// The hint for a local port on which no process listens.
+const NO_SERVER: &str = "hint: is a server running? `oxkeeper server` starts one\n";
+
 fn run(arguments: &[&str]) -> CommandOutput {
     run_command(&std::env::temp_dir(), arguments)
 }
@@ -41,7 +44,7 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let mut lines = BufReader::new(ensemble.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut report: Vec<String> = Vec::new();
     for line in lines.by_ref() {
-        let is_last = line.starts_with("connect to ");
+        let is_last = line.starts_with("  ready in ");
         report.push(line);
         if is_last {
             break;
@@ -50,13 +53,14 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let address = |at: u16| format!("127.0.0.1:{}", base.parse::<u16>().unwrap() + at);
     let count = |role: &str| report.iter().filter(|line| line.contains(&format!("  {role} "))).count();
     assert_eq!((count("leader"), count("follower"), count("observer")), (1, 2, 1), "{report:#?}");
-    assert!(report[0].starts_with(&format!("server 1: {}  ", address(0))), "{report:#?}");
-    assert!(report[3].contains("  observer "), "{report:#?}");
+    assert!(report[0].ends_with(" ensemble of 3 voters and 1 observer"), "{report:#?}");
+    assert!(report[1].starts_with(&format!("  server 1  {}  ", address(0))), "{report:#?}");
+    assert!(report[4].contains("  observer "), "{report:#?}");
     let pids = children_of(ensemble.id());
     assert!(pids.iter().all(|pid| report.iter().any(|line| line.contains(&format!("  pid {pid}, ")))), "{report:#?}");
-    assert!(report[4].starts_with("ready in ") && report[4].ends_with(" ms"), "{report:#?}");
+    assert!(report[9].ends_with(" ms") && report.len() == 10, "{report:#?}");
     let all: Vec<String> = (0..4).map(address).collect();
-    assert_eq!(report[6], format!("connect to {}", all.join(",")));
+    assert_eq!(report[5], format!("  connect   {}", all.join(",")));
 
     let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
     assert!(!log.contains("is relative"), "no warning about our own configuration: {log}");
@@ -99,8 +103,8 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
-    let status = run(&["status", &address(0)]);
-    assert_eq!(status.code, Some(2), "{}", status.out);
+    let status = run(&["status", "-s", &address(0)]);
+    assert_eq!((status.code, status.err.as_str()), (Some(2), NO_SERVER), "{}", status.out);
     let lines: Vec<&str> = status.out.lines().skip(1).collect();
     let expected = [
         &format!("-   {}  connection refused", address(0)),
@@ -227,10 +231,21 @@ fn four_letter_command_prints_the_reply() {
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     let expected =
         format!("error: {address} does not execute mntr: add it to 4lw.commands.whitelist and restart the server\n");
-    assert_eq!(refused.err, expected);
+    let hint = "hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,mntr\n";
+    assert_eq!(refused.err, expected + hint);
     running.stop();
     let nothing = run(&["4lw", "srvr", &address]);
-    assert_eq!((nothing.code, nothing.err), (Some(2), format!("error: no reply from {address}: connection refused\n")));
+    assert_eq!(
+        (nothing.code, nothing.err),
+        (Some(2), format!("error: no reply from {address}: connection refused\n{NO_SERVER}"))
+    );
+    // The hints are right.
+    let mut site = Site::new(directory.path(), "");
+    site.flags = vec!["-Dzookeeper.4lw.commands.whitelist=srvr,mntr".to_owned()];
+    let running = site.start();
+    let reply = run(&["4lw", "mntr", "-s", &running.address.to_string()]);
+    assert!(reply.code == Some(0) && reply.out.contains("zk_version\t"), "{}{}", reply.out, reply.err);
+    running.stop();
 }
 
 /// Changes are outstanding on the leader only, as in Apache.

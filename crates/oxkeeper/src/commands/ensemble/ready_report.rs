@@ -1,11 +1,13 @@
-//! Reports once that all servers of a local ensemble serve clients, and their roles.
+//! Reports when the servers of a local ensemble serve clients, and which one leads, at the start and after a kill.
 
 use super::client_port;
+use crate::commands::output::count;
 use crate::four_letter::{self, Reply};
+use crate::terminal::{Paint, Tone};
 use anyhow::Result;
-use std::io::Write as _;
-use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, channel};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// Interval of the check whether a server serves clients.
@@ -15,34 +17,69 @@ const REPLY_LIMIT: Duration = Duration::from_secs(1);
 /// A server that does not serve clients by then is reported as such.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+#[derive(Clone, Debug)]
 struct ReportedServer {
     address: String,
     pid: u32,
     home: PathBuf,
 }
 
-/// Receives the report from the thread that waits for the servers.
-pub(super) struct ReadyReport(Receiver<String>);
+/// Receives lines from the threads that ask the servers.
+pub(super) struct RoleReports {
+    servers: Vec<ReportedServer>,
+    lines: Receiver<String>,
+    sender: Sender<String>,
+}
 
-impl ReadyReport {
-    /// Starts the thread that asks the servers for their roles.
-    pub(super) fn start(homes: &[PathBuf], pids: &[u32], started: Instant) -> Result<Self> {
+impl RoleReports {
+    /// Starts the thread that reports the start of all servers.
+    pub(super) fn start(homes: &[PathBuf], pids: &[u32], observers: u16, started: Instant) -> Result<Self> {
         let mut servers = Vec::new();
         for (home, pid) in homes.iter().zip(pids) {
             let address = format!("127.0.0.1:{}", client_port(home)?);
             servers.push(ReportedServer { address, pid: *pid, home: home.clone() });
         }
-        let (sender, receiver) = channel();
-        std::thread::spawn(move || {
-            let _ = sender.send(report(&servers, started)); // fails if the command has ended
-        });
-        Ok(Self(receiver))
+        let (sender, lines) = channel();
+        let this = Self { servers, lines, sender };
+        this.spawn(move |servers| first_screen(servers, observers, started));
+        Ok(this)
     }
 
-    /// Prints the report if it has come.
+    /// Reports which server leads after this one has ended.
+    pub(super) fn after_kill(&self, killed: usize) {
+        self.spawn(move |servers| {
+            let until = Instant::now() + PATIENCE;
+            let others = || servers.iter().enumerate().filter(|(at, _)| *at != killed);
+            while Instant::now() < until {
+                let leads = |address: &str| mode(address).as_deref() == Some("leader");
+                if let Some((at, _)) = others().find(|(_, server)| leads(&server.address)) {
+                    return format!("server {} leads\n", at + 1);
+                }
+                std::thread::sleep(PAUSE);
+            }
+            "no server leads: too few of them run\n".to_owned()
+        });
+    }
+
+    /// Reports when a restarted server serves clients.
+    pub(super) fn after_restart(&self, at: usize) {
+        self.spawn(move |servers| match role(&servers[at].address, Instant::now() + PATIENCE) {
+            Some(role) => format!("server {} serves clients again: {role}\n", at + 1),
+            None => format!("server {} does not serve clients; see {}\n", at + 1, log_of(&servers[at].home)),
+        });
+    }
+
+    fn spawn(&self, report: impl FnOnce(&[ReportedServer]) -> String + Send + 'static) {
+        let (servers, sender) = (self.servers.clone(), self.sender.clone());
+        std::thread::spawn(move || {
+            let _ = sender.send(report(&servers)); // fails if the command has ended
+        });
+    }
+
+    /// Prints what has come.
     pub(super) fn print(&self) -> Result<()> {
-        if let Ok(text) = self.0.try_recv() {
-            let mut out = std::io::stdout().lock();
+        for text in self.lines.try_iter() {
+            let mut out = io::stdout().lock();
             out.write_all(text.as_bytes())?;
             out.flush()?;
         }
@@ -50,37 +87,69 @@ impl ReadyReport {
     }
 }
 
-fn report(servers: &[ReportedServer], started: Instant) -> String {
+/// The roles of all servers and what to try next, in the layout of the first screen of a server.
+fn first_screen(servers: &[ReportedServer], observers: u16, started: Instant) -> String {
+    let paint = Paint::of(&io::stdout());
     let until = started + PATIENCE;
     let roles: Vec<Option<String>> = servers.iter().map(|server| role(&server.address, until)).collect();
-    let mut text = String::new();
+    let voters = count(servers.len() as u64 - u64::from(observers), "voter");
+    let observers = match observers {
+        0 => String::new(),
+        more => format!(" and {}", count(more.into(), "observer")),
+    };
+    let name = format!("Oxkeeper {}", env!("CARGO_PKG_VERSION"));
+    let mut text = format!("{} ensemble of {voters}{observers}\n", paint.text(Tone::Heading, name));
     let width = servers.iter().map(|server| server.address.len()).max().unwrap_or(0);
-    for ((id, ReportedServer { address, pid, home }), role) in (1..).zip(servers).zip(&roles) {
-        let role = role.as_deref().unwrap_or("not ready");
-        text += &format!("server {id}: {address:<width$}  {role:<9}  pid {pid}, files in {}\n", home.display());
+    for ((id, server), role) in (1..).zip(servers).zip(&roles) {
+        let ReportedServer { address, pid, home } = server;
+        let (role, home) = (role.as_deref().unwrap_or("not ready"), home.display());
+        let label = format!("server {id}");
+        text += &format!(
+            "  {:<9} {address:<width$}  {role:<9}  pid {pid}, files in {home}\n",
+            paint.text(Tone::Faint, label)
+        );
     }
     let connect: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
-    let connect = connect.join(",");
+    let first = connect.first().copied().unwrap_or_default();
+    let rows = [
+        ("connect", connect.join(",")),
+        ("try", format!("oxkeeper status {first}")),
+        ("", format!("oxkeeper cli -s {first}")),
+        ("stop", "Ctrl-C".to_owned()),
+    ];
+    for (name, value) in rows {
+        text += &format!("  {:<9} {value}\n", paint.text(Tone::Faint, name));
+    }
     let ready = roles.iter().flatten().count();
-    text += &match ready == servers.len() {
-        true => format!("ready in {} ms\n", started.elapsed().as_millis()),
-        false => format!("{ready} of {} servers are ready; the others log to server.log\n", servers.len()),
+    let verdict = match ready == servers.len() {
+        true => paint.text(Tone::Good, format!("ready in {} ms", started.elapsed().as_millis())),
+        false => {
+            let text = format!("{ready} of {} servers are ready; see server.log of the others", servers.len());
+            paint.text(Tone::Warning, text)
+        }
     };
-    let first = servers.first().map_or("", |server| &server.address);
-    text + &format!(
-        "try: oxkeeper status {first}, oxkeeper cli -server {connect}; stop: Ctrl-C\nconnect to {connect}\n"
-    )
+    text + &format!("  {verdict}\n")
+}
+
+fn log_of(home: &Path) -> String {
+    home.join("server.log").display().to_string()
 }
 
 /// The role of a server, as soon as it serves clients.
 fn role(address: &str, until: Instant) -> Option<String> {
     while Instant::now() < until {
-        if let Ok(Reply::Text(text)) = four_letter::ask(address, "srvr", None, REPLY_LIMIT)
-            && let Some(mode) = text.lines().find_map(|line| line.strip_prefix("Mode: "))
-        {
-            return Some(mode.to_owned());
+        if let Some(mode) = mode(address) {
+            return Some(mode);
         }
         std::thread::sleep(PAUSE);
     }
     None
+}
+
+/// The role of a server that serves clients.
+fn mode(address: &str) -> Option<String> {
+    match four_letter::ask(address, "srvr", None, REPLY_LIMIT) {
+        Ok(Reply::Text(text)) => text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned),
+        Ok(Reply::NotAllowed(_)) | Err(_) => None,
+    }
 }
