@@ -35,6 +35,8 @@ mod limits;
 mod lint;
 mod member_config;
 mod providers;
+mod quorum_sasl;
+mod quorum_tls;
 mod sasl;
 mod server_lines;
 mod settings;
@@ -56,6 +58,8 @@ pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
 pub use member_config::{MemberConfig, MemberFiles};
+pub use quorum_sasl::QuorumSaslConfig;
+pub use quorum_tls::QuorumTlsConfig;
 pub use sasl::SaslConfig;
 pub use settings::{Effective, Settings};
 pub use start_args::{Environment, StartArgs};

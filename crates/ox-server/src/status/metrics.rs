@@ -221,6 +221,10 @@ metrics! {
         sessions_rejected;
         /// TLS handshakes that failed.
         unsuccessful_handshake;
+        /// Connections to the ports for other servers that were refused, on a server with TLS or SASL there; not in Apache.
+        quorum_handshakes_rejected;
+        /// Servers accepted although their certificate names another host, because `fips-mode` is on; not in Apache.
+        quorum_host_name_mismatches;
         /// TLS handshakes closed because too many were in progress (`netty.server.outstandingHandshake.limit`).
         tls_handshake_exceeded;
         /// Connections that were closed while their session stayed open.

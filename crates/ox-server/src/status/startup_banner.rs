@@ -2,7 +2,7 @@
 //!
 //! Lines about the environment and the settings have a target of their own, so that only those see them who want them.
 
-use crate::limits::IDENTIFY_MS;
+use crate::limits::{IDENTIFY_MS, IDENTIFY_SECURED_MS};
 use crate::shared::Shared;
 use crate::status::four_letter::{UNKNOWN, environment};
 use crate::status::java_text;
@@ -67,7 +67,14 @@ pub(crate) fn starting(build: Build, config: &Config) {
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(IDENTIFY_MS));
+    let longest_ms = if member.tls.is_some() { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
+    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(longest_ms));
+    let tls = member.tls.as_ref();
+    info!(
+        "Using {} quorum communication",
+        if tls.is_some_and(|tls| tls.dials_tls) { "TLS encrypted" } else { "insecure (non-TLS)" }
+    );
+    info!("Port unification {}", if tls.is_some_and(|tls| tls.accepts_plain) { "enabled" } else { "disabled" });
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
