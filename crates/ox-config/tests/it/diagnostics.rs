@@ -1,7 +1,7 @@
 //! Diagnostics: names without effect, values parsed unexpectedly, features not implemented yet, and settings that are
 //! refused.
 
-use ox_config::{Cause, DigestHashSetting, Level, StartArgs};
+use ox_config::{DigestHashSetting, Level, StartArgs};
 use ox_proto::ensemble::Address;
 
 use crate::harness::Harness;

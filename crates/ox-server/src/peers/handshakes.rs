@@ -490,16 +490,17 @@ fn read_hello(conn: &mut Conn, stream: &mut Stream, scratch: &mut Vec<u8>) -> Ou
             SocketRead::Nothing => return Outcome::Incomplete(has_received),
         }
         (conn.has_sent, has_received) = (true, true);
-        match conn.process() {
-            Outcome::Incomplete(_) => (),
-            outcome => {
-                let is_sent = flush(&mut conn.unsent, stream) && conn.unsent.is_empty();
-                return match outcome {
-                    Outcome::Identified(..) if !is_sent => Outcome::Rejected("it does not take replies".to_owned()),
-                    outcome => outcome,
-                };
-            }
+        let outcome = conn.process();
+        if let Outcome::Incomplete(_) = outcome {
+            continue;
         }
+        let is_sent = flush(&mut conn.unsent, stream) && conn.unsent.is_empty();
+        let is_identified = matches!(outcome, Outcome::Identified(..));
+        return if is_identified && !is_sent {
+            Outcome::Rejected("it does not take replies".to_owned())
+        } else {
+            outcome
+        };
     }
 }
 

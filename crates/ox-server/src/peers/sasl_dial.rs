@@ -47,9 +47,9 @@ impl SaslDial {
                 SocketRead::End => return AuthStep::Failed("closed by the server".to_owned()),
                 SocketRead::Bytes(count) => self.input.extend_from_slice(&chunk[..count]),
             }
-            match self.exchange.advance(&mut self.input, &mut self.unsent) {
-                AuthStep::Wait => (),
-                step => return step,
+            let step = self.exchange.advance(&mut self.input, &mut self.unsent);
+            if step != AuthStep::Wait {
+                return step;
             }
         }
     }

@@ -39,10 +39,8 @@ impl Sockets for PeerSockets {
     }
 
     fn send(&mut self, socket: &mut PeerSocket, bytes: &[u8]) -> SocketWrite {
-        match socket.stream.send(bytes) {
-            SocketWrite::Bytes(0) => SocketWrite::Broken,
-            written => written,
-        }
+        let written = socket.stream.send(bytes);
+        if written == SocketWrite::Bytes(0) { SocketWrite::Broken } else { written }
     }
 
     fn close(&mut self, mut socket: PeerSocket) {

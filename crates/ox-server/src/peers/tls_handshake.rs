@@ -149,7 +149,7 @@ impl TlsHandshake {
                 let (input, is_cancelled) = (std::mem::take(&mut self.received), Arc::clone(&self.cancellation.0));
                 workers.submit(TlsJob { token, rank, state, input, is_cancelled });
             }
-            other => self.progress = other,
+            other @ (Progress::Busy | Progress::Complete(..)) => self.progress = other,
         }
     }
 
