@@ -18,7 +18,7 @@ pub(crate) const ADMIN: &str = "the admin server";
 const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
-const SASL: &str = "Kerberos between servers";
+const CANONICAL_NAMES: &str = "the lookup of canonical host names";
 const EARLY_DROP: &str = "the early drop of TLS connections";
 
 /// The row of a name: an exact match, else the family's.
@@ -217,7 +217,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Keep learner requests out of the commit processor.
         "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Hint;
         /// Use the canonical names of the hosts in the `server.N` lines, for Kerberos.
-        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, NotBuilt(SASL);
+        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, NotBuilt(CANONICAL_NAMES);
         /// Log a learner's last packets when it disconnects.
         "messageTracker.Enabled", Passed, Bool, "false", "", P, Hint;
         /// Number of packets that the message tracker keeps.
@@ -508,9 +508,8 @@ pub static SECTIONS: &[Section] = sections! {
         "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, Ensemble;
         /// Section of the JAAS file with which this server authenticates.
         "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, Ensemble;
-        /// Kerberos principal of the servers. Kerberos between servers is not implemented yet: a JAAS section with it
-        /// stops the start.
-        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, NotBuilt(SASL);
+        /// Kerberos principal of the servers; the host `_HOST` stands for the host of each server in `server.N`.
+        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, Ensemble;
     }
     "TLS" {
         /// Scheme that maps a certificate to an id; only x509.

@@ -21,11 +21,14 @@ pub struct QuorumSaslConfig {
     pub acceptor: AcceptorLogin,
     /// How this server authenticates.
     pub initiator: InitiatorLogin,
+    /// The Kerberos principal of the servers, perhaps with the host `_HOST`.
+    pub service_principal: String,
+    /// Path of `krb5.conf`; `None` means the default of the system.
+    pub krb5_conf: Option<PathBuf>,
     pub jaas_file: Option<PathBuf>,
 }
 
 const ENABLED: &str = "quorum.auth.enableSasl";
-const KERBEROS: &str = "Kerberos between servers";
 
 /// Reads both sections; `None` if SASL between servers is off.
 pub(crate) fn read(
@@ -48,15 +51,16 @@ pub(crate) fn read(
     let unusable = |error: ox_sasl::jaas::JaasError| place.error(Cause::Jaas(error.to_string()));
     let acceptor = section(&server)?.acceptor_login().map_err(unusable)?;
     let initiator = section(&learner)?.initiator_login().map_err(unusable)?;
-    if matches!(acceptor, AcceptorLogin::Gssapi(_)) || matches!(initiator, InitiatorLogin::Gssapi(_)) {
-        return Err(place.error(Cause::ProtectionNotBuilt { feature: KERBEROS }));
+    if matches!(acceptor, AcceptorLogin::DigestMd5(_)) || matches!(initiator, InitiatorLogin::DigestMd5(_)) {
+        check_digest_md5(settings, diagnostics)?;
     }
-    check_digest_md5(settings, diagnostics)?;
     Ok(Some(QuorumSaslConfig {
         is_required: settings.flag("quorum.auth.serverRequireSasl"),
         authenticates: settings.flag("quorum.auth.learnerRequireSasl"),
         acceptor,
         initiator,
+        service_principal: settings.text("quorum.auth.kerberos.servicePrincipal").unwrap_or_default(),
+        krb5_conf: settings.text("java.security.krb5.conf").map(PathBuf::from),
         jaas_file: jaas_path(settings),
     }))
 }

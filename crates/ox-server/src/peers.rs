@@ -57,6 +57,7 @@ use ox_zab::{LeaderSilence, LinkAction, Origin};
 use port_tls::PeerSide;
 use resolver::{NameLookup, Resolver};
 use security::PeerSecurity;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -103,11 +104,13 @@ impl Peers {
         let mut resolver = Resolver::new(Arc::clone(&commands), NameLookup::system());
         resolver.set_members(addresses.hosts(), Instant::now());
         let leader_silence = Duration::from_millis(u64::from(shared.config.tick_ms) * 3 / 4);
+        let mut handshakes = Handshakes::new(member.handshake_ms, Arc::clone(&security));
+        handshakes.set_hosts(all_hosts(&addresses));
         let mut dialer = Dialer::new(resolver, &member, Arc::clone(&security));
         dialer.set_greeting(member.server, addresses.own().election.clone());
         Ok(Self {
             dialer,
-            handshakes: Handshakes::new(member.handshake_ms, Arc::clone(&security)),
+            handshakes,
             security,
             leader_silence: leader_silence.max(LEADER_SILENCE_MIN),
             elections: Elections::new(&member, &addresses, shared.config.reconfig_enabled).map_err(io::Error::other)?,
@@ -368,6 +371,7 @@ impl Peers {
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
         self.addresses.set(self.me, committed, proposed);
         self.dialer.set_greeting(self.me, self.addresses.own().election.clone());
+        self.handshakes.set_hosts(all_hosts(&self.addresses));
         self.dialer.resolver.set_members(self.addresses.hosts(), Instant::now());
         self.observer_targets.reconfigure(&self.addresses);
         self.elections.reconfigure(&self.addresses, &mut self.events);
@@ -436,6 +440,11 @@ impl Peers {
             });
         }
     }
+}
+
+/// The hosts of all servers of the ensemble.
+fn all_hosts(addresses: &EnsembleAddresses) -> BTreeSet<String> {
+    addresses.hosts().into_values().flatten().collect()
 }
 
 /// Packets are bounded by what the sender accepted from its clients. The limit here is higher, so that different

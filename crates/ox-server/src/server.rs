@@ -13,7 +13,7 @@ use crate::member_setup;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::config_activation::save_config;
 use crate::peers::port_tls::{self, PeerPortTls, PeerStores};
-use crate::peers::quorum_sasl::QuorumSasl;
+use crate::peers::quorum_sasl::{QuorumSasl, QuorumSaslError};
 use crate::peers::security::PeerSecurity;
 use crate::peers::tls_workers::worker_count;
 use crate::peers::{PeerCommands, Peers};
@@ -68,6 +68,9 @@ pub enum StartError {
     /// A file of SASL cannot be used.
     #[error("{0}")]
     Sasl(#[from] SaslSetupError),
+    /// A file of SASL between servers cannot be used.
+    #[error("{0}")]
+    QuorumSasl(#[from] QuorumSaslError),
     /// The file of the audit log cannot be written.
     #[error("cannot write the audit log {}: {source}", path.display())]
     Audit { path: PathBuf, source: io::Error },
@@ -87,7 +90,7 @@ impl StartError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::Audit { .. } => None,
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::QuorumSasl(_) | Self::Audit { .. } => None,
             Self::Tls(_) => None, // its text contains the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
@@ -107,7 +110,8 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::Audit { .. } => 1,
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) => 1,
+            Self::Sasl(_) | Self::QuorumSasl(_) | Self::Audit { .. } => 1,
             Self::Tls(_) => 2, // as other errors of the configuration
         }
     }
@@ -128,6 +132,7 @@ struct Protection {
     client_stores: Option<ClientStores>,
     client_sasl: Option<ClientSasl>,
     peer_stores: Option<PeerStores>,
+    peer_sasl: Option<QuorumSasl>,
 }
 
 impl Protection {
@@ -136,6 +141,7 @@ impl Protection {
             client_stores: client_port_tls::load(config)?,
             client_sasl: ClientSasl::open(&config.sasl)?,
             peer_stores: port_tls::load(config)?,
+            peer_sasl: QuorumSasl::open(config.member.as_ref().and_then(|member| member.sasl.as_ref()))?,
         })
     }
 }
@@ -272,7 +278,7 @@ impl Server {
         protection: Protection,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
-        let Protection { client_stores: stores, client_sasl: sasl, peer_stores } = protection;
+        let Protection { client_stores: stores, client_sasl: sasl, peer_stores, peer_sasl } = protection;
         let config_files = member_setup::config_files(&disk, &config, &member);
         let opened = member_setup::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
@@ -302,7 +308,7 @@ impl Server {
         let poll = Poll::new().map_err(StartError::Setup)?;
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
-        let security = peer_security(&member, peer_stores.as_ref(), &commands, &shared);
+        let security = peer_security(&member, peer_stores.as_ref(), peer_sasl, &commands, &shared);
         let peers =
             Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands), Arc::clone(&security));
         let peers = peers.map_err(|source| StartError::Bind {
@@ -528,11 +534,11 @@ impl Drop for Server {
 fn peer_security(
     member: &MemberConfig,
     stores: Option<&PeerStores>,
+    sasl: Option<QuorumSasl>,
     commands: &Arc<PeerCommands>,
     shared: &Shared,
 ) -> Arc<PeerSecurity> {
     let tls = member.tls.as_ref().zip(stores).map(|(config, stores)| PeerPortTls::new(config, stores));
-    let sasl = member.sasl.as_ref().and_then(QuorumSasl::new);
     let security = PeerSecurity::new(tls, sasl, Arc::clone(commands), Arc::clone(&shared.metrics));
     Arc::clone(shared.peer_security.get_or_init(|| Arc::new(security)))
 }

@@ -96,9 +96,15 @@ fn sasl_that_cannot_be_given_stops_the_start() {
         assert!(matches!(error.cause, Cause::QuorumJaasSectionMissing { .. }), "{error}");
         assert_eq!(error.exit_code(), 1);
     }
-    let kerberos = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab=k storeKey=true \
-                    principal=p";
-    let jaas = format!("QuorumServer {{ {kerberos}; }}; QuorumLearner {{ {kerberos}; }};");
-    let error = start(enabled, JAAS_FLAG, &jaas).result.unwrap_err();
-    assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{error}");
+}
+
+#[test]
+fn sasl_sections_with_kerberos_are_read() {
+    let module = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true keyTab=k storeKey=true \
+                  principal=p";
+    let jaas = format!("QuorumServer {{ {module}; }}; QuorumLearner {{ {module}; }};");
+    let lines = "quorum.auth.enableSasl=true\nquorum.auth.kerberos.servicePrincipal=zk/_HOST\n";
+    let sasl = member(lines, &format!("{JAAS_FLAG} -Djava.security.krb5.conf=/k"), &jaas).sasl.expect("SASL");
+    assert!(matches!(sasl.acceptor, AcceptorLogin::Gssapi(_)) && matches!(sasl.initiator, InitiatorLogin::Gssapi(_)));
+    assert_eq!((sasl.service_principal.as_str(), sasl.krb5_conf.as_deref()), ("zk/_HOST", Some("/k".as_ref())));
 }

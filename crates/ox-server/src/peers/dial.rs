@@ -11,9 +11,9 @@
 use super::Tokens;
 use super::election::hello_of;
 use super::port_tls::PeerSide;
-use super::quorum_sasl::AuthStep;
+use super::quorum_sasl::{AuthInitiator, AuthStart, AuthStep};
 use super::resolver::Resolver;
-use super::sasl_dial::SaslDial;
+use super::sasl_dial::{SaslDial, TicketRequest};
 use super::security::PeerSecurity;
 use super::timed_log_limit::TimedLogLimit;
 use super::tls_handshake::{TlsHandshake, TlsStep};
@@ -103,6 +103,8 @@ struct Negotiation {
 
 enum Stage {
     Tls(TlsHandshake),
+    /// TLS is complete, or not used; a Kerberos ticket is needed.
+    Ticket(Stream, TicketRequest),
     Sasl(SaslDial),
 }
 
@@ -184,6 +186,7 @@ impl Dialer {
     /// Starts the connects that are due.
     pub(super) fn run_iteration(&mut self, now: Instant, tokens: &mut Tokens, registry: &Registry) {
         self.resolver.take(now);
+        self.take_tickets(registry);
         for target in self.dials.keys().copied().collect::<Vec<_>>() {
             let is_negotiating = self.is_negotiating(target);
             let is_due = |dial: &&mut Dial| (dial.next_at <= now && !is_negotiating) || dial.ends_at <= now;
@@ -277,7 +280,7 @@ impl Dialer {
         }
         let stage = match endpoint {
             Some(endpoint) => Ok(Stage::Tls(TlsHandshake::connect(stream, endpoint))),
-            None => self.sasl_stage(Stream::Plain(stream), target),
+            None => self.sasl_stage(Stream::Plain(stream), target, &host),
         };
         match stage {
             Ok(stage) => self.negotiate(token, Negotiation { target, address, host, stage }, registry),
@@ -290,8 +293,26 @@ impl Dialer {
         self.security.sasl.as_ref().is_some_and(|sasl| sasl.authenticates)
     }
 
-    fn sasl_stage(&self, stream: Stream, target: Target) -> Result<Stage, String> {
+    /// Begins the SASL exchange, or gets a ticket for it.
+    fn sasl_stage(&self, stream: Stream, target: Target, host: &str) -> Result<Stage, String> {
         let Some(sasl) = &self.security.sasl else { return Err("SASL is off".to_owned()) };
+        let _ = stream.tcp().set_nodelay(true);
+        match sasl.initiator() {
+            AuthStart::Now(exchange, first) => self.begin_sasl(stream, target, (exchange, first)),
+            AuthStart::WithTicket(tickets) => {
+                let timeout = match target {
+                    Target::Election(_) | Target::Unknown(_) => self.election_timeout,
+                    Target::Leader(_) => self.leader_timeout,
+                };
+                let security = Arc::clone(&self.security);
+                let wake = move || security.workers.wake();
+                Ok(Stage::Ticket(stream, TicketRequest::start(tickets, host.to_owned(), timeout, wake)?))
+            }
+        }
+    }
+
+    /// Sends the first bytes of the exchange, after the hello of an election connection.
+    fn begin_sasl(&self, stream: Stream, target: Target, start: (AuthInitiator, Vec<u8>)) -> Result<Stage, String> {
         let local = stream.tcp().local_addr().ok().map(|address| address.ip());
         let hello = match target {
             Target::Election(_) | Target::Unknown(_) => {
@@ -300,8 +321,20 @@ impl Dialer {
             }
             Target::Leader(_) => Vec::new(),
         };
-        let _ = stream.tcp().set_nodelay(true);
-        Ok(Stage::Sasl(SaslDial::new(stream, sasl, hello)))
+        let mut dial = SaslDial::new(stream, start, hello);
+        dial.start()?;
+        Ok(Stage::Sasl(dial))
+    }
+
+    /// Continues dials whose ticket has arrived.
+    fn take_tickets(&mut self, registry: &Registry) {
+        let waiting =
+            self.negotiations.iter().filter(|(_, negotiation)| matches!(negotiation.stage, Stage::Ticket(..)));
+        for token in waiting.map(|(token, _)| *token).collect::<Vec<_>>() {
+            if let Some(negotiation) = self.negotiations.remove(&token) {
+                self.negotiate(token, negotiation, registry);
+            }
+        }
     }
 
     /// Continues a handshake with the result of its job. Ignores results for connections that are closed.
@@ -322,6 +355,11 @@ impl Dialer {
                 TlsStep::Wait(_) => Ok(Some(Stage::Tls(handshake))),
                 TlsStep::Failed(reason) => Err(format!("TLS: {reason}")),
                 TlsStep::Complete => self.on_tls_complete(handshake, target, (address, &host), registry),
+            },
+            Stage::Ticket(stream, request) => match request.take() {
+                None => Ok(Some(Stage::Ticket(stream, request))),
+                Some(Err(reason)) => Err(format!("SASL: {reason}")),
+                Some(Ok(start)) => self.begin_sasl(stream, target, start).map(Some),
             },
             Stage::Sasl(mut dial) => match dial.advance() {
                 AuthStep::Wait => Ok(Some(Stage::Sasl(dial))),
@@ -349,11 +387,7 @@ impl Dialer {
         if !self.authenticates() {
             return Ok(self.finish(target, Established::new(stream), registry));
         }
-        let mut stage = self.sasl_stage(stream, target)?;
-        if let Stage::Sasl(dial) = &mut stage {
-            dial.start()?;
-        }
-        Ok(Some(stage))
+        self.sasl_stage(stream, target, host).map(Some)
     }
 
     /// Ends a dial with a connection.

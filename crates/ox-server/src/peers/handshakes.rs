@@ -121,7 +121,7 @@ impl Conn {
     }
 
     /// Processes input: the hello, and the SASL exchange.
-    fn process(&mut self) -> Outcome {
+    fn process(&mut self, sasl: Option<&QuorumSasl>, hosts: &BTreeSet<String>) -> Outcome {
         if self.port == Port::Election && self.hello.is_none() {
             match hello::next(&self.input) {
                 Ok(Some((hello, used))) => {
@@ -132,8 +132,8 @@ impl Conn {
                 Err(error) => return Outcome::Rejected(error.to_string()),
             }
         }
-        if let Some(auth) = &mut self.auth {
-            match auth.advance(&mut self.input, &mut self.unsent) {
+        if let (Some(auth), Some(sasl)) = (&mut self.auth, sasl) {
+            match auth.advance(sasl, hosts, &mut self.input, &mut self.unsent) {
                 AuthStep::Wait => return Outcome::Incomplete(false),
                 AuthStep::Failed(reason) => return Outcome::Rejected(reason),
                 AuthStep::Passed(user) => {
@@ -187,6 +187,8 @@ pub(super) struct Handshakes {
     ready: BTreeSet<Token>,
     identified: Vec<Identified>,
     rejections: LogLimit,
+    /// The hosts of all members, on which Kerberos peers must be.
+    hosts: BTreeSet<String>,
     /// Ciphertext that is being decrypted.
     scratch: Vec<u8>,
 }
@@ -218,8 +220,14 @@ impl Handshakes {
             ready: BTreeSet::new(),
             identified: Vec::new(),
             rejections: LogLimit::new(LOG_LINES_BURST),
+            hosts: BTreeSet::new(),
             scratch: Vec::new(),
         }
+    }
+
+    /// Sets the hosts of all members.
+    pub(super) fn set_hosts(&mut self, hosts: BTreeSet<String>) {
+        self.hosts = hosts;
     }
 
     /// Takes an accepted connection, and reads from it immediately: its hello may have arrived.
@@ -429,7 +437,8 @@ impl Handshakes {
                     }
                 }
                 Some(Stage::Open(mut stream)) => {
-                    let outcome = read_hello(conn, &mut stream, &mut self.scratch);
+                    let sasl = (self.security.sasl.as_ref(), &self.hosts);
+                    let outcome = read_hello(conn, &mut stream, sasl, &mut self.scratch);
                     conn.stage = Some(Stage::Open(stream));
                     return outcome;
                 }
@@ -470,7 +479,12 @@ impl Handshakes {
 }
 
 /// Reads from an open stream until the peer is identified.
-fn read_hello(conn: &mut Conn, stream: &mut Stream, scratch: &mut Vec<u8>) -> Outcome {
+fn read_hello(
+    conn: &mut Conn,
+    stream: &mut Stream,
+    (sasl, hosts): (Option<&QuorumSasl>, &BTreeSet<String>),
+    scratch: &mut Vec<u8>,
+) -> Outcome {
     let (mut has_received, mut chunk) = (false, [0; FIRST_PACKET_BYTES_MAX]);
     loop {
         if !flush(&mut conn.unsent, stream) {
@@ -490,7 +504,7 @@ fn read_hello(conn: &mut Conn, stream: &mut Stream, scratch: &mut Vec<u8>) -> Ou
             SocketRead::Nothing => return Outcome::Incomplete(has_received),
         }
         (conn.has_sent, has_received) = (true, true);
-        let outcome = conn.process();
+        let outcome = conn.process(sasl, hosts);
         if let Outcome::Incomplete(_) = outcome {
             continue;
         }

@@ -13,14 +13,26 @@
 //! ```
 //! The exchanges contain no I/O: bytes in, bytes out. Steps take microseconds, so that the peers thread runs them.
 
+use crate::clock::wall_ms;
 use ox_config::QuorumSaslConfig;
+use ox_kerberos::{KerberosLogin, files};
 use ox_proto::quorum::auth::{AuthPacket, AuthStatus, is_auth_packet};
 use ox_sasl::digest_md5::BETWEEN_SERVERS;
 use ox_sasl::digest_md5::acceptor::DigestAcceptor;
 use ox_sasl::digest_md5::initiator::DigestInitiator;
-use ox_sasl::jaas::modules::{AcceptorLogin, DigestAccounts, DigestCredentials, InitiatorLogin};
-use ox_sasl::mechanism::AcceptorStep;
+use ox_sasl::gssapi::{GssapiAcceptor, GssapiInitiator};
+use ox_sasl::jaas::modules::{AcceptorLogin, DigestAccounts, DigestCredentials, InitiatorLogin, Krb5LoginOptions};
+use ox_sasl::kerberos_name::identity::{is_authorized_peer, service_principal};
+use ox_sasl::krb5::WallTime;
+use ox_sasl::krb5::acceptor::AcceptorCredentials;
+use ox_sasl::krb5::principal::Principal;
+use ox_sasl::krb5::replay_cache::ReplayCache;
+use ox_sasl::mechanism::{AcceptorStep, AuthenticatedPeer, SaslError};
+use parking_lot::Mutex;
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Why a server without SASL is refused; Apache's message.
 pub(super) const NOT_AUTHENTICATING: &str = "Learner not trying to authenticate and authentication is required";
@@ -28,12 +40,53 @@ pub(super) const NOT_AUTHENTICATING: &str = "Learner not trying to authenticate 
 /// Challenges in one exchange, as in Apache.
 const CHALLENGES_MAX: usize = 5;
 
+/// Why SASL between servers cannot be set up. Names files, never their contents.
+#[derive(Debug, thiserror::Error)]
+#[error("SASL between servers: {0}")]
+pub struct QuorumSaslError(String);
+
 /// The logins of this server, for all connections.
 pub(crate) struct QuorumSasl {
     pub(super) is_required: bool,
     pub(super) authenticates: bool,
-    accounts: Arc<DigestAccounts>,
-    credentials: DigestCredentials,
+    acceptor: AcceptorSecrets,
+    initiator: InitiatorSecrets,
+    replays: Mutex<ReplayCache>,
+}
+
+enum AcceptorSecrets {
+    DigestMd5(Arc<DigestAccounts>),
+    Gssapi(Arc<AcceptorCredentials>),
+}
+
+enum InitiatorSecrets {
+    DigestMd5(DigestCredentials),
+    Gssapi(Arc<TicketSource>),
+}
+
+/// Gets tickets for other servers. It asks a KDC, and blocks meanwhile.
+pub(super) struct TicketSource {
+    login: Mutex<KerberosLogin>,
+    /// The principal of the servers, perhaps with the host `_HOST`.
+    service: String,
+}
+
+impl TicketSource {
+    /// The exchange with the server on a host, and its first bytes.
+    pub(super) fn start(&self, host: &str, timeout: Duration) -> Result<(AuthInitiator, Vec<u8>), String> {
+        let until = Instant::now() + timeout;
+        let service = service_principal(&self.service, host);
+        let started = self.login.lock().start(&|realm| Principal::parse(&service, Some(realm)), until);
+        let (exchange, token) = started?;
+        Ok(begin(Initiator::Gssapi(Box::new(exchange)), token))
+    }
+}
+
+/// How the exchange of a dialled connection begins.
+pub(super) enum AuthStart {
+    Now(AuthInitiator, Vec<u8>),
+    /// A ticket is needed first.
+    WithTicket(Arc<TicketSource>),
 }
 
 /// What an exchange needs next.
@@ -47,45 +100,93 @@ pub(super) enum AuthStep {
 }
 
 impl QuorumSasl {
-    /// `None` for logins that are not implemented; the configuration refuses them before.
-    pub(crate) fn new(config: &QuorumSaslConfig) -> Option<Self> {
-        let (AcceptorLogin::DigestMd5(accounts), InitiatorLogin::DigestMd5(credentials)) =
-            (&config.acceptor, &config.initiator)
-        else {
-            return None;
+    /// Reads what the configuration names; `None` without SASL.
+    pub(crate) fn open(config: Option<&QuorumSaslConfig>) -> Result<Option<Self>, QuorumSaslError> {
+        let Some(config) = config else { return Ok(None) };
+        let conf_file = config.krb5_conf.as_deref();
+        let acceptor = match &config.acceptor {
+            AcceptorLogin::DigestMd5(accounts) => AcceptorSecrets::DigestMd5(Arc::new(accounts.clone())),
+            AcceptorLogin::Gssapi(options) => {
+                let credentials = read_credentials(options, conf_file).map_err(QuorumSaslError)?;
+                AcceptorSecrets::Gssapi(Arc::new(credentials))
+            }
         };
-        Some(Self {
-            is_required: config.is_required,
-            authenticates: config.authenticates,
-            accounts: Arc::new(accounts.clone()),
-            credentials: credentials.clone(),
-        })
+        let initiator = match &config.initiator {
+            InitiatorLogin::DigestMd5(credentials) => InitiatorSecrets::DigestMd5(credentials.clone()),
+            InitiatorLogin::Gssapi(options) => {
+                let login = Mutex::new(KerberosLogin::new(options.clone(), config.krb5_conf.clone()));
+                InitiatorSecrets::Gssapi(Arc::new(TicketSource { login, service: config.service_principal.clone() }))
+            }
+        };
+        let (is_required, authenticates) = (config.is_required, config.authenticates);
+        Ok(Some(Self { is_required, authenticates, acceptor, initiator, replays: Mutex::default() }))
     }
 
     pub(super) fn acceptor(&self) -> AuthAcceptor {
-        let exchange = DigestAcceptor::new(BETWEEN_SERVERS, Arc::clone(&self.accounts));
+        let exchange = match &self.acceptor {
+            AcceptorSecrets::DigestMd5(accounts) => {
+                Acceptor::DigestMd5(DigestAcceptor::new(BETWEEN_SERVERS, Arc::clone(accounts)))
+            }
+            AcceptorSecrets::Gssapi(credentials) => {
+                Acceptor::Gssapi(Box::new(GssapiAcceptor::new(Arc::clone(credentials))))
+            }
+        };
         AuthAcceptor { is_required: self.is_required, exchange, challenges: 0, has_begun: false }
     }
 
-    /// An exchange with a server that this one has dialled, and its first bytes.
-    pub(super) fn initiator(&self) -> (AuthInitiator, Vec<u8>) {
-        let exchange = DigestInitiator::new(BETWEEN_SERVERS, self.credentials.clone());
-        let mut first = Vec::new();
-        // DIGEST-MD5 has no initial response.
-        AuthPacket { status: AuthStatus::InProgress, token: Some(Vec::new()) }.put(&mut first);
-        (AuthInitiator { exchange, is_complete: false }, first)
+    /// An exchange with a server that this one has dialled.
+    pub(super) fn initiator(&self) -> AuthStart {
+        match &self.initiator {
+            InitiatorSecrets::Gssapi(tickets) => AuthStart::WithTicket(Arc::clone(tickets)),
+            InitiatorSecrets::DigestMd5(credentials) => {
+                let exchange = DigestInitiator::new(BETWEEN_SERVERS, credentials.clone());
+                // DIGEST-MD5 has no initial response.
+                let (exchange, first) = begin(Initiator::DigestMd5(Box::new(exchange)), Vec::new());
+                AuthStart::Now(exchange, first)
+            }
+        }
     }
+}
+
+/// The keys with which this server accepts others.
+fn read_credentials(options: &Krb5LoginOptions, conf_file: Option<&Path>) -> Result<AcceptorCredentials, String> {
+    let conf = files::krb5_conf(conf_file)?;
+    let keytab = files::keytab(options.keytab.as_ref().and_then(Option::as_deref), &conf)?;
+    let service = match options.principal.as_deref() {
+        Some("*") => None,
+        Some(name) => {
+            let principal = Principal::parse(name, conf.default_realm.as_deref());
+            Some(principal.map_err(|error| format!("principal: {error}"))?)
+        }
+        None => return Err("the option 'principal' is missing".to_owned()),
+    };
+    if let Some(service) = service.as_ref().filter(|service| keytab.etypes(service).is_empty()) {
+        return Err(format!("the keytab has no AES key of {service}"));
+    }
+    Ok(AcceptorCredentials { keytab, service })
+}
+
+fn begin(exchange: Initiator, token: Vec<u8>) -> (AuthInitiator, Vec<u8>) {
+    let mut first = Vec::new();
+    AuthPacket { status: AuthStatus::InProgress, token: Some(token) }.put(&mut first);
+    (AuthInitiator { exchange, is_complete: false }, first)
 }
 
 fn random(bytes: &mut [u8]) {
     rand::fill(bytes);
 }
 
+#[derive(Debug)]
+enum Acceptor {
+    DigestMd5(DigestAcceptor),
+    Gssapi(Box<GssapiAcceptor>),
+}
+
 /// The accepting side of one connection.
 #[derive(Debug)]
 pub(super) struct AuthAcceptor {
     is_required: bool,
-    exchange: DigestAcceptor,
+    exchange: Acceptor,
     challenges: usize,
     has_begun: bool,
 }
@@ -96,8 +197,15 @@ impl AuthAcceptor {
         !self.is_required && !self.has_begun
     }
 
-    /// Processes packets at the start of `input`, and appends replies to `output`.
-    pub(super) fn advance(&mut self, input: &mut Vec<u8>, output: &mut Vec<u8>) -> AuthStep {
+    /// Processes packets at the start of `input`, and appends replies to `output`. Kerberos peers must be on one of
+    /// `hosts`.
+    pub(super) fn advance(
+        &mut self,
+        sasl: &QuorumSasl,
+        hosts: &BTreeSet<String>,
+        input: &mut Vec<u8>,
+        output: &mut Vec<u8>,
+    ) -> AuthStep {
         if !self.has_begun {
             match is_auth_packet(input) {
                 None => return AuthStep::Wait,
@@ -113,39 +221,63 @@ impl AuthAcceptor {
                     packet
                 }
                 Ok(None) => return AuthStep::Wait,
-                Err(error) => return fail(error.to_string(), output),
+                Err(error) => return fail(&error.to_string(), output),
             };
             if self.challenges == CHALLENGES_MAX {
-                return fail("too many steps".to_owned(), output);
+                return fail("too many steps", output);
             }
-            match self.exchange.step(&packet.token.unwrap_or_default(), &mut random) {
+            match self.step(sasl, &packet.token.unwrap_or_default()) {
                 Ok(AcceptorStep::Challenge(challenge)) => {
                     self.challenges += 1;
                     AuthPacket { status: AuthStatus::InProgress, token: Some(challenge) }.put(output);
                 }
-                Ok(AcceptorStep::Complete(peer)) if peer.authentication_id != peer.authorization_id => {
-                    return fail("the authorization id is another one".to_owned(), output);
+                Ok(AcceptorStep::Complete(peer)) if !self.is_authorized(&peer, hosts) => {
+                    return fail(&format!("{} is not authorized to connect", peer.authorization_id), output);
                 }
                 Ok(AcceptorStep::Complete(peer)) => {
                     AuthPacket { status: AuthStatus::Success, token: peer.token }.put(output);
                     return AuthStep::Passed(Some(peer.authentication_id));
                 }
-                Err(error) => return fail(error.to_string(), output),
+                Err(error) => return fail(&error.to_string(), output),
             }
+        }
+    }
+
+    fn step(&mut self, sasl: &QuorumSasl, token: &[u8]) -> Result<AcceptorStep, SaslError> {
+        match &mut self.exchange {
+            Acceptor::DigestMd5(acceptor) => acceptor.step(token, &mut random),
+            Acceptor::Gssapi(acceptor) => {
+                let now = WallTime(wall_ms().saturating_mul(1000));
+                acceptor.step(now, token, &mut sasl.replays.lock(), &mut random)
+            }
+        }
+    }
+
+    fn is_authorized(&self, peer: &AuthenticatedPeer, hosts: &BTreeSet<String>) -> bool {
+        let (authentication, authorization) = (&peer.authentication_id, &peer.authorization_id);
+        match self.exchange {
+            Acceptor::DigestMd5(_) => authentication == authorization,
+            Acceptor::Gssapi(_) => is_authorized_peer(authentication, authorization, hosts.iter().map(String::as_str)),
         }
     }
 }
 
 /// Reports the failure to the peer, which then disconnects.
-fn fail(reason: String, output: &mut Vec<u8>) -> AuthStep {
+fn fail(reason: &str, output: &mut Vec<u8>) -> AuthStep {
     AuthPacket { status: AuthStatus::Error, token: Some(Vec::new()) }.put(output);
     AuthStep::Failed(format!("Failed to authenticate using SASL: {reason}"))
+}
+
+#[derive(Debug)]
+enum Initiator {
+    DigestMd5(Box<DigestInitiator>),
+    Gssapi(Box<GssapiInitiator>),
 }
 
 /// The connecting side of one connection.
 #[derive(Debug)]
 pub(super) struct AuthInitiator {
-    exchange: DigestInitiator,
+    exchange: Initiator,
     /// This side has verified the acceptor.
     is_complete: bool,
 }
@@ -169,7 +301,12 @@ impl AuthInitiator {
                 AuthStatus::InProgress => false,
             };
             if !self.is_complete {
-                match self.exchange.step(&packet.token.unwrap_or_default(), &mut random) {
+                let challenge = packet.token.unwrap_or_default();
+                let step = match &mut self.exchange {
+                    Initiator::DigestMd5(exchange) => exchange.step(&challenge, &mut random),
+                    Initiator::Gssapi(exchange) => exchange.step(&challenge),
+                };
+                match step {
                     Err(error) => return AuthStep::Failed(error.to_string()),
                     Ok(step) => {
                         self.is_complete = step.is_complete;
@@ -198,19 +335,36 @@ mod tests {
     fn sasl(is_required: bool, account: &str, password: &str) -> QuorumSasl {
         let accounts = DigestAccounts::new([("zk".to_owned(), SecretBytes::new(account))]);
         let credentials = DigestCredentials { username: "zk".to_owned(), password: SecretBytes::new(password) };
-        QuorumSasl { is_required, authenticates: true, accounts: Arc::new(accounts), credentials }
+        QuorumSasl {
+            is_required,
+            authenticates: true,
+            acceptor: AcceptorSecrets::DigestMd5(Arc::new(accounts)),
+            initiator: InitiatorSecrets::DigestMd5(credentials),
+            replays: Mutex::default(),
+        }
+    }
+
+    fn started(sasl: &QuorumSasl) -> (AuthInitiator, Vec<u8>) {
+        match sasl.initiator() {
+            AuthStart::Now(exchange, first) => (exchange, first),
+            AuthStart::WithTicket(_) => panic!("DIGEST-MD5 needs no ticket"),
+        }
+    }
+
+    fn accept(sasl: &QuorumSasl, acceptor: &mut AuthAcceptor, input: &mut Vec<u8>, output: &mut Vec<u8>) -> AuthStep {
+        acceptor.advance(sasl, &BTreeSet::new(), input, output)
     }
 
     /// Runs an exchange, byte by byte, and returns the results of both sides.
     fn run(sasl: &QuorumSasl) -> (AuthStep, AuthStep) {
-        let (mut acceptor, (mut initiator, mut sent)) = (sasl.acceptor(), sasl.initiator());
+        let (mut acceptor, (mut initiator, mut sent)) = (sasl.acceptor(), started(sasl));
         let (mut accepted, mut at_initiator, mut replies) = (AuthStep::Wait, AuthStep::Wait, Vec::new());
         let (mut to_acceptor, mut to_initiator) = (Vec::new(), Vec::new());
         while !sent.is_empty() || !replies.is_empty() {
             for byte in std::mem::take(&mut sent) {
                 to_acceptor.push(byte);
                 if accepted == AuthStep::Wait {
-                    accepted = acceptor.advance(&mut to_acceptor, &mut replies);
+                    accepted = accept(sasl, &mut acceptor, &mut to_acceptor, &mut replies);
                 }
             }
             for byte in std::mem::take(&mut replies) {
@@ -242,10 +396,12 @@ mod tests {
     #[test]
     fn peer_without_authentication_passes_only_if_it_is_optional() {
         let other = [0, 0, 0, 8];
-        let optional = sasl(false, "secret", "secret").acceptor().advance(&mut other.to_vec(), &mut Vec::new());
-        assert_eq!(optional, AuthStep::Passed(None));
-        let required = sasl(true, "secret", "secret").acceptor().advance(&mut other.to_vec(), &mut Vec::new());
-        assert!(matches!(required, AuthStep::Failed(_)));
+        let result = |is_required| {
+            let sasl = sasl(is_required, "secret", "secret");
+            accept(&sasl, &mut sasl.acceptor(), &mut other.to_vec(), &mut Vec::new())
+        };
+        assert_eq!(result(false), AuthStep::Passed(None));
+        assert_eq!(result(true), AuthStep::Failed(NOT_AUTHENTICATING.to_owned()));
     }
 
     /// A server that skips the exchange does not know the password.
@@ -253,17 +409,18 @@ mod tests {
     fn success_without_proof_is_refused() {
         let mut success = Vec::new();
         AuthPacket { status: AuthStatus::Success, token: Some(Vec::new()) }.put(&mut success);
-        let (mut initiator, _) = sasl(true, "secret", "secret").initiator();
+        let (mut initiator, _) = started(&sasl(true, "secret", "secret"));
         assert!(matches!(initiator.advance(&mut success, &mut Vec::new()), AuthStep::Failed(_)));
     }
 
     #[test]
     fn endless_exchange_ends() {
-        let mut acceptor = sasl(true, "secret", "secret").acceptor();
+        let sasl = sasl(true, "secret", "secret");
+        let mut acceptor = sasl.acceptor();
         let mut input = Vec::new();
         for _ in 0..10 {
             AuthPacket { status: AuthStatus::InProgress, token: None }.put(&mut input);
         }
-        assert!(matches!(acceptor.advance(&mut input, &mut Vec::new()), AuthStep::Failed(_)));
+        assert!(matches!(accept(&sasl, &mut acceptor, &mut input, &mut Vec::new()), AuthStep::Failed(_)));
     }
 }

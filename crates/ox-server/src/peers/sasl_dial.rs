@@ -1,9 +1,12 @@
 //! The SASL exchange of a connection that this server has dialled, on its stream.
 
 use super::dial::Established;
-use super::quorum_sasl::{AuthInitiator, AuthStep, QuorumSasl};
+use super::quorum_sasl::{AuthInitiator, AuthStep, TicketSource};
 use crate::io::stream::Stream;
 use ox_driver::sockets::{SocketRead, SocketWrite};
+use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Size of the receive buffer.
 const CHUNK_BYTES: usize = 4 << 10;
@@ -19,8 +22,7 @@ pub(super) struct SaslDial {
 
 impl SaslDial {
     /// `hello` precedes the exchange; it is empty on the ports for learners.
-    pub(super) fn new(stream: Stream, sasl: &QuorumSasl, hello: Vec<u8>) -> Self {
-        let (exchange, first) = sasl.initiator();
+    pub(super) fn new(stream: Stream, (exchange, first): (AuthInitiator, Vec<u8>), hello: Vec<u8>) -> Self {
         let (is_greeted, mut unsent) = (!hello.is_empty(), hello);
         unsent.extend_from_slice(&first);
         Self { stream, exchange, input: Vec::new(), unsent, is_greeted, scratch: Vec::new() }
@@ -63,5 +65,38 @@ impl SaslDial {
             }
         }
         Ok(())
+    }
+}
+
+type TicketResult = Result<(AuthInitiator, Vec<u8>), String>;
+
+/// A Kerberos ticket that a thread of its own gets, because a KDC may be slow.
+pub(super) struct TicketRequest {
+    result: Arc<Mutex<Option<TicketResult>>>,
+}
+
+impl TicketRequest {
+    /// Begins to get a ticket for the server on `host`, and calls `wake` at the end.
+    pub(super) fn start(
+        tickets: Arc<TicketSource>,
+        host: String,
+        timeout: Duration,
+        wake: impl FnOnce() + Send + 'static,
+    ) -> Result<Self, String> {
+        let result = Arc::new(Mutex::new(None));
+        let slot = Arc::clone(&result);
+        let work = move || {
+            let started = tickets.start(&host, timeout);
+            *slot.lock() = Some(started);
+            wake();
+        };
+        let thread = std::thread::Builder::new().name("ticket".to_owned()).spawn(work);
+        thread.map_err(|error| format!("cannot start a thread: {error}"))?;
+        Ok(Self { result })
+    }
+
+    /// The result, once.
+    pub(super) fn take(&self) -> Option<TicketResult> {
+        self.result.lock().take()
     }
 }

@@ -85,6 +85,11 @@ impl TlsWorkers {
         self.has_job.notify_one();
     }
 
+    /// Wakes the peers thread.
+    pub(super) fn wake(&self) {
+        self.commands.wake();
+    }
+
     /// Takes the results since the last call.
     pub(super) fn take(&self) -> Vec<TlsJobResult> {
         std::mem::take(&mut self.queues.lock().done)

@@ -416,9 +416,11 @@ mod tests {
     }
 
     /// Metrics that Apache does not have.
-    const OWN: [&str; 7] = [
+    const OWN: [&str; 9] = [
         "audit_events_dropped",
         "parked_handshakes",
+        "quorum_handshakes_rejected",
+        "quorum_host_name_mismatches",
         "sessions_rejected",
         "thread_stalls",
         "client_memory_bytes",

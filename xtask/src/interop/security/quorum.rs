@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use ox_testkit::{MemberRole, Program, TestEnsemble};
 
 use super::Case;
+use super::kdc::{Kdc, REALM};
 use crate::interop::servers::Software;
 use crate::interop::workspace::Workspace;
 
@@ -18,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "quorum-tls-rolling-change", run: rolling_change },
     Case { name: "quorum-sasl-aao", run: |workspace, home| sasl(workspace, home, "aao") },
     Case { name: "quorum-sasl-ooa", run: |workspace, home| sasl(workspace, home, "ooa") },
+    Case { name: "quorum-kerberos-aao", run: |workspace, home| kerberos(workspace, home, "aao") },
+    Case { name: "quorum-kerberos-ooa", run: |workspace, home| kerberos(workspace, home, "ooa") },
     Case { name: "quorum-tls-sasl-migration", run: migration },
 ];
 
@@ -35,6 +38,8 @@ const UNIFIED: &str = "portUnification=true\n";
 const BOTH: &str = "sslQuorum=true\nportUnification=true\n";
 const SASL: &str =
     "quorum.auth.enableSasl=true\nquorum.auth.learnerRequireSasl=true\nquorum.auth.serverRequireSasl=true\n";
+
+const KERBEROS_SERVICE: &str = "zkquorum";
 
 /// Longer than Oxkeeper's own tests need, because a JVM starts slowly.
 const TIMES: &str = "syncLimit=6\n";
@@ -150,5 +155,32 @@ fn migration(workspace: &Workspace, home: &Path) -> Result<()> {
         }
         check_serves(&ensemble, &format!("/all-{letter}"));
     }
+    Ok(())
+}
+
+/// Kerberos between servers, with a real KDC.
+fn kerberos(workspace: &Workspace, home: &Path, letters: &str) -> Result<()> {
+    let host = |at: usize| format!("127.0.0.{}", at + 1);
+    let principals: Vec<String> =
+        (0..letters.len()).map(|at| format!("{KERBEROS_SERVICE}/{}@{REALM}", host(at))).collect();
+    let kdc = Kdc::start(&home.join("kdc"), &principals.iter().map(String::as_str).collect::<Vec<_>>())?;
+    let conf = format!("java.security.krb5.conf={}", kdc.conf().display());
+    // The path is relative to the directory of each server.
+    let properties = ["java.security.auth.login.config=jaas.conf", &conf];
+    let settings = format!("{SASL}quorum.auth.kerberos.servicePrincipal={KERBEROS_SERVICE}/_HOST\n");
+    let servers = home.join("servers");
+    for (at, principal) in principals.iter().enumerate() {
+        let directory = servers.join((at + 1).to_string());
+        let keytab = kdc.keytab(KERBEROS_SERVICE);
+        let module = format!(
+            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false \
+             doNotPrompt=true keyTab=\"{}\" principal=\"{principal}\"",
+            keytab.display()
+        );
+        fs::create_dir_all(&directory)?;
+        let text = format!("QuorumServer {{ {module}; }};\nQuorumLearner {{ {module}; }};\n");
+        fs::write(directory.join("jaas.conf"), text).context("write a JAAS file")?;
+    }
+    check_failover(start(workspace, &servers, letters, &settings, &properties)?);
     Ok(())
 }
