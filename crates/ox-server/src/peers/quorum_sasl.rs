@@ -14,6 +14,7 @@
 //! The exchanges contain no I/O: bytes in, bytes out. Steps take microseconds, so that the peers thread runs them.
 
 use crate::clock::wall_ms;
+use crate::io::client_sasl::warn_if_open;
 use ox_config::QuorumSaslConfig;
 use ox_kerberos::{KerberosLogin, files};
 use ox_proto::quorum::auth::{AuthPacket, AuthStatus, is_auth_packet};
@@ -103,6 +104,7 @@ impl QuorumSasl {
     /// Reads what the configuration names; `None` without SASL.
     pub(crate) fn open(config: Option<&QuorumSaslConfig>) -> Result<Option<Self>, QuorumSaslError> {
         let Some(config) = config else { return Ok(None) };
+        config.jaas_file.iter().for_each(|file| warn_if_open(file));
         let conf_file = config.krb5_conf.as_deref();
         let acceptor = match &config.acceptor {
             AcceptorLogin::DigestMd5(accounts) => AcceptorSecrets::DigestMd5(Arc::new(accounts.clone())),

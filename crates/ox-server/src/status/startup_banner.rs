@@ -67,7 +67,8 @@ pub(crate) fn starting(build: Build, config: &Config) {
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    let longest_ms = if member.tls.is_some() { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
+    let is_negotiated = member.tls.is_some() || member.sasl.is_some();
+    let longest_ms = if is_negotiated { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
     info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(longest_ms));
     let tls = member.tls.as_ref();
     info!(
@@ -75,6 +76,13 @@ pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
         if tls.is_some_and(|tls| tls.dials_tls) { "TLS encrypted" } else { "insecure (non-TLS)" }
     );
     info!("Port unification {}", if tls.is_some_and(|tls| tls.accepts_plain) { "enabled" } else { "disabled" });
+    match &member.sasl {
+        None => info!("QuorumPeer communication is not secured! (SASL auth disabled)"),
+        Some(sasl) => {
+            let (required, authenticates) = (sasl.is_required, sasl.authenticates);
+            info!(required, authenticates, "SASL is enabled between servers");
+        }
+    }
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
