@@ -71,11 +71,16 @@ pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let longest_ms = if is_negotiated { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
     info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(longest_ms));
     let tls = member.tls.as_ref();
-    info!(
-        "Using {} quorum communication",
-        if tls.is_some_and(|tls| tls.dials_tls) { "TLS encrypted" } else { "insecure (non-TLS)" }
-    );
-    info!("Port unification {}", if tls.is_some_and(|tls| tls.accepts_plain) { "enabled" } else { "disabled" });
+    if tls.is_some_and(|tls| tls.dials_tls) {
+        info!("Using TLS encrypted quorum communication");
+    } else {
+        info!("Using insecure (non-TLS) quorum communication");
+    }
+    if tls.is_some_and(|tls| tls.accepts_plain) {
+        info!("Port unification enabled");
+    } else {
+        info!("Port unification disabled");
+    }
     match &member.sasl {
         None => info!("QuorumPeer communication is not secured! (SASL auth disabled)"),
         Some(sasl) => {
