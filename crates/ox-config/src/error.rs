@@ -169,6 +169,12 @@ pub enum Cause {
         /// The name of the file in quotes, and why it cannot be used.
         file: String,
     },
+    /// SASL between servers is on, and there is no section for it.
+    #[error(
+        "SASL-authentication failed because the specified JAAS configuration section '{section}' could not be found; \
+         add it to the file that -D{property} names"
+    )]
+    QuorumJaasSectionMissing { section: String, property: &'static str },
     /// What is wrong with a JAAS file; names the file and the line.
     #[error("{0}")]
     Jaas(String),
@@ -326,7 +332,11 @@ impl ConfigError {
     pub fn exit_code(&self) -> u8 {
         // Compat: Apache reads the JAAS file after it has accepted the configuration (`recorded_configs_match_apache`).
         // It also checks its own id then; here that is an ordinary error, because a restart does not help.
-        if matches!(self.cause, Cause::JaasSectionMissing { .. } | Cause::Jaas(_)) { 1 } else { 2 }
+        let is_late = matches!(
+            self.cause,
+            Cause::JaasSectionMissing { .. } | Cause::QuorumJaasSectionMissing { .. } | Cause::Jaas(_)
+        );
+        if is_late { 1 } else { 2 }
     }
 }
 

@@ -161,7 +161,7 @@ impl TlsConfig {
 
 impl SslKeys {
     /// The group with the given prefix.
-    fn from_checked(settings: &Settings, prefix: &str) -> SslKeys {
+    pub(crate) fn from_checked(settings: &Settings, prefix: &str) -> SslKeys {
         let text = |name: &str| given(settings, &format!("{prefix}{name}"));
         let flag = |name: &str| settings.flag(&format!("{prefix}{name}"));
         let crl_files = given(settings, &format!("oxkeeper.{prefix}crlFiles")).unwrap_or_default();
@@ -201,6 +201,6 @@ fn given(settings: &Settings, key: &str) -> Option<String> {
     settings.text(key).filter(|text| !text.is_empty())
 }
 
-fn path(settings: &Settings, key: &str) -> Option<PathBuf> {
+pub(crate) fn path(settings: &Settings, key: &str) -> Option<PathBuf> {
     given(settings, key).map(PathBuf::from)
 }

@@ -12,6 +12,10 @@ use crate::maintenance;
 use crate::member_setup;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::config_activation::save_config;
+use crate::peers::port_tls::{self, PeerPortTls, PeerStores};
+use crate::peers::quorum_sasl::{QuorumSasl, QuorumSaslError};
+use crate::peers::security::PeerSecurity;
+use crate::peers::tls_workers::worker_count;
 use crate::peers::{PeerCommands, Peers};
 use crate::replica_thread::ReplicaThread;
 use crate::replica_thread::log_writer::{self, SharedLogQueue};
@@ -64,6 +68,9 @@ pub enum StartError {
     /// A file of SASL cannot be used.
     #[error("{0}")]
     Sasl(#[from] SaslSetupError),
+    /// A file of SASL between servers cannot be used.
+    #[error("{0}")]
+    QuorumSasl(#[from] QuorumSaslError),
     /// The file of the audit log cannot be written.
     #[error("cannot write the audit log {}: {source}", path.display())]
     Audit { path: PathBuf, source: io::Error },
@@ -86,7 +93,7 @@ impl StartError {
             Self::Audit { .. } => {
                 Some("create its directory, let the user of the server write there, or change oxkeeper.audit.file")
             }
-            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) => None,
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::QuorumSasl(_) => None,
             Self::Tls(_) => None, // its text contains the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
@@ -106,7 +113,7 @@ impl StartError {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) => 1,
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::QuorumSasl(_) => 1,
             Self::Audit { .. } | Self::Tls(_) => 2, // as other errors of the configuration
         }
     }
@@ -122,13 +129,39 @@ pub struct Server {
     audit_thread: Option<JoinHandle<()>>,
 }
 
+/// What was read for TLS and SASL before the data.
+struct Protection {
+    client_stores: Option<ClientStores>,
+    client_sasl: Option<ClientSasl>,
+    peer_stores: Option<PeerStores>,
+    peer_sasl: Option<QuorumSasl>,
+}
+
+impl Protection {
+    fn read(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            client_stores: client_port_tls::load(config)?,
+            client_sasl: ClientSasl::open(&config.sasl)?,
+            peer_stores: port_tls::load(config)?,
+            peer_sasl: QuorumSasl::open(config.member.as_ref().and_then(|member| member.sasl.as_ref()))?,
+        })
+    }
+}
+
 /// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
     space: FreeSpace,
     log: ServerLog,
     commands: Option<Arc<PeerCommands>>,
-    peers: Option<Peers>,
+    peers: Option<PeersStart>,
+}
+
+/// What the threads for other servers start with.
+struct PeersStart {
+    peers: Peers,
+    security: Arc<PeerSecurity>,
+    stores: Option<PeerStores>,
 }
 
 /// The ports for clients.
@@ -204,15 +237,15 @@ impl Server {
             crate::peers::check_election_port(member).map_err(|source| election_error(member, source))?;
         }
         startup_banner::starting(build, &config);
-        let stores = client_port_tls::load(&config)?;
-        let sasl = ClientSasl::open(&config.sasl)?;
+        let protection = Protection::read(&config)?;
         audit::check(&config.audit).map_err(|source| {
             let path = config.audit.file.clone().unwrap_or_default();
             StartError::Audit { path, source }
         })?;
         if let Some(member) = config.member.clone() {
-            return Self::start_member(disk, build, config, member, (stores, sasl));
+            return Self::start_member(disk, build, config, member, protection);
         }
+        let Protection { client_stores: stores, client_sasl: sasl, .. } = protection;
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
@@ -248,9 +281,10 @@ impl Server {
         build: Build,
         config: Config,
         member: MemberConfig,
-        (stores, sasl): (Option<ClientStores>, Option<ClientSasl>),
+        protection: Protection,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
+        let Protection { client_stores: stores, client_sasl: sasl, peer_stores, peer_sasl } = protection;
         let config_files = member_setup::config_files(&disk, &config, &member);
         let opened = member_setup::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
@@ -280,12 +314,15 @@ impl Server {
         let poll = Poll::new().map_err(StartError::Setup)?;
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
-        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
+        let security = peer_security(&member, peer_stores.as_ref(), peer_sasl, &commands, &shared);
+        let peers =
+            Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands), Arc::clone(&security));
         let peers = peers.map_err(|source| election_error(&member, source))?;
         startup_banner::listening(&member, &peers.election_binds());
         let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
-        let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
+        let peers = Some(PeersStart { peers, security, stores: peer_stores });
+        let core = Core { replica, space, log, commands: Some(commands), peers };
         server.launch(polls, listeners, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -335,7 +372,7 @@ impl Server {
             self.spawn_tls(&mut dog, tls, stores, handshake_polls)?;
         }
         if let Some(peers) = peers {
-            self.spawn_watched(&mut dog, "peers", None, move |heartbeat| peers.run(heartbeat))?;
+            self.spawn_peers(&mut dog, peers)?;
         }
         for (number, thread) in io.into_iter().enumerate() {
             self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
@@ -395,6 +432,25 @@ impl Server {
         self.spawn_watched(dog, "certificates", None, move |heartbeat| {
             client_port_tls::watch_stores(&shared, &tls, stores, heartbeat);
         })
+    }
+
+    fn spawn_peers(&mut self, dog: &mut Watchdog, start: PeersStart) -> io::Result<()> {
+        let PeersStart { peers, security, stores } = start;
+        if let Some(stores) = stores {
+            for number in 0..worker_count() {
+                let (shared, security) = (Arc::clone(&self.shared), Arc::clone(&security));
+                self.spawn_watched(dog, "peer handshake", Some(number), move |heartbeat| {
+                    security.workers.run(&shared, heartbeat);
+                })?;
+            }
+            let shared = Arc::clone(&self.shared);
+            self.spawn_watched(dog, "peer certificates", None, move |heartbeat| {
+                if let Some(tls) = &security.tls {
+                    port_tls::watch_stores(&shared, tls, stores, heartbeat);
+                }
+            })?;
+        }
+        self.spawn_watched(dog, "peers", None, move |heartbeat| peers.run(heartbeat))
     }
 
     /// Starts a thread whose end means the end of the server, and whose heartbeat the watchdog checks.
@@ -475,6 +531,18 @@ impl Drop for Server {
         self.shared.stop();
         self.join(); // errors are returned by `wait`, which was not called
     }
+}
+
+fn peer_security(
+    member: &MemberConfig,
+    stores: Option<&PeerStores>,
+    sasl: Option<QuorumSasl>,
+    commands: &Arc<PeerCommands>,
+    shared: &Shared,
+) -> Arc<PeerSecurity> {
+    let tls = member.tls.as_ref().zip(stores).map(|(config, stores)| PeerPortTls::new(config, stores));
+    let security = PeerSecurity::new(tls, sasl, Arc::clone(commands), Arc::clone(&shared.metrics));
+    Arc::clone(shared.peer_security.get_or_init(|| Arc::new(security)))
 }
 
 /// Whether a server that ended because of a full disk can start again. True where free space cannot be measured.

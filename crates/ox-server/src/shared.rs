@@ -4,8 +4,8 @@
 //! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
-//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
-//! that a handshake takes once.
+//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port, and those
+//! for other servers, have a lock that a handshake takes once.
 
 use crate::audit::AuditQueue;
 use crate::clock::Clock;
@@ -14,6 +14,7 @@ use crate::io::client_sasl::ClientSasl;
 use crate::io::connection_table::ConnectionTable;
 use crate::io::mailbox::Mailbox;
 use crate::options::global_limits;
+use crate::peers::security::PeerSecurity;
 use crate::replica_thread::inbox::Inbox;
 use crate::status::metrics::Metrics;
 use crate::status::stats::Stats;
@@ -27,8 +28,8 @@ use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Why a server stopped by itself.
@@ -74,6 +75,8 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<AuditQueue>,
     /// Set if a port for clients uses TLS.
     pub(crate) tls: Option<Arc<ClientPortTls>>,
+    /// Set once on a member of an ensemble.
+    pub(crate) peer_security: OnceLock<Arc<PeerSecurity>>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
     /// The address of the client port.
@@ -110,6 +113,7 @@ impl Shared {
             store,
             audit,
             tls: None,
+            peer_security: OnceLock::new(),
             sasl: None,
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),

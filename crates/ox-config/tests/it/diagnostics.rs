@@ -1,7 +1,7 @@
 //! Diagnostics: names without effect, values parsed unexpectedly, features not implemented yet, and settings that are
 //! refused.
 
-use ox_config::{Cause, DigestHashSetting, Level, StartArgs};
+use ox_config::{DigestHashSetting, Level, StartArgs};
 use ox_proto::ensemble::Address;
 
 use crate::harness::Harness;
@@ -186,15 +186,6 @@ fn all_errors_are_reported_and_none_follows_from_another() {
             ": myid is missing: write 1 or 2 into /d/myid",
         ],
     );
-    let built = "is not implemented yet, and the server does not start with less protection than configured";
-    check(
-        "dataDir=/d\nsslQuorum=true\nssl.quorum.keyStore.location=/k\nssl.quorum.keyStore.password=p\n",
-        &[
-            &format!(":2: sslQuorum: TLS between servers {built}"),
-            &format!(":3: ssl.quorum.keyStore.location: TLS between servers {built}"),
-            &format!(":4: ssl.quorum.keyStore.password: TLS between servers {built}"),
-        ],
-    );
 }
 
 #[test]
@@ -241,26 +232,6 @@ fn diagnostics_accompany_errors() {
     let text = "/data/tc.cfg:1: datadir is not a known key and has no effect; did you mean dataDir?";
     assert_eq!(outcome.warnings(), [text]);
     assert!(outcome.error().contains("dataDir is not set; "));
-}
-
-#[test]
-fn unbuilt_protection_is_refused() {
-    let lines = [
-        "ssl.quorum.keyStore.location=/k.jks",
-        "sslQuorum=true",
-        "portUnification=true",
-        "quorum.auth.enableSasl=true",
-    ];
-    for line in lines {
-        let outcome = Harness::with_config(&format!("dataDir=/d\n{line}\n")).start();
-        let error = outcome.result.unwrap_err();
-        assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
-        assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
-    }
-    for flag in ["-Dzookeeper.authProvider.1=com.X", "-Dzookeeper.ssl.quorum.trustStore.location=/t"] {
-        let error = Harness::with_config("dataDir=/d\n").and_flags(flag).start().error();
-        assert!(error.contains("does not start with less protection than configured"), "{error}");
-    }
 }
 
 #[test]

@@ -11,7 +11,8 @@
 //! connection only.
 
 use super::io_thread::WAKER;
-use super::transport::{FlushOutcome, Transport, flush};
+use super::stream::{FlushOutcome, flush};
+use super::transport::Transport;
 use crate::io::client_port_tls::ClientPortTls;
 use crate::io::connection_table::ClientPort;
 use crate::io::mailbox::AcceptedClient;
@@ -24,7 +25,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use ox_tls::{CertificateInfo, FirstByte, PeerDecision, PeerEndpoint, ServerTls};
 use ox_tree::auth::{Identity, X509_SCHEME};
 use parking_lot::Mutex;
-use rustls::ServerConnection;
+use rustls::{Connection, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -73,7 +74,7 @@ enum Stage {
     /// Plain text and TLS are both possible.
     FirstByte,
     /// The configuration with which the handshake began decides about the certificate, too.
-    Tls { server: Arc<ServerTls>, tls: Box<ServerConnection> },
+    Tls { server: Arc<ServerTls>, tls: Box<Connection> },
 }
 
 struct Handshake {
@@ -259,7 +260,7 @@ impl HandshakeThread {
     fn identify(
         &mut self,
         server: &ServerTls,
-        tls: &ServerConnection,
+        tls: &Connection,
         address: SocketAddr,
     ) -> Result<Vec<Identity>, HandshakeFailure> {
         let Some(certificate) = tls.peer_certificates().and_then(<[_]>::first) else { return Ok(Vec::new()) };
@@ -324,7 +325,7 @@ impl HandshakeThread {
 impl Stage {
     fn tls(port: &ClientPortTls) -> Result<Self, rustls::Error> {
         let server = port.current();
-        let tls = Box::new(ServerConnection::new(Arc::clone(server.config()))?);
+        let tls = Box::new(ServerConnection::new(Arc::clone(server.config()))?.into());
         Ok(Self::Tls { server, tls })
     }
 }

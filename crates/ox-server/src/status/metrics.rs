@@ -221,6 +221,10 @@ metrics! {
         sessions_rejected;
         /// TLS handshakes that failed.
         unsuccessful_handshake;
+        /// Connections to the ports for other servers that were refused, on a server with TLS or SASL there; not in Apache.
+        quorum_handshakes_rejected;
+        /// Servers accepted although their certificate names another host, because `fips-mode` is on; not in Apache.
+        quorum_host_name_mismatches;
         /// TLS handshakes closed because too many were in progress (`netty.server.outstandingHandshake.limit`).
         tls_handshake_exceeded;
         /// Connections that were closed while their session stayed open.
@@ -412,9 +416,11 @@ mod tests {
     }
 
     /// Metrics that Apache does not have.
-    const OWN: [&str; 7] = [
+    const OWN: [&str; 9] = [
         "audit_events_dropped",
         "parked_handshakes",
+        "quorum_handshakes_rejected",
+        "quorum_host_name_mismatches",
         "sessions_rejected",
         "thread_stalls",
         "client_memory_bytes",

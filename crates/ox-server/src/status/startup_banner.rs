@@ -2,7 +2,7 @@
 //!
 //! Lines about the environment and the settings have a target of their own, so that only those see them who want them.
 
-use crate::limits::IDENTIFY_MS;
+use crate::limits::{IDENTIFY_MS, IDENTIFY_SECURED_MS};
 use crate::shared::Shared;
 use crate::status::four_letter::{UNKNOWN, environment};
 use crate::status::java_text;
@@ -67,7 +67,27 @@ pub(crate) fn starting(build: Build, config: &Config) {
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(IDENTIFY_MS));
+    let is_negotiated = member.tls.is_some() || member.sasl.is_some();
+    let longest_ms = if is_negotiated { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
+    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(longest_ms));
+    let tls = member.tls.as_ref();
+    if tls.is_some_and(|tls| tls.dials_tls) {
+        info!("Using TLS encrypted quorum communication");
+    } else {
+        info!("Using insecure (non-TLS) quorum communication");
+    }
+    if tls.is_some_and(|tls| tls.accepts_plain) {
+        info!("Port unification enabled");
+    } else {
+        info!("Port unification disabled");
+    }
+    match &member.sasl {
+        None => info!("QuorumPeer communication is not secured! (SASL auth disabled)"),
+        Some(sasl) => {
+            let (required, authenticates) = (sasl.is_required, sasl.authenticates);
+            info!(required, authenticates, "SASL is enabled between servers");
+        }
+    }
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());

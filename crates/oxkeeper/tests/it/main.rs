@@ -18,6 +18,8 @@ mod log_sentences;
 mod members;
 mod observer_masters;
 mod process;
+mod quorum_sasl;
+mod quorum_tls;
 mod read_only;
 mod recipes;
 mod reconfig;

@@ -188,13 +188,13 @@ fn every_line_is_explained() {
 
 #[test]
 fn all_wrong_lines_are_reported() {
-    let told = explained("dataDir=./d\nclientPort=none\ntickTime=x\nsslQuorum=true\nsnapCount=1k\n", &[]);
+    let told = explained("dataDir=./d\nclientPort=none\ntickTime=x\nauthProvider.1=com.X\nsnapCount=1k\n", &[]);
     assert_eq!(told.code, Some(1));
     assert_eq!(told.out.matches("  WRONG ").count(), 3, "{}", told.out);
     has(
         &told,
         &[
-            "TLS between servers is not implemented yet",
+            "com.X cannot be loaded",
             "5 settings: 1 ok, 1 warning, 3 wrong\n",
             "error: zoo.cfg:2: clientPort: \"none\" is not a whole number of 32 bits\n",
             "The server would not start: 3 errors\n",
