@@ -16,7 +16,7 @@ pub struct ConfigError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigErrors {
     /// The first error in the order of Apache's checks.
-    first: ConfigError,
+    first: Box<ConfigError>,
     /// All errors by file and line; those without a line are last. Never empty.
     all: Vec<ConfigError>,
 }
@@ -219,6 +219,7 @@ fn example(key: &str) -> &'static str {
 }
 
 /// The error in a member line without Java's phrases.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the texts of the others are plain")]
 fn in_plain_words(error: &EnsembleError) -> String {
     match error {
         EnsembleError::NotANumber { text, expected } => format!("\"{text}\" is not {expected}"),
@@ -266,7 +267,7 @@ impl std::error::Error for ConfigErrors {}
 
 impl From<ConfigError> for ConfigErrors {
     fn from(error: ConfigError) -> Self {
-        Self { first: error.clone(), all: vec![error] }
+        Self { first: Box::new(error.clone()), all: vec![error] }
     }
 }
 
@@ -308,7 +309,7 @@ impl ErrorCollector {
         let Self(mut all) = self;
         let Some(first) = all.first().cloned() else { return Ok(()) };
         all.sort_by(|one, other| one.place.in_file_order().cmp(&other.place.in_file_order()));
-        Err(ConfigErrors { first, all })
+        Err(ConfigErrors { first: Box::new(first), all })
     }
 }
 

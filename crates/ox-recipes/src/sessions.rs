@@ -71,6 +71,7 @@ enum IfNoServer {
     Retry,
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other errors end the attempts")]
 async fn connect(builder: &Builder, if_no_server: IfNoServer) -> Result<Client, RecipeError> {
     loop {
         match builder.clone().connect().await {

@@ -514,10 +514,10 @@ impl Shell {
     /// The root of all paths does not exist only if it is a chroot.
     fn missing_chroot(&self, failure: &CommandError) -> Option<String> {
         let is_missing_root = |error: &Error| error.code() == Some(ErrorCode::NoNode) && error.path() == Some("/");
-        match failure {
-            CommandError::MissingRoot => (),
-            CommandError::Client(error) if is_missing_root(error) => (),
-            _ => return None,
+        let is_missing = matches!(failure, CommandError::MissingRoot)
+            || matches!(failure, CommandError::Client(error) if is_missing_root(error));
+        if !is_missing {
+            return None;
         }
         let (servers, chroot) = self.invocation.server.split_once('/')?;
         Some(format!(

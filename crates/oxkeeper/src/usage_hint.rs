@@ -25,6 +25,7 @@ pub(crate) fn improve(error: &mut clap::Error, words: &[String]) -> Option<Strin
     Some(hint)
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "the parser explains all other errors")]
 fn hint(error: &clap::Error, words: &[String]) -> Option<String> {
     let command = words.first().map(String::as_str);
     let wrong = wrong_word(error)?;
