@@ -47,7 +47,7 @@ impl<T> Slot<T> {
 struct OpEntry {
     name: &'static str,
     path: String,
-    /// Of a create.
+    /// How the node is created; none for other operations.
     options: Option<CreateOptions>,
 }
 

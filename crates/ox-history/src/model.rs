@@ -16,7 +16,7 @@ mod watches;
 mod write;
 
 pub use identity::{AuthIds, Authenticated, authenticate};
-pub use node::{Node, Owner};
+pub use node::{ModelNode, Owner};
 pub use quota::Quotas;
 pub use watches::Watches;
 pub(crate) use watches::ancestors;
@@ -51,7 +51,7 @@ pub struct Caller<'a> {
 #[derive(Debug)]
 pub struct Model {
     settings: HistorySettings,
-    nodes: BTreeMap<String, Node>,
+    nodes: BTreeMap<String, ModelNode>,
     sessions: BTreeMap<SessionId, i32>,
     ended: BTreeSet<SessionId>,
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
@@ -77,7 +77,7 @@ impl Model {
             prepared_with: Quotas::default(),
             has_moved: false,
         };
-        let built_in = || Node::new(Some(Vec::new()), None, Zxid::ZERO, 0, Owner::None);
+        let built_in = || ModelNode::new(Some(Vec::new()), None, Zxid::ZERO, 0, Owner::None);
         let (mut root, mut system, mut config) = (built_in(), built_in(), built_in());
         root.children.insert("zookeeper".to_owned());
         system.children.extend(["quota".to_owned(), "config".to_owned()]);
@@ -94,12 +94,12 @@ impl Model {
     }
 
     /// All nodes by path, the root as `/`.
-    pub fn nodes(&self) -> &BTreeMap<String, Node> {
+    pub fn nodes(&self) -> &BTreeMap<String, ModelNode> {
         &self.nodes
     }
 
     /// For tests that begin with an unusual state.
-    pub fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
+    pub fn node_mut(&mut self, path: &str) -> Option<&mut ModelNode> {
         self.nodes.get_mut(path)
     }
 

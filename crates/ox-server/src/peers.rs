@@ -191,7 +191,7 @@ impl Peers {
         }
     }
 
-    /// Continues TLS handshakes.
+    /// Continues TLS handshakes whose computations are done.
     fn take_tls_results(&mut self) {
         for result in self.security.workers.take() {
             if let Some(result) = self.handshakes.on_tls(result) {
@@ -233,8 +233,7 @@ impl Peers {
         if let Some(suppressed) = self.certificate_log.allow() {
             match &checked {
                 Ok(Some(mismatch)) => {
-                    let line = "server accepted with a certificate of another host";
-                    tracing::warn!(%server, %address, suppressed, "{line}: {mismatch}");
+                    tracing::warn!(%server, %address, %mismatch, suppressed, "server accepted with a certificate of another host");
                 }
                 Err(reason) => tracing::error!(%server, %address, suppressed, "connection refused: {reason}"),
                 Ok(None) => (),

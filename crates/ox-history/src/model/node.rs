@@ -15,7 +15,7 @@ pub enum Owner {
 }
 
 #[derive(Clone, Debug)]
-pub struct Node {
+pub struct ModelNode {
     pub data: Option<Vec<u8>>,
     /// `None` is the null list of the built-in nodes, which permits everything.
     pub acl: Option<Arc<[Acl]>>,
@@ -32,7 +32,7 @@ pub struct Node {
     pub(super) children: BTreeSet<String>,
 }
 
-impl Node {
+impl ModelNode {
     pub(super) fn new(data: Option<Vec<u8>>, acl: Option<Arc<[Acl]>>, zxid: Zxid, time_ms: i64, owner: Owner) -> Self {
         Self {
             data,

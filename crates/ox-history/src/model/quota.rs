@@ -1,7 +1,7 @@
 //! Quotas (client protocol, 8): limits and usage, read from their nodes each time.
 
 use super::Model;
-use super::node::{Node, key};
+use super::node::{ModelNode, key};
 use super::write::Undo;
 use ox_proto::ErrorCode;
 use std::collections::BTreeMap;
@@ -122,7 +122,7 @@ impl Model {
     pub(super) fn count_usage(&mut self, path: &str) {
         if let Some(subject) = counted(path) {
             let usage = print(&self.usage(subject));
-            self.nodes.entry(path.to_owned()).and_modify(|node: &mut Node| node.data = Some(usage));
+            self.nodes.entry(path.to_owned()).and_modify(|node: &mut ModelNode| node.data = Some(usage));
         }
     }
 

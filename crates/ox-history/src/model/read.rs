@@ -1,7 +1,7 @@
 //! Reads of the model (client protocol, 5.9 to 5.15).
 
 use super::{Caller, Model};
-use crate::model::node::{Node, key};
+use crate::model::node::{ModelNode, key};
 use crate::op::{ElementResult, Op, OpResult, ReplyBody};
 use ox_proto::acl::perms;
 use ox_proto::{Acl, ErrorCode, OpCode};
@@ -60,7 +60,7 @@ impl Model {
         }
     }
 
-    fn readable(&self, caller: Caller<'_>, path: &str) -> Result<&Node, ErrorCode> {
+    fn readable(&self, caller: Caller<'_>, path: &str) -> Result<&ModelNode, ErrorCode> {
         let node = self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)?;
         if caller.ids.may(&node.readers(), perms::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
     }
@@ -104,7 +104,7 @@ impl Model {
     }
 }
 
-fn names(node: &Node) -> Vec<String> {
+fn names(node: &ModelNode) -> Vec<String> {
     node.children.iter().cloned().collect()
 }
 

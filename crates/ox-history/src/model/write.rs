@@ -5,7 +5,7 @@ use super::quota::{is_fatal_to_delete, is_fatal_usage};
 use super::read::result_type;
 use super::{AuthIds, Caller, Model, Quotas, WatchTrigger, path};
 use crate::history::LoggedTxn;
-use crate::model::node::{Node, Owner, key};
+use crate::model::node::{ModelNode, Owner, key};
 use crate::op::{Create, ElementResult, Op, OpResult, ReplyBody, RequestedAcl};
 use ox_proto::acl::perms;
 use ox_proto::event::EventType;
@@ -36,7 +36,7 @@ pub struct AppliedWrite {
 #[derive(Debug)]
 pub(super) enum Undo {
     Created { path: String, parent_created: i32, parent_pzxid: Zxid },
-    Deleted { path: String, node: Box<Node>, parent_pzxid: Zxid },
+    Deleted { path: String, node: Box<ModelNode>, parent_pzxid: Zxid },
     Set { path: String, data: Option<Vec<u8>>, version: i32, mzxid: Zxid, mtime: i64 },
     Usage { path: String, data: Option<Vec<u8>> },
 }
@@ -200,7 +200,7 @@ impl Model {
         }
     }
 
-    fn existing(&self, path: &str) -> Result<&Node, ErrorCode> {
+    fn existing(&self, path: &str) -> Result<&ModelNode, ErrorCode> {
         self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)
     }
 
@@ -247,7 +247,7 @@ impl Model {
             ttl_ms: make.ttl_ms,
             parent_cversion,
         };
-        self.insert(at, &path, Node::new(data, Some(acl.into()), at.zxid, at.time_ms, owner));
+        self.insert(at, &path, ModelNode::new(data, Some(acl.into()), at.zxid, at.time_ms, owner));
         let stat = self.existing(&path)?.stat();
         let body = if make.op == OpCode::Create { ReplyBody::Path(path) } else { ReplyBody::Created(path, stat) };
         Ok((txn, body))
@@ -334,7 +334,7 @@ impl Model {
         self.triggers.push(WatchTrigger { kind, path: path.to_owned(), readers });
     }
 
-    fn insert(&mut self, at: TxnStamp, path: &str, node: Node) {
+    fn insert(&mut self, at: TxnStamp, path: &str, node: ModelNode) {
         let (parent_path, name) = path::split(path).expect("validated");
         let (readers, bytes) = (node.readers(), node.data_length());
         if let Owner::Session(session) = node.owner {
@@ -370,7 +370,7 @@ impl Model {
         self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
     }
 
-    fn disown(&mut self, path: &str, node: &Node) {
+    fn disown(&mut self, path: &str, node: &ModelNode) {
         if let Owner::Session(session) = node.owner
             && let Some(own) = self.ephemerals.get_mut(&session)
         {
@@ -420,7 +420,7 @@ pub(super) fn is_deletable(path: &str) -> bool {
     path::split(path).is_some() && !matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config")
 }
 
-fn may(caller: Caller<'_>, node: &Node, perm: i32) -> Result<(), ErrorCode> {
+fn may(caller: Caller<'_>, node: &ModelNode, perm: i32) -> Result<(), ErrorCode> {
     if caller.ids.may(&node.readers(), perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 

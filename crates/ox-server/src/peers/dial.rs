@@ -413,7 +413,7 @@ impl Dialer {
         if let Some(mismatch) = mismatch {
             self.security.metrics.quorum_host_name_mismatches.add(1);
             if let Some(suppressed) = self.mismatch_log.allow() {
-                tracing::warn!(%address, suppressed, "server accepted with a certificate of another host: {mismatch}");
+                tracing::warn!(%address, %mismatch, suppressed, "server accepted with a certificate of another host");
             }
         }
         Ok(())

@@ -93,7 +93,7 @@ pub(super) enum AuthStart {
 /// What an exchange needs next.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum AuthStep {
-    /// More input.
+    /// The exchange needs more input.
     Wait,
     /// The peer has authenticated, with its name, or does not have to.
     Passed(Option<String>),

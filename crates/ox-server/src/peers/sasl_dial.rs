@@ -95,7 +95,7 @@ impl TicketRequest {
         Ok(Self { result })
     }
 
-    /// The result, once.
+    /// Takes the result if there is one.
     pub(super) fn take(&self) -> Option<TicketResult> {
         self.result.lock().take()
     }

@@ -45,7 +45,7 @@ pub(super) struct Latency {
 }
 
 impl Latency {
-    /// Parses `0/0.5/12`.
+    /// Parses the three numbers of `srvr`, such as `0/0.5/12`.
     fn parse(text: &str) -> Option<Self> {
         let numbers: Vec<f64> = text.split('/').map(|number| number.trim().parse().ok()).collect::<Option<_>>()?;
         let [min, avg, max] = numbers[..] else { return None };
