@@ -172,7 +172,7 @@ fn closed_stderr_is_no_crash() {
 fn k164_unknown_peers_do_not_fill_the_log() {
     let directory = tempfile::tempdir().unwrap();
     let mut site = Site::new(directory.path(), "4lw.commands.whitelist=*\n");
-    site.flags = vec!["--log".to_owned(), "info,ox_server::four_letter=debug".to_owned()];
+    site.flags = vec!["--log".to_owned(), "info,ox_server::status::four_letter=debug".to_owned()];
     let running = site.start();
     for _ in 0..1000 {
         let mut raw = RawConnection::connect(running.address);
