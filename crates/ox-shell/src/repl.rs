@@ -18,6 +18,7 @@ use reedline::{
     PromptEditMode, PromptHistorySearch, Reedline, ReedlineEvent, ReedlineMenu, Signal, default_emacs_keybindings,
 };
 use rustix::process::{Signal as ProcessSignal, kill_process};
+use rustix::termios::{Winsize, tcgetwinsize, tcsetwinsize};
 use std::borrow::Cow;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::SyncSender;
@@ -35,6 +36,7 @@ const TRIES_MAX: usize = 10;
 
 /// Runs an interactive shell and returns its exit code.
 pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 {
+    give_size_to_terminal();
     let mut shell = Shell::new(invocation, ShellMode::Terminal, out);
     let mut ctrl_c = runtime.block_on(async { CtrlC::listen() });
     let started = runtime.block_on(async {
@@ -75,6 +77,17 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     shell.set_prints_events(false);
     runtime.block_on(shell.close());
     shell.status()
+}
+
+/// Programs that make a terminal may leave its size at 0, with which the line editor cannot paint.
+fn give_size_to_terminal() {
+    let size = tcgetwinsize(std::io::stdout());
+    if let Ok(Winsize { ws_row, ws_col, .. }) = size
+        && (ws_row == 0 || ws_col == 0)
+    {
+        let usual = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        let _ = tcsetwinsize(std::io::stdout(), usual); // the editor paints what it can
+    }
 }
 
 async fn greet(shell: &Shell) {

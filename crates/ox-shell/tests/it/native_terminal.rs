@@ -4,6 +4,7 @@ use crate::capture::{Session, UnusedPort};
 use crate::terminal::{Terminal, history};
 use ox_server::Server;
 use ox_testkit::Proxy;
+use rustix::termios::Winsize;
 use std::time::Duration;
 
 #[test]
@@ -73,6 +74,24 @@ fn lost_connection_does_not_delay_the_end() {
     terminal.press("\u{4}");
     terminal.rest();
     assert!(!zkcli.has_ended());
+}
+
+/// Programs that drive a shell may give its terminal no size.
+#[test]
+fn shell_works_on_a_terminal_without_a_size() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let no_size = Winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
+    let address = server.address().to_string();
+    let mut terminal = Terminal::open_sized(&["-server", &address], &history, no_size);
+    terminal.wait_for("/> ");
+    server.drop_connections();
+    terminal.wait_for("connection lost; reconnecting");
+    terminal.press("pwd\r");
+    terminal.wait_for("/\r\n");
+    terminal.press("quit\r");
+    terminal.rest();
+    assert_eq!(terminal.exit_code(), Some(0));
 }
 
 #[test]

@@ -42,11 +42,16 @@ impl Terminal {
 
     /// Starts a shell in a terminal with this number of columns.
     pub(crate) fn open(args: &[&str], history: &Path, columns: u16) -> Self {
+        Self::open_sized(args, history, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
+    }
+
+    /// Starts a shell in a terminal of this size.
+    pub(crate) fn open_sized(args: &[&str], history: &Path, size: Winsize) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
         unlockpt(&master).unwrap();
         let name = ptsname(&master, Vec::new()).unwrap();
-        tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        tcsetwinsize(&master, size).unwrap();
         let side = || OpenOptions::new().read(true).write(true).open(name.to_str().unwrap()).unwrap();
         let child = Command::new(env!("CARGO_BIN_EXE_ox-shell"))
             .args(args)
