@@ -66,7 +66,7 @@ fn check(session: &mut Session, text: &str, known: &[(&str, &str)]) {
 }
 
 fn server() -> TestServer {
-    TestServer::start(|config| config.enforce_quota = true).unwrap()
+    TestServer::start(|config| (config.enforce_quota, config.extended_types) = (true, true)).unwrap()
 }
 
 #[test]
