@@ -1,7 +1,7 @@
 //! SASL on the client port: files at start, and what all exchanges share.
 //!
-//! The keytab is read again when it changes, so that keys can be rotated without a restart. The replay cache has a mutex,
-//! which an I/O thread holds during a step of an exchange, never together with the lock of the state.
+//! The keytab is read again when it changes, so that keys can be rotated without a restart. Steps
+//! of several I/O threads run at the same time.
 
 use ox_config::SaslConfig;
 use ox_replica::{ConnAuth, EnforcedSchemes, SaslServer, SaslService, ServerLogin};
@@ -37,7 +37,7 @@ pub struct SaslSetupError {
 /// SASL for all connections.
 pub(crate) struct ClientSasl {
     server: RwLock<Arc<SaslServer>>,
-    replays: Mutex<ReplayCache>,
+    replays: ReplayCache,
     keytab: Option<Mutex<KeytabFile>>,
 }
 
@@ -84,7 +84,7 @@ impl ClientSasl {
             }
         };
         let server = Arc::new(SaslServer { login, names, super_users: config.super_users.clone() });
-        Ok(Some(Self { server: RwLock::new(server), replays: Mutex::default(), keytab }))
+        Ok(Some(Self { server: RwLock::new(server), replays: ReplayCache::default(), keytab }))
     }
 
     /// The principal of the server, which is its user in the audit log.
@@ -98,9 +98,8 @@ impl ClientSasl {
     /// Calls `step` with what an exchange needs.
     pub(crate) fn step<T>(&self, now: ox_replica::Now, step: impl FnOnce(&mut SaslService<'_>) -> T) -> T {
         let server = Arc::clone(&self.server.read());
-        let mut replays = self.replays.lock();
         let random: &mut dyn FnMut(&mut [u8]) = &mut |bytes| rand::fill(bytes);
-        step(&mut SaslService { server: &server, now, replays: &mut replays, random })
+        step(&mut SaslService { server: &server, now, replays: &self.replays, random })
     }
 
     /// Reads the keytab again if it has changed. If that fails, the old keys stay.
