@@ -44,6 +44,7 @@ mod storage;
 mod system_properties;
 mod tls;
 mod unsupported_protection;
+mod weak_settings;
 
 pub use audit::{AuditConfig, AuditFormat};
 pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
@@ -62,3 +63,4 @@ pub use start_args::{Environment, StartArgs};
 pub use storage::{CompressionSetting, Containers, OnDamageSetting, Recovery, Storage, TornTailSetting};
 pub use system_properties::SystemProperties;
 pub use tls::{SslKeys, StoreKeys, TlsConfig};
+pub use weak_settings::{WeakSetting, weak_settings};

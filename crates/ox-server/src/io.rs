@@ -10,6 +10,7 @@ mod auth_log;
 pub(crate) mod client_port_tls;
 pub(crate) mod client_sasl;
 pub(crate) mod connection_table;
+pub(crate) mod failed_logins;
 pub(crate) mod fd_limit;
 mod host;
 mod in_flight;

@@ -42,6 +42,15 @@ pub(crate) const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const EXPIRY_WARN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Days before the expiry of a certificate from which the log warns of it.
 pub(crate) const EXPIRY_WARN_DAYS: i64 = 30;
+/// Failed logins of one address that have no consequence; with more, its new connections wait.
+pub(crate) const FAILED_LOGINS_MAX: u32 = 10;
+/// Interval in which one failed login of an address is forgotten.
+pub(crate) const FAILED_LOGIN_FORGET_MS: i64 = 6_000;
+/// How long a new connection from such an address waits. Shorter than the timeouts of clients, which may share the
+/// address with the one that fails.
+pub(crate) const FAILED_LOGIN_DELAY_MS: i64 = 1_000;
+/// Addresses whose failed logins are counted, in 200 KB.
+pub(crate) const FAILED_LOGIN_ADDRESSES_MAX: usize = 4096;
 /// Four-letter commands that may wait for their thread.
 pub(crate) const COMMANDS_QUEUED_MAX: usize = 256;
 /// Bytes of a reply that are created before the connection has sent them.

@@ -18,6 +18,7 @@ use crate::replica_thread::log_writer::{self, SharedLogQueue};
 use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::status::four_letter;
 use crate::status::metrics::Metrics;
+use crate::status::protection;
 use crate::status::server_mode::ServerMode;
 use crate::status::startup_banner;
 use crate::status::state_dump;
@@ -67,6 +68,9 @@ pub enum StartError {
     /// The file of the audit log cannot be written.
     #[error("cannot write the audit log {}: {source}", path.display())]
     Audit { path: PathBuf, source: io::Error },
+    /// A file of the data directories is a symbolic link.
+    #[error("{} is a symbolic link: files of the data directory must not be links; replace it by its target", .0.display())]
+    Link(PathBuf),
     /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
@@ -84,7 +88,7 @@ impl StartError {
         match self {
             Self::Store(error) => error.remedy(),
             Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::Audit { .. } => None,
-            Self::Tls(_) => None, // its text contains the remedy
+            Self::Tls(_) | Self::Link(_) => None, // their texts contain the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
@@ -104,7 +108,8 @@ impl StartError {
         match self {
             Self::Store(error) => error.exit_code(),
             Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::Audit { .. } => 1,
-            Self::Tls(_) => 2, // as other errors of the configuration
+            Self::Tls(_) => 2,  // as other errors of the configuration
+            Self::Link(_) => 3, // as other errors of the directories
         }
     }
 }
@@ -116,7 +121,7 @@ const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<(&'static str, JoinHandle<()>)>,
-    audit_thread: Option<JoinHandle<()>>,
+    has_audit_thread: bool,
 }
 
 /// What the replica and the log thread start with.
@@ -197,6 +202,9 @@ impl Server {
         startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
+        if let Some(link) = protection::find_link(&config).map_err(StartError::Setup)? {
+            return Err(StartError::Link(link));
+        }
         let stores = client_port_tls::load(&config)?;
         let sasl = ClientSasl::open(&config.sasl)?;
         audit::check(&config.audit).map_err(|source| {
@@ -222,7 +230,7 @@ impl Server {
         (shared.tls, shared.sasl) = (tls, sasl);
         let shared = Arc::new(shared);
         note_recovery(&shared.metrics, &opened.report, total_ms);
-        let mut server = Self { shared, threads: Vec::new(), audit_thread: None };
+        let mut server = Self { shared, threads: Vec::new(), has_audit_thread: false };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let shared = &server.shared;
         let replica = {
@@ -266,7 +274,7 @@ impl Server {
         if let Some(ensemble) = &*shared.ensemble.read() {
             show_config(&mut shared.state.write(), ensemble, shared.clock.now().wall_ms);
         }
-        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), audit_thread: None };
+        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), has_audit_thread: false };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
@@ -310,6 +318,7 @@ impl Server {
             *tls.secure_address.lock() = Some(listener.local_addr()?);
             io[0].listen(ClientPort::Secure, listener, connections_max)?;
         }
+        shared.stats.weak_settings.add(protection::report(&shared.config));
         startup_banner::serving(shared, io.len(), [self.address(), self.secure_address()]);
         let queue = Arc::new(SharedLogQueue::default());
         let (for_replica, log_queue) = (Arc::clone(shared), Arc::clone(&queue));
@@ -352,24 +361,23 @@ impl Server {
         let Some(queue) = &self.shared.audit else { return Ok(()) };
         queue.push(wall_ms(), [AuditEvent::of_server("serverStart", AuditResult::Success)]);
         let user = audit::server_user(shared.sasl.as_ref().and_then(ClientSasl::principal));
-        self.audit_thread = Some(std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
             let essential = EssentialThread { shared, name: "audit", only_panics: true };
             if let Some(queue) = &essential.shared.audit {
                 audit::run(&essential.shared, queue, &user);
             }
-        })?);
+        })?;
+        self.has_audit_thread = true;
         Ok(())
     }
 
     /// Records the stop of the server, and waits for the audit thread, but not for a file that hangs.
     fn stop_audit(&mut self) {
-        let (Some(queue), Some(thread)) = (&self.shared.audit, self.audit_thread.take()) else { return };
+        let Some(queue) = self.shared.audit.as_ref().filter(|_| self.has_audit_thread) else { return };
         queue.push(wall_ms(), [AuditEvent::of_server("serverStop", AuditResult::Invoked)]);
         queue.close();
-        let until = Instant::now() + HUNG_THREAD_WAIT;
-        while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(HUNG_THREAD_WAIT / 1000);
-        }
+        queue.await_end(HUNG_THREAD_WAIT);
+        self.has_audit_thread = false;
     }
 
     fn spawn_tls(

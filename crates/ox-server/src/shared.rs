@@ -5,13 +5,15 @@
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
-//! that a handshake takes once.
+//! that a handshake takes once; failed logins by address have a mutex that an accepted connection takes once, and the
+//! Kerberos replay cache has one that a login takes once.
 
 use crate::audit::AuditQueue;
 use crate::clock::Clock;
 use crate::io::client_port_tls::ClientPortTls;
 use crate::io::client_sasl::ClientSasl;
 use crate::io::connection_table::ConnectionTable;
+use crate::io::failed_logins::FailedLogins;
 use crate::io::mailbox::Mailbox;
 use crate::options::global_limits;
 use crate::replica_thread::inbox::Inbox;
@@ -76,6 +78,7 @@ pub(crate) struct Shared {
     pub(crate) tls: Option<Arc<ClientPortTls>>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
+    pub(crate) failed_logins: FailedLogins,
     /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
     /// The active configuration; `None` on a standalone server.
@@ -111,6 +114,7 @@ impl Shared {
             audit,
             tls: None,
             sasl: None,
+            failed_logins: FailedLogins::default(),
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
             config_files: None,

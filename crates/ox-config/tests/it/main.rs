@@ -10,3 +10,4 @@ mod recorded_configs;
 mod sasl;
 mod tls;
 mod values;
+mod weak_settings;

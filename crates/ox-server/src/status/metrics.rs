@@ -199,6 +199,8 @@ metrics! {
         non_mtls_remote_conn_count: i64;
         /// Connections without TLS from this host since the start, on a server with TLS.
         non_mtls_local_conn_count: i64;
+        /// Settings and file permissions that weaken protection, one line each in the log of the start; not in Apache.
+        weak_settings: i64;
     }
     gauge_sets {
         /// Full days until the certificate of the port named by the key expires, on a server with TLS; not in Apache.
@@ -223,6 +225,8 @@ metrics! {
         unsuccessful_handshake;
         /// TLS handshakes closed because too many were in progress (`netty.server.outstandingHandshake.limit`).
         tls_handshake_exceeded;
+        /// Connections that had to wait because logins from their address had failed; not in Apache.
+        delayed_connections;
         /// Connections that were closed while their session stayed open.
         connection_drop_count;
         /// Handshakes that resume a session.

@@ -30,6 +30,8 @@ pub(crate) struct Stats {
     pub(crate) plain_remote: Counter,
     /// Connections without TLS from this host, on a server with TLS.
     pub(crate) plain_local: Counter,
+    /// Settings, files and permissions that weaken protection.
+    pub(crate) weak_settings: Counter,
 }
 
 /// Sizes in bytes: of replies and events without their length prefix, or of proposals.

@@ -35,7 +35,7 @@ fn send_token(client: &mut RawClient, token: &[u8]) -> RawReply {
 }
 
 /// Authenticates by DIGEST-MD5. Returns the last reply.
-fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
+pub(crate) fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
     let challenge = send_token(client, b"");
     let challenge = Reader::new(&challenge.body).get::<SaslToken<'_>>().unwrap().token.unwrap().to_vec();
     let credentials = DigestCredentials { username: user.to_owned(), password: SecretBytes::new(password) };
@@ -53,7 +53,7 @@ fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
 }
 
 /// A server with the DIGEST-MD5 accounts bob and admin, of which admin is a super user.
-fn sasl_server(settings: &str) -> (ServerFixture, TempDir) {
+pub(crate) fn sasl_server(settings: &str) -> (ServerFixture, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let jaas = dir.path().join("jaas.conf");
     let text =

@@ -210,6 +210,8 @@ fn mntr_has_the_keys_of_apache() {
         "zk_thread_stalls",
         "zk_watches_rejected",
         "zk_audit_events_dropped",
+        "zk_delayed_connections",
+        "zk_weak_settings",
     ]);
     assert_eq!(ours, &keys(golden!("mntr")) | &own);
     assert_eq!(mntr.lines().count(), golden!("mntr").lines().count() + own.len(), "no duplicate keys");

@@ -121,6 +121,7 @@ fn gauges(shared: &Shared) -> Gauges {
         auth_failed_count: stats.auth_failed.get().cast_signed(),
         non_mtls_remote_conn_count: stats.plain_remote.get().cast_signed(),
         non_mtls_local_conn_count: stats.plain_local.get().cast_signed(),
+        weak_settings: stats.weak_settings.get().cast_signed(),
         ..Gauges::default()
     };
     if let Some(tls) = &shared.tls {
