@@ -548,8 +548,8 @@ pub static SECTIONS: &[Section] = sections! {
         "ssl.hostnameVerification", Passed, Bool, "true", "", M, Built;
         /// Check that the certificate of a client names the address from which the client connects.
         "ssl.clientHostnameVerification", Passed, Bool, "false", "", M, Built;
-        /// Also look up the host name of the client's address. Not implemented: together with
-        /// `ssl.clientHostnameVerification` the server refuses to start.
+        /// With `ssl.clientHostnameVerification`: also look up the host name of the client's address, and accept a
+        /// certificate for it.
         "ssl.allowReverseDnsLookup", Passed, Bool, "false", "", M, Built;
         /// Refuse revoked client certificates, by the lists in `oxkeeper.ssl.crlFiles`.
         "ssl.crl", Passed, Bool, "false", "", M, Built;

@@ -204,14 +204,14 @@ impl Settings {
         }
     }
 
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Flag(flag)) => flag,
             _ => panic!("{name} is not read as a flag"),
         }
     }
 
-    pub(crate) fn text(&self, name: &str) -> Option<String> {
+    pub fn text(&self, name: &str) -> Option<String> {
         let value = self.value(name)?;
         let Value::Text(text) = value else { panic!("{name} is not read as text") };
         Some(text)

@@ -17,6 +17,7 @@ mod in_flight;
 mod io_thread;
 mod iteration_stats;
 pub(crate) mod mailbox;
+pub(crate) mod reverse_lookups;
 mod tls_handshakes;
 mod transport;
 

@@ -28,7 +28,7 @@ mod test_server;
 mod watchdog;
 
 pub use audit::AUDIT_LOG_TARGET;
-pub use io::client_port_tls::check_stores;
+pub use io::client_port_tls::{check_stores, tls_settings};
 pub use io::client_sasl::SaslSetupError;
 pub use io::fd_limit::TooFewDescriptors;
 pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space};

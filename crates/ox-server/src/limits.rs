@@ -36,6 +36,12 @@ pub(crate) const TLS_HANDSHAKE_MS: i64 = 10_000;
 pub(crate) const TLS_HANDSHAKE_BYTES_MAX: usize = 256 << 10;
 /// Input of a failed handshake that is discarded, so that the client receives the alert and no reset.
 pub(crate) const TLS_DISCARD_BYTES_MAX: usize = 64 << 10;
+/// Reverse lookups that may wait for a thread. More handshakes that need one are refused.
+pub(crate) const REVERSE_LOOKUPS_QUEUED_MAX: usize = 256;
+/// Addresses whose names are cached, in about 1 MB.
+pub(crate) const REVERSE_LOOKUPS_CACHED_MAX: usize = 10_000;
+/// How long the name of an address is cached.
+pub(crate) const REVERSE_LOOKUP_CACHE_MS: i64 = 60_000;
 /// Interval in which stores are compared with what is loaded.
 pub(crate) const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the warnings about a certificate that expires soon.

@@ -1,6 +1,7 @@
 //! TLS of the client ports: the present certificates, handshakes in progress, and reload of the stores.
 
 use crate::io::connection_table::ClientPort;
+use crate::io::reverse_lookups::{ReverseLookups, ReverseName, system_lookup};
 use crate::io::{HandshakeQueue, WaitingClient};
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
 use crate::shared::Shared;
@@ -28,6 +29,8 @@ pub(crate) struct ClientPortTls {
     queues: Vec<HandshakeQueue>,
     next_queue: AtomicUsize,
     in_progress: AtomicUsize,
+    /// Set if the settings ask for reverse lookups.
+    lookups: Option<ReverseLookups>,
     /// The address of `secureClientPort`.
     pub(crate) secure_address: Mutex<Option<SocketAddr>>,
 }
@@ -41,8 +44,12 @@ impl ClientPortTls {
             queues.push(HandshakeQueue::new(&poll)?);
             polls.push(poll);
         }
+        let keys = &config.keys;
+        let has_lookups = keys.allow_reverse_dns_lookup && keys.client_hostname_verification;
+        let lookups = has_lookups.then(|| ReverseLookups::start(system_lookup)).transpose()?;
         let tls = Self {
             config: config.clone(),
+            lookups,
             current: RwLock::new(Arc::clone(stores.current())),
             queues,
             next_queue: AtomicUsize::new(0),
@@ -74,6 +81,16 @@ impl ClientPortTls {
         self.in_progress.fetch_add(1, Relaxed);
         let thread = self.next_queue.fetch_add(1, Relaxed) % self.queues.len();
         self.queues[thread].put(client);
+    }
+
+    pub(crate) fn looks_up_names(&self) -> bool {
+        self.lookups.is_some()
+    }
+
+    /// The name of a client's address. If it is pending, the handshake thread is woken when it is known.
+    pub(crate) fn reverse_name(self: &Arc<Self>, address: IpAddr, now_ms: i64, thread: usize) -> ReverseName {
+        let (tls, none) = (Arc::clone(self), ReverseName::Known(None));
+        self.lookups.as_ref().map_or(none, |names| names.name_of(address, now_ms, move || tls.queues[thread].wake()))
     }
 
     /// Uncounts a handshake whose connection is passed on.
@@ -125,7 +142,7 @@ fn handshake_threads() -> usize {
 /// Reads the stores of the client ports; `None` if no port uses TLS.
 pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Client), ServerTls::build)?;
     stores.current().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(Some(stores))
 }
@@ -133,7 +150,7 @@ pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
 /// Reads the stores and returns what an operator should know about them, without starting a server.
 pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(Vec::new()) };
-    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Client), ServerTls::build)?;
     Ok(stores.current().warnings().to_vec())
 }
 
@@ -180,10 +197,11 @@ fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {
     }
 }
 
-fn settings(keys: &SslKeys) -> TlsSettings {
+/// The settings of the keys of one group.
+pub fn tls_settings(keys: &SslKeys, group: SettingsGroup) -> TlsSettings {
     let keys = keys.clone();
     TlsSettings {
-        group: SettingsGroup::Client,
+        group,
         key_store: store(keys.key_store),
         trust_store: store(keys.trust_store),
         protocol: keys.protocol,

@@ -416,8 +416,10 @@ mod tests {
     }
 
     /// Metrics that Apache does not have.
-    const OWN: [&str; 7] = [
+    const OWN: [&str; 9] = [
         "audit_events_dropped",
+        "delayed_connections",
+        "weak_settings",
         "parked_handshakes",
         "sessions_rejected",
         "thread_stalls",

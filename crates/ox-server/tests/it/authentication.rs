@@ -93,7 +93,7 @@ fn failed_sasl_login_is_closed_after_its_reply() {
 }
 
 #[test]
-fn failed_sasl_login_is_kept_where_that_is_allowed() {
+fn k125_failed_sasl_login_is_kept_without_an_identity_where_that_is_allowed() {
     let (server, _dir) = sasl_server("allowSaslFailedClients=true\n");
     let mut client = server.client();
     let challenge = send_token(&mut client, b"");

@@ -48,8 +48,19 @@ impl Certificates {
 
     /// Writes `<name>.pem` with a new key, and a certificate for `CN=<name>` and the loopback address.
     pub(crate) fn issue(&self, name: &str, validity: Validity) -> PathBuf {
-        let addresses = vec!["127.0.0.1".parse().unwrap()];
-        let subject = CertificateSubject { common_name: name.to_owned(), host_names: Vec::new(), addresses };
+        self.issue_as(name, "127.0.0.1", validity)
+    }
+
+    /// The same for another host name or address.
+    pub(crate) fn issue_for(&self, name: &str, host: &str) -> PathBuf {
+        self.issue_as(name, host, VALID)
+    }
+
+    fn issue_as(&self, name: &str, host: &str, validity: Validity) -> PathBuf {
+        let address = host.parse().ok();
+        let host_names = if address.is_some() { Vec::new() } else { vec![host.to_owned()] };
+        let addresses = address.into_iter().collect();
+        let subject = CertificateSubject { common_name: name.to_owned(), host_names, addresses };
         self.write(&format!("{name}.pem"), &self.ca.issue(&subject, validity).unwrap().key_store())
     }
 

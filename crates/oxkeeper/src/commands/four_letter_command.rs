@@ -2,6 +2,7 @@
 
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
 use crate::four_letter::{self, Reply};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use std::time::Duration;
 #[command(after_help = "\
 Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs, wchc, wchp, srst, crst, gtmk.
 Servers execute srvr always, and others that 4lw.commands.whitelist contains.
-With -Dzookeeper.client.secure=true in CLIENT_JVMFLAGS the command goes over TLS, with the stores of zookeeper.ssl.*.
+With zookeeper.client.secure=true in CLIENT_JVMFLAGS or --client-configuration the command goes over TLS, with the
+stores of zookeeper.ssl.*.
 Exit code: 0 with a reply, 1 if the server does not execute the command, 2 without a reply.")]
 pub(crate) struct Args {
     /// The four-letter command, as srvr or mntr
@@ -18,6 +20,9 @@ pub(crate) struct Args {
     /// Client port of the server to ask; of a list, the first one is asked
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
     server: String,
+    /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
+    #[arg(long, value_name = "FILE")]
+    client_configuration: Option<PathBuf>,
     /// Seconds to wait for the reply
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
@@ -32,10 +37,10 @@ fn check_command(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, server, timeout } = args;
+    let Args { command, server, client_configuration, timeout } = args;
     let server = four_letter::with_port(server.split([',', '/']).next().unwrap_or_default().trim());
     conclude(|out| {
-        let tls = four_letter::tls(&four_letter::client_properties())?;
+        let tls = four_letter::tls(&four_letter::client_properties_with(client_configuration.as_deref())?)?;
         match four_letter::ask(&server, command, tls.as_ref(), Duration::from_secs(*timeout)) {
             Ok(Reply::Text(text)) => {
                 write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;

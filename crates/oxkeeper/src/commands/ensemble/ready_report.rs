@@ -3,8 +3,9 @@
 use super::client_port;
 use crate::four_letter::{self, Reply};
 use anyhow::Result;
+use ox_tls::ClientTls;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -26,7 +27,14 @@ pub(super) struct ReadyReport(Receiver<String>);
 
 impl ReadyReport {
     /// Starts the thread that asks the servers for their roles.
-    pub(super) fn start(homes: &[PathBuf], pids: &[u32], started: Instant) -> Result<Self> {
+    pub(super) fn start(
+        homes: &[PathBuf],
+        pids: &[u32],
+        client_configuration: Option<PathBuf>,
+        started: Instant,
+    ) -> Result<Self> {
+        let properties = four_letter::client_properties_with(client_configuration.as_deref())?;
+        let tls = if client_configuration.is_some() { four_letter::tls(&properties)? } else { None };
         let mut servers = Vec::new();
         for (home, pid) in homes.iter().zip(pids) {
             let address = format!("127.0.0.1:{}", client_port(home)?);
@@ -34,7 +42,7 @@ impl ReadyReport {
         }
         let (sender, receiver) = channel();
         std::thread::spawn(move || {
-            let _ = sender.send(report(&servers, started)); // fails if the command has ended
+            let _ = sender.send(report(&servers, client_configuration.as_deref(), tls.as_ref(), started)); // fails if the command has ended
         });
         Ok(Self(receiver))
     }
@@ -50,9 +58,14 @@ impl ReadyReport {
     }
 }
 
-fn report(servers: &[ReportedServer], started: Instant) -> String {
+fn report(
+    servers: &[ReportedServer],
+    client_configuration: Option<&Path>,
+    tls: Option<&ClientTls>,
+    started: Instant,
+) -> String {
     let until = started + PATIENCE;
-    let roles: Vec<Option<String>> = servers.iter().map(|server| role(&server.address, until)).collect();
+    let roles: Vec<Option<String>> = servers.iter().map(|server| role(&server.address, tls, until)).collect();
     let mut text = String::new();
     let width = servers.iter().map(|server| server.address.len()).max().unwrap_or(0);
     for ((id, ReportedServer { address, pid, home }), role) in (1..).zip(servers).zip(&roles) {
@@ -66,16 +79,23 @@ fn report(servers: &[ReportedServer], started: Instant) -> String {
         true => format!("ready in {} ms\n", started.elapsed().as_millis()),
         false => format!("{ready} of {} servers are ready; the others log to server.log\n", servers.len()),
     };
-    let first = servers.first().map_or("", |server| &server.address);
-    text + &format!(
-        "try: oxkeeper status {first}, oxkeeper cli -server {connect}; stop: Ctrl-C\nconnect to {connect}\n"
-    )
+    text + &match client_configuration.map(Path::display) {
+        None => {
+            let first = servers.first().map_or("", |server| &server.address);
+            format!("try: oxkeeper status {first}, oxkeeper cli -server {connect}; stop: Ctrl-C\n")
+        }
+        Some(file) => format!(
+            "clients use TLS, with the settings of {file}\n\
+             try: oxkeeper status --client-configuration {file} {connect}\n\
+             \x20    oxkeeper cli -server {connect} -client-configuration {file}\nstop: Ctrl-C\n"
+        ),
+    } + &format!("connect to {connect}\n")
 }
 
 /// The role of a server, as soon as it serves clients.
-fn role(address: &str, until: Instant) -> Option<String> {
+fn role(address: &str, tls: Option<&ClientTls>, until: Instant) -> Option<String> {
     while Instant::now() < until {
-        if let Ok(Reply::Text(text)) = four_letter::ask(address, "srvr", None, REPLY_LIMIT)
+        if let Ok(Reply::Text(text)) = four_letter::ask(address, "srvr", tls, REPLY_LIMIT)
             && let Some(mode) = text.lines().find_map(|line| line.strip_prefix("Mode: "))
         {
             return Some(mode.to_owned());
