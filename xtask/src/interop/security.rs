@@ -6,6 +6,7 @@ mod client_stores;
 mod client_transcripts;
 mod kdc;
 mod sasl;
+mod ticket_lifetime;
 mod tls_suites;
 
 use std::time::Instant;
