@@ -41,7 +41,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     amount: differential::Amount,
 
-    /// Run all mixed ensembles instead of a selection, and recipes with more rounds.
+    /// Run all mixed ensembles instead of a selection, recipes with more rounds, and the C client in the security tests.
     #[arg(long)]
     full: bool,
 

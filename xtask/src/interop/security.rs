@@ -1,5 +1,6 @@
 //! TLS and SASL with real peers: `cargo xtask interop security`.
 
+mod c_client;
 mod client;
 mod client_kerberos;
 mod client_stores;
@@ -24,7 +25,7 @@ struct Case {
 }
 
 /// Runs all cases, or those whose name contains `only`; without that, also clients over TLS, and our client and tools
-/// with Apache servers.
+/// with Apache servers. `--full` adds the C client, which is built first.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let only = args.only.as_deref();
     sasl::prepare(workspace)?;
@@ -51,5 +52,8 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return Ok(());
     }
     tls_suites::run(workspace, args.verbose)?;
+    if args.full {
+        c_client::run(workspace)?;
+    }
     client::run(workspace, &args.profile)
 }

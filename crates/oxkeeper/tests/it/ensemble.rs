@@ -307,3 +307,12 @@ fn local_ensemble_with_tls_serves_clients_with_its_certificates_only() {
     assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// Requests of clients of a follower, which the leader checks.
+#[test]
+fn s14_forwarded_operations_need_the_permission_of_the_table() {
+    let ensemble = members::start(3, 0, "extendedTypesEnabled=true\n");
+    let leader = ensemble.leader();
+    let follower = (0..3).find(|at| *at != leader).unwrap();
+    ox_testkit::check_permissions(ensemble.addresses[follower]);
+}
