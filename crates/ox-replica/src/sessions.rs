@@ -21,14 +21,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub struct LastSeen(Arc<AtomicI64>);
 
 impl LastSeen {
-    /// Records a sign of life.
-    pub fn note(&self, now_ms: i64) {
-        self.0.store(now_ms, Ordering::Relaxed);
-    }
-
-    /// The same for a time in the past.
-    fn note_past(&self, at_ms: i64) {
-        self.0.fetch_max(at_ms, Ordering::Relaxed);
+    /// Records a sign of life, unless a later one is recorded. The connection's thread and the replica have clocks of
+    /// their own: after a pause of the process, the iteration that was interrupted still has the time before the pause,
+    /// and must not undo [`Sessions::touch_all`].
+    pub fn note(&self, at_ms: i64) {
+        if self.last_ms() < at_ms {
+            self.0.fetch_max(at_ms, Ordering::Relaxed);
+        }
     }
 
     /// The last sign of life, on the monotonic clock.
@@ -185,7 +184,7 @@ impl Sessions {
     pub(crate) fn detach(&mut self, id: SessionId, conn: ConnId, waited_ms: Option<i64>) {
         if let Some(session) = self.sessions.get_mut(&id).filter(|session| session.conn == Some(conn)) {
             session.conn = None;
-            waited_ms.into_iter().for_each(|at_ms| session.last_seen.note_past(at_ms));
+            waited_ms.into_iter().for_each(|at_ms| session.last_seen.note(at_ms));
         }
     }
 
@@ -235,7 +234,7 @@ impl Sessions {
                     continue;
                 }
                 if let Some(at_ms) = session.conn.and_then(&waited_ms) {
-                    session.last_seen.note_past(at_ms);
+                    session.last_seen.note(at_ms);
                 }
                 let bucket_ms = bucket(self.tick_ms, session.last_seen.last_ms(), session.timeout_ms);
                 if bucket_ms <= now_ms {
@@ -299,6 +298,18 @@ mod tests {
         assert_eq!(expired(&mut sessions, 6000), []);
         assert_eq!(expired(&mut sessions, 9999), []);
         assert_eq!(expired(&mut sessions, 10_000), [1]);
+    }
+
+    /// The thread of the connection continues an iteration that the pause has interrupted.
+    #[test]
+    fn sign_of_life_from_before_a_pause_keeps_full_timeout() {
+        let mut sessions = Sessions::new(2000);
+        let last_seen = LastSeen::default();
+        sessions.add(SessionId(1), 4000, 0, last_seen.clone(), None);
+        sessions.touch_all(40_000);
+        last_seen.note(1000);
+        assert_eq!(expired(&mut sessions, 40_000), []);
+        assert_eq!(expired(&mut sessions, 46_000), [1]);
     }
 
     #[test]

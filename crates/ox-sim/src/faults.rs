@@ -456,9 +456,10 @@ pub(crate) fn heal(world: &mut World) {
         server.slow_disk = (1, Time(0));
         server.hung_until = Time(0);
         if let Some(process) = &mut server.process {
-            process.stall(1, Time(0));
+            process.end_stall();
         }
     }
+    world.env.timeliness.in_flight_until = world.env.net.last_arrival();
     world.env.slow_net = (1, Time(0));
     world.env.net.slow.clear();
     let plan = &mut world.env.plan;

@@ -90,6 +90,11 @@ impl Net {
         std::mem::replace(&mut election.is_up, false)
     }
 
+    /// When the last of the bytes in flight arrive on connections between learners and leaders.
+    pub(crate) fn last_arrival(&self) -> Time {
+        self.wires.iter().flat_map(|wire| &wire.pipes).map(|pipe| pipe.last).max().unwrap_or(Time(0))
+    }
+
     /// The next notification in flight, unless the path is cut.
     pub(crate) fn take_notification(&mut self, from: usize, to: usize) -> Option<AnnouncedNotification> {
         if !self.is_open(from, to) {

@@ -208,7 +208,7 @@ fn grant(connection: &RecordedConnection) -> Option<Time> {
 /// The last moment at which a message of the client is known to have arrived before `closed`, with the shortest timeout
 /// that may have applied then. Only a reply proves an arrival.
 fn last_proof(history: &History, session: &Session<'_>, closed: Time) -> Option<(Time, i32)> {
-    let mut proof: Option<(Time, i32)> = None;
+    let mut proof: Option<(Time, i32, &RecordedConnection)> = None;
     let granted = session.connections.iter().filter_map(|(_, connection)| match connection.granted {
         Some(HandshakeReply::Session { at, timeout_ms, .. }) => Some((at, timeout_ms, connection)),
         _ => None,
@@ -220,17 +220,18 @@ fn last_proof(history: &History, session: &Session<'_>, closed: Time) -> Option<
         // stored timeout, or it came later and the handshake counts from then on.
         let start = history.starts.iter().copied().filter(|start| *start <= at).max();
         let arrived = match start {
-            Some(start) if sent < start => (start, timeout_ms.min(session.timeout_ms)),
-            _ => (sent, timeout_ms),
+            Some(start) if sent < start => (start, timeout_ms.min(session.timeout_ms), *connection),
+            _ => (sent, timeout_ms, *connection),
         };
-        if proof.is_none_or(|(at, _)| at < arrived.0) {
+        if proof.is_none_or(|(at, ..)| at < arrived.0) {
             proof = Some(arrived);
         }
     }
-    // Later or concurrent handshakes may have set a different timeout.
-    let (last, timeout_ms) = proof?;
+    // The handshakes of other connections may have come later and set a different timeout, unless their reply had
+    // arrived before this handshake was sent.
+    let (last, timeout_ms, connection) = proof?;
     let later = granted
-        .filter(|(at, _, connection)| last <= *at && connection.opened <= closed)
+        .filter(|(at, _, other)| connection.opened <= *at && other.opened <= closed)
         .map(|(_, timeout_ms, _)| timeout_ms);
     Some((last, later.fold(timeout_ms, i32::min)))
 }

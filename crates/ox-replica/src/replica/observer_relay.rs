@@ -63,10 +63,14 @@ impl Replica {
         self.revalidate(now, leader, Revalidating { session, timeout_ms, by: RequestedBy::Observer(link) }, out);
     }
 
-    /// Sessions that an observer reports as touched are reported with the follower's own.
-    pub(super) fn relay_touched(&mut self, touched: &[u8]) {
-        if let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() {
-            self.observer_sessions.touched.extend(touches.iter().map(|touch| (touch.session, touch.timeout_ms)));
+    /// Sessions that an observer reports as touched are reported with the follower's own. Not those that have left the
+    /// observer: it does not know their timeout any more, and the leader cannot tell it from the owner.
+    pub(super) fn relay_touched(&mut self, link: LinkId, touched: &[u8]) {
+        let Ok(touches) = Reader::new(touched).get::<Touches<'_>>() else { return };
+        for touch in touches.iter() {
+            if self.is_owner(touch.session, link) {
+                self.observer_sessions.touched.insert(touch.session, touch.timeout_ms);
+            }
         }
     }
 
@@ -75,6 +79,7 @@ impl Replica {
     /// again, and cannot tell the previous owner from the new one (P42).
     pub(super) fn evict_owner(&mut self, session: SessionId, out: &mut Outboxes) {
         self.observer_sessions.owners.get_mut(&session).into_iter().for_each(|owner| *owner = None);
+        self.observer_sessions.touched.remove(&session);
         self.sessions.remove(session).into_iter().for_each(|old| self.close(old, out));
     }
 

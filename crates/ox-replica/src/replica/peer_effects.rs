@@ -169,7 +169,7 @@ impl Replica {
                 self.on_learner_event(now, link, LearnerEvent::Revalidate(session, timeout_ms), state, out);
             }
             Message::Pong(_, touched) if self.role == Role::Leader => self.on_touched(now, link, &touched),
-            Message::Pong(_, touched) => self.relay_touched(&touched),
+            Message::Pong(_, touched) => self.relay_touched(link, &touched),
             _ => (),
         }
     }

@@ -100,6 +100,30 @@ fn observer_revalidations_and_touches_reach_leader() {
     assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))), "each sign of life once");
 }
 
+/// What an observer reports after the session has left it would give the session its old timeout again, and the leader
+/// would expire it too early (P38).
+#[test]
+fn touches_of_previous_observer_do_not_change_timeout() {
+    let mut world = observed_follower(|_| ());
+    let mut touched = Vec::new();
+    SESSION.put(&mut touched);
+    9_000_i32.put(&mut touched);
+    let pong = Message::Pong(Zxid::ZERO, touched.into());
+    comes_to(&mut world, OBSERVER);
+    receives(&mut world, OBSERVER, pong.clone());
+    let side = comes_here(&mut world);
+    world.now.mono_ms += 1;
+    receives(&mut world, LINK, Message::Ping(Zxid::ZERO));
+    let mut own = Vec::new();
+    SESSION.put(&mut own);
+    10_000_i32.put(&mut own);
+    assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, own.into()))));
+    receives(&mut world, OBSERVER, pong);
+    receives(&mut world, LINK, Message::Ping(Zxid::ZERO));
+    assert_eq!(world.sent.pop(), Some((LINK, Message::Pong(Zxid::ZERO, Bytes::new()))));
+    assert!(!world.sides[side].is_closed);
+}
+
 /// A revalidation takes the session from a client of this server too. That client may have lost it elsewhere before,
 /// but with the revalidation the leader considers this server the owner again (P42).
 #[test]

@@ -25,6 +25,9 @@ pub(crate) struct TimelinessState {
     /// When the last short pause of a process ended.
     pub(crate) paused_until: Time,
     pub(crate) healed: Option<Time>,
+    /// When the last bytes arrive that were in flight between servers when the faults ended. They keep the delays of a
+    /// slow network, and bytes sent after them on the same connection cannot overtake them.
+    pub(crate) in_flight_until: Time,
     /// When a path between servers was last cut or reopened.
     pub(crate) paths_changed: Time,
     /// When a leader was last able to commit.
@@ -126,7 +129,7 @@ fn reaching_us(plan: &Plan) -> i64 {
 fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
     let Some(healed) = env.timeliness.healed else { return Ok(()) };
     let processes = || servers.iter().filter_map(|server| server.process.as_ref());
-    let is_frozen = |process: &Process| process.frozen(env.now).is_some();
+    let is_delayed = |process: &Process| env.now <= process.runs_since();
     let leads = |process: &&Process| process.status().peer_state() == Some(PeerState::Leading);
     // A deposed leader may learn of it late.
     let serve = processes().all(|process| process.status().is_serving())
@@ -148,7 +151,7 @@ fn judge_healed(env: &mut Env, servers: &[Server]) -> Result<(), Finding> {
         return Ok(());
     }
     env.timeliness.whole.get_or_insert(env.now);
-    if processes().any(is_frozen) {
+    if processes().any(is_delayed) || env.now <= env.timeliness.in_flight_until {
         env.timeliness.applied.clear();
     }
     let due = Time(env.now.0 - reaching_us(&env.plan));

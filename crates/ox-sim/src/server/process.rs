@@ -199,6 +199,11 @@ impl Process {
         self.stalled = (factor, until);
     }
 
+    /// Ends the slowdown for the steps that follow. Steps that are delayed already stay delayed until its planned end.
+    pub(crate) fn end_stall(&mut self) {
+        self.stalled.0 = 1;
+    }
+
     /// Stops all threads until the given time.
     pub(crate) fn freeze(&mut self, until: Time) {
         self.frozen_until = self.frozen_until.max(until);
