@@ -84,6 +84,9 @@ struct Taken {
 pub struct ReplicaLoop {
     settings: ReplicaLoopSettings,
     stage: ReplicaStage,
+    /// The time of this iteration. Timers must not see a later one: the time after a pause is first seen by the pause
+    /// detector of the next iteration, which gives sessions their full timeout again before any of them expires.
+    now: Now,
     taken: Taken,
     replica: Replica,
     effects: ReplicaEffects,
@@ -98,6 +101,7 @@ impl ReplicaLoop {
     pub fn new(settings: ReplicaLoopSettings, replica: Replica, now: Now) -> Self {
         Self {
             stage: ReplicaStage::Idle,
+            now,
             taken: Taken::default(),
             effects: ReplicaEffects::new(settings.io_threads),
             pause_detector: PauseDetector::new(settings.tick_ms, now.mono_ms),
@@ -136,6 +140,7 @@ impl ReplicaLoop {
     /// than that is a pause of the process. Clients may have sent anything meanwhile, so none of them counts as silent.
     /// Work of this thread is no pause: I/O threads received input meanwhile.
     pub fn begin<H: ReplicaHost>(&mut self, now: Now, timeout: Duration, input: ReplicaInbox, host: &mut H) {
+        self.now = now;
         let meant_ms = i64::try_from(timeout.as_millis()).unwrap_or(i64::MAX);
         if let Some(late_ms) = self.pause_detector.check(now.mono_ms, meant_ms, || host.worked_ms()) {
             self.pass(now, ReplicaInput::Pause, host);
@@ -162,8 +167,13 @@ impl ReplicaLoop {
         self.stage = ReplicaStage::Reports;
     }
 
-    /// Takes the next step, and returns the one after it. The iteration is over when that is [`ReplicaStage::Idle`].
+    /// Takes the next step, and returns the one after it. The iteration is over when that is [`ReplicaStage::Idle`]. A
+    /// later `now` than that of [`Self::begin`] counts from [`ReplicaStage::Apply`] on.
     pub fn step<H: ReplicaHost>(&mut self, now: Now, host: &mut H) -> ReplicaStage {
+        if self.stage == ReplicaStage::Apply {
+            self.now = now;
+        }
+        let now = self.now;
         self.stage = match self.stage {
             ReplicaStage::Idle => ReplicaStage::Idle,
             ReplicaStage::Reports => match self.taken.reports.next() {

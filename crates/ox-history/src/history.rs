@@ -21,6 +21,8 @@ impl Time {
 pub struct HistorySettings {
     /// Whether TTL nodes may be created.
     pub extended_types: bool,
+    /// Whether hard limits of quotas are enforced.
+    pub enforce_quota: bool,
     /// Whether reconfig fails with "standalone" rather than "disabled".
     pub reconfig_enabled: bool,
     /// The digest identity of the super user.
@@ -49,6 +51,7 @@ impl Default for HistorySettings {
     fn default() -> Self {
         Self {
             extended_types: false,
+            enforce_quota: false,
             reconfig_enabled: false,
             super_id: None,
             tick_ms: 2000,

@@ -28,7 +28,7 @@ pub use history::{
     Dump, DumpNode, HandshakeReply, History, HistorySettings, LogEntry, LoggedTxn, ReceivedFrame, RecordedConnection,
     SentRequest, Time,
 };
-pub use op::{Create, ElementResult, Op, OpResult, ReconfigOp, ReplyBody};
+pub use op::{Create, ElementResult, Op, OpResult, ReconfigOp, ReplyBody, RequestedAcl, requested};
 pub use violation::{Property, Violation, ViolationKind, ViolationPlace};
 
 /// Checks a history; the summary counts what was checked.

@@ -3,21 +3,28 @@
 //! Written from the specification of the client protocol, independently of the server: no overlay of pending writes, no
 //! ACL table, no index. A path is a key of one ordered map, and a failed multi is undone step by step. If both agree on
 //! thousands of random requests, both are probably right.
+//!
+//! The only reference of its kind: histories of whole servers are checked against it, and so is each request and reply
+//! in the property tests of `ox-tree`.
 
-mod apache_fatal;
 mod identity;
 mod node;
 mod path;
+mod quota;
 mod read;
+mod watches;
 mod write;
 
 pub use identity::{AuthIds, Authenticated, authenticate};
+pub use node::{Node, Owner};
+pub use quota::Quotas;
+pub use watches::Watches;
+pub(crate) use watches::ancestors;
 pub use write::{AppliedWrite, TxnStamp};
 
 use crate::history::{Dump, DumpNode, HistorySettings};
-use node::{Node, Owner, key};
 use ox_proto::event::EventType;
-use ox_proto::{Acl, SessionId, Zxid};
+use ox_proto::{Acl, ErrorCode, SessionId, Zxid};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -50,6 +57,8 @@ pub struct Model {
     ephemerals: BTreeMap<SessionId, BTreeSet<String>>,
     triggers: Vec<WatchTrigger>,
     undo: Vec<write::Undo>,
+    /// The quotas when the current write was prepared.
+    prepared_with: Quotas,
     /// Whether the session of the current request belongs to another connection.
     has_moved: bool,
 }
@@ -57,8 +66,6 @@ pub struct Model {
 impl Model {
     /// The state of an empty server.
     pub fn new(settings: HistorySettings) -> Self {
-        let open: Arc<[Acl]> = [Acl::new(31, "world", "anyone")].into();
-        let read_only: Arc<[Acl]> = [Acl::new(1, "world", "anyone")].into();
         let mut model = Self {
             settings,
             nodes: BTreeMap::new(),
@@ -67,18 +74,17 @@ impl Model {
             ephemerals: BTreeMap::new(),
             triggers: Vec::new(),
             undo: Vec::new(),
+            prepared_with: Quotas::default(),
             has_moved: false,
         };
-        let built_in = |acl: &Arc<[Acl]>| Node::new(Some(Vec::new()), Arc::clone(acl), Zxid::ZERO, 0, Owner::None);
-        let (mut root, mut system) = (built_in(&open), built_in(&open));
+        let built_in = || Node::new(Some(Vec::new()), None, Zxid::ZERO, 0, Owner::None);
+        let (mut root, mut system, mut config) = (built_in(), built_in(), built_in());
         root.children.insert("zookeeper".to_owned());
         system.children.extend(["quota".to_owned(), "config".to_owned()]);
-        let mut config = built_in(&read_only);
+        config.acl = Some([Acl::new(1, "world", "anyone")].into());
         config.aversion = -1;
-        model.nodes.insert("/".to_owned(), root);
-        model.nodes.insert("/zookeeper".to_owned(), system);
-        model.nodes.insert("/zookeeper/quota".to_owned(), built_in(&open));
-        model.nodes.insert(CONFIG.to_owned(), config);
+        let nodes = [("/", root), ("/zookeeper", system), ("/zookeeper/quota", built_in()), (CONFIG, config)];
+        model.nodes.extend(nodes.map(|(path, node)| (path.to_owned(), node)));
         model
     }
 
@@ -87,11 +93,31 @@ impl Model {
         self.settings.is_dynamic
     }
 
-    /// The ensemble has changed: fires the watches of the configuration node.
-    pub fn reconfigure(&mut self) -> Vec<WatchTrigger> {
-        let readers = self.nodes.get(CONFIG).map(|node| Arc::clone(&node.acl));
-        let changed = |readers| WatchTrigger { kind: EventType::NodeDataChanged, path: CONFIG.to_owned(), readers };
-        readers.map(changed).into_iter().collect()
+    /// All nodes by path, the root as `/`.
+    pub fn nodes(&self) -> &BTreeMap<String, Node> {
+        &self.nodes
+    }
+
+    /// For tests that begin with an unusual state.
+    pub fn node_mut(&mut self, path: &str) -> Option<&mut Node> {
+        self.nodes.get_mut(path)
+    }
+
+    /// The live sessions with their timeouts.
+    pub fn sessions(&self) -> &BTreeMap<SessionId, i32> {
+        &self.sessions
+    }
+
+    /// The ensemble has changed: fires the watches of the configuration node, and changes it unless each server
+    /// maintains it by itself.
+    pub fn reconfigure(&mut self, at: TxnStamp, text: Option<&[u8]>) -> Vec<WatchTrigger> {
+        let Some(node) = self.nodes.get_mut(CONFIG) else { return Vec::new() };
+        if !self.settings.is_dynamic {
+            node.data = text.map(<[u8]>::to_vec);
+            (node.version, node.mzxid, node.mtime) = (-1, at.zxid, at.time_ms);
+        }
+        let (kind, path) = (EventType::NodeDataChanged, CONFIG.to_owned());
+        vec![WatchTrigger { kind, path, readers: node.readers() }]
     }
 
     pub fn has_session(&self, session: SessionId) -> bool {
@@ -119,63 +145,49 @@ impl Model {
         std::mem::take(&mut self.triggers)
     }
 
-    /// Deletes a container or TTL node. `Err` explains why the server must not.
-    pub fn remove_expired(&mut self, at: TxnStamp, path: &str) -> Result<Vec<WatchTrigger>, &'static str> {
-        let node = self.nodes.get(path).ok_or("the node does not exist")?;
+    /// Whether the server may delete a container or TTL node. `Err` has the error code and an explanation.
+    pub fn check_expired(&self, path: &str, now_ms: i64, never_used_ms: i64) -> Result<(), NotExpired> {
+        if !write::is_deletable(path) {
+            return Err((ErrorCode::BadArguments, "it is no node that can be deleted"));
+        }
+        let node = self.nodes.get(path).ok_or((ErrorCode::NoNode, "the node does not exist"))?;
         if !node.children.is_empty() {
-            return Err("it has children");
+            return Err((ErrorCode::NotEmpty, "it has children"));
         }
-        match node.owner {
-            Owner::None | Owner::Session(_) => return Err("it is neither a container nor a TTL node"),
-            Owner::Container if node.created == 0 => {
-                let (limit_ms, idle_ms) = (self.settings.never_used_ms, at.time_ms.saturating_sub(node.mtime));
-                if limit_ms == 0 || idle_ms <= limit_ms {
-                    return Err("it never had a child and may still get one");
-                }
+        let idle_ms = now_ms.saturating_sub(node.mtime);
+        let why = match node.owner {
+            Owner::None | Owner::Session(_) => "it is neither a container nor a TTL node",
+            Owner::Container if node.created == 0 && (never_used_ms == 0 || idle_ms <= never_used_ms) => {
+                "it never had a child and may still get one"
             }
-            Owner::Container => (),
-            Owner::Ttl(ttl_ms) if at.time_ms.saturating_sub(node.mtime) <= ttl_ms => {
-                return Err("its TTL has not expired");
-            }
-            Owner::Ttl(_) => (),
-        }
+            Owner::Ttl(ttl_ms) if idle_ms <= ttl_ms => "its TTL has not expired",
+            Owner::Container | Owner::Ttl(_) => return Ok(()),
+        };
+        Err((ErrorCode::BadVersion, why))
+    }
+
+    /// Deletes a container or TTL node.
+    pub fn remove_expired(&mut self, at: TxnStamp, path: &str) -> Result<Vec<WatchTrigger>, NotExpired> {
+        self.check_expired(path, at.time_ms, self.settings.never_used_ms)?;
         self.remove(at, path);
         self.undo.clear();
         Ok(std::mem::take(&mut self.triggers))
     }
 
-    /// The zxids of the last change of data and of children, and the ACL: what setWatches compares.
-    pub fn watched(&self, path: &str) -> Option<WatchedState<'_>> {
-        let node = self.nodes.get(key(path))?;
-        Some(WatchedState { mzxid: node.mzxid, pzxid: node.pzxid, acl: &node.acl })
-    }
-
-    /// The ACL of a node, for permission checks.
-    pub fn acl(&self, path: &str) -> Option<&Arc<[Acl]>> {
-        self.nodes.get(key(path)).map(|node| &node.acl)
-    }
-
     /// The complete state, for comparison with a server's.
     pub fn dump(&self, zxid: Zxid) -> Dump {
         let nodes = self.nodes.iter().map(|(path, node)| {
-            let dumped = DumpNode { data: node.data.clone(), acl: node.acl.to_vec(), stat: node.stat() };
+            let dumped = DumpNode { data: node.data.clone(), acl: node.shown_acl(), stat: node.stat() };
             (path.clone(), dumped)
         });
         Dump { name: "model".to_owned(), zxid, nodes: nodes.collect(), sessions: self.sessions.clone() }
     }
 }
 
-/// The parts of a node that setWatches compares.
-#[derive(Clone, Copy, Debug)]
-pub struct WatchedState<'a> {
-    /// Last change of the data.
-    pub mzxid: Zxid,
-    /// Last change of the children.
-    pub pzxid: Zxid,
-    pub acl: &'a Arc<[Acl]>,
-}
+/// Error code of a deletion by the server, and why it must not happen.
+pub type NotExpired = (ErrorCode, &'static str);
 
-/// Whether the server maintains the node's data: quota usage is not modelled.
+/// Whether the server maintains the node's data: quota usage, which may be counted again when a state is loaded.
 pub fn is_kept_by_server(path: &str) -> bool {
     path.starts_with("/zookeeper/quota") && path.ends_with("/zookeeper_stats")
 }

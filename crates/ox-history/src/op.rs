@@ -1,6 +1,16 @@
 //! Requests and replies, independent of their encoding.
 
+use ox_proto::acl::RawAcl;
 use ox_proto::{Acl, OpCode, Stat, Zxid};
+
+/// An ACL as a client sends it: the list, schemes and ids may be null.
+pub type RequestedAcl = Option<Vec<RawAcl<'static>>>;
+
+/// The request for exactly this list.
+pub fn requested(acl: &[Acl]) -> RequestedAcl {
+    let text = |text: &str| Some(text.to_owned().into());
+    Some(acl.iter().map(|acl| RawAcl { perms: acl.perms, scheme: text(&acl.scheme), id: text(&acl.id) }).collect())
+}
 
 /// A create of any type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -10,7 +20,7 @@ pub struct Create {
     /// Full path, or its prefix for sequential modes.
     pub path: String,
     pub data: Option<Vec<u8>>,
-    pub acl: Vec<Acl>,
+    pub acl: RequestedAcl,
     /// Create mode as a number.
     pub flags: i32,
     /// Only used by createTTL.
@@ -20,7 +30,7 @@ pub struct Create {
 impl Create {
     /// A plain create with an open ACL.
     pub fn open(path: &str, data: &[u8], flags: i32) -> Self {
-        let acl = vec![Acl::new(31, "world", "anyone")];
+        let acl = requested(&[Acl::new(31, "world", "anyone")]);
         Self { op: OpCode::Create, path: path.to_owned(), data: Some(data.to_vec()), acl, flags, ttl_ms: 0 }
     }
 
@@ -65,7 +75,7 @@ pub enum Op {
     },
     SetAcl {
         path: String,
-        acl: Vec<Acl>,
+        acl: RequestedAcl,
         version: i32,
     },
     /// Only within a multi.
@@ -131,6 +141,8 @@ pub enum Op {
     Sasl {
         token: Vec<u8>,
     },
+    /// This request with a null path.
+    NullPath(Box<Op>),
     /// A known operation with a truncated body.
     Broken(OpCode),
     Unknown(i32),
@@ -166,6 +178,7 @@ impl Op {
             Self::SetWatches { .. } => OpCode::SetWatches,
             Self::Auth { .. } => OpCode::Auth,
             Self::Sasl { .. } => OpCode::Sasl,
+            Self::NullPath(op) => return op.code(),
             Self::Broken(op) => *op,
             Self::Unknown(code) => return *code,
         };
@@ -179,14 +192,96 @@ impl Op {
             | Self::Delete { .. }
             | Self::SetData { .. }
             | Self::SetAcl { .. }
-            | Self::Multi(_)
             | Self::Reconfig(_)
             | Self::CloseSession => true,
+            Self::NullPath(op) => op.is_write(),
+            Self::Multi(elements) => !ends_at_null_acl(elements),
             // An undecodable multi takes a zxid, any other undecodable write does not.
             Self::Broken(op) => *op == OpCode::Multi,
             _ => false,
         }
     }
+
+    #[must_use]
+    pub fn with_acl(mut self, new: RequestedAcl) -> Self {
+        if let Self::Create(Create { acl, .. }) | Self::SetAcl { acl, .. } = &mut self {
+            *acl = new;
+        }
+        self
+    }
+
+    #[must_use]
+    pub fn with_data(mut self, new: Option<&[u8]>) -> Self {
+        if let Self::Create(Create { data, .. }) | Self::SetData { data, .. } = &mut self {
+            *data = new.map(<[u8]>::to_vec);
+        }
+        self
+    }
+
+    /// With this expected version.
+    #[must_use]
+    pub fn at_version(mut self, new: i32) -> Self {
+        if let Self::Delete { version, .. }
+        | Self::SetData { version, .. }
+        | Self::SetAcl { version, .. }
+        | Self::Check { version, .. } = &mut self
+        {
+            *version = new;
+        }
+        self
+    }
+
+    /// With another path, or with a null one. Operations without a path do not change.
+    #[must_use]
+    pub fn with_path(mut self, new: Option<&str>) -> Self {
+        match (self.path_mut(), new) {
+            (None, _) => self,
+            (Some(path), Some(new)) => {
+                new.clone_into(path);
+                self
+            }
+            (Some(_), None) => Self::NullPath(Box::new(self)),
+        }
+    }
+
+    /// The path, if the operation has exactly one.
+    pub fn path_mut(&mut self) -> Option<&mut String> {
+        match self {
+            Self::Create(Create { path, .. })
+            | Self::Delete { path, .. }
+            | Self::SetData { path, .. }
+            | Self::SetAcl { path, .. }
+            | Self::Check { path, .. }
+            | Self::Exists { path, .. }
+            | Self::GetData { path, .. }
+            | Self::GetChildren { path, .. }
+            | Self::GetChildren2 { path, .. }
+            | Self::GetAcl { path }
+            | Self::GetAllChildrenNumber { path }
+            | Self::GetEphemerals { prefix: path }
+            | Self::Sync { path }
+            | Self::AddWatch { path, .. }
+            | Self::CheckWatches { path, .. }
+            | Self::RemoveWatches { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+}
+
+/// Whether a server gives up reading these elements of a multi at a create without a list. Such a multi takes no zxid,
+/// unlike one that is given up for another reason.
+fn ends_at_null_acl(elements: &[Op]) -> bool {
+    for element in elements {
+        let element = if let Op::NullPath(element) = element { element } else { element };
+        match element {
+            Op::Create(create) if create.op == OpCode::CreateTtl => (),
+            Op::Create(create) if (0..=6).contains(&create.flags) && create.acl.is_none() => return true,
+            Op::Create(create) if (0..=4).contains(&create.flags) => (),
+            Op::Delete { .. } | Op::SetData { .. } | Op::Check { .. } => (),
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Bodies and fields have the names and meanings of the client protocol.

@@ -6,9 +6,9 @@ use crate::checks::multis::inner_states;
 use crate::checks::read_only::needs_leader;
 use crate::checks::results::{classify_txn, classify_write, differs_in_stat_only, is_same};
 use crate::checks::streams::{Stream, reply};
-use crate::checks::watches::{Due, Expected, Watches, compare};
+use crate::checks::watches::{Due, Expected, classify_unexpected, compare};
 use crate::history::{History, LogEntry, LoggedTxn, ReceivedFrame, RecordedConnection};
-use crate::model::{AuthIds, Caller, Model, TxnStamp, WatchTrigger, authenticate};
+use crate::model::{AuthIds, Caller, Model, TxnStamp, WatchTrigger, Watches, authenticate};
 use crate::op::{Op, OpResult, ReplyBody};
 use crate::violation::{Checked, Violation, ViolationKind, ViolationPlace};
 use ox_proto::acl::perms;
@@ -207,7 +207,7 @@ impl<'h> Replay<'h> {
                 }
                 ReceivedFrame::Event { zxid: at, .. } if zxid < *at => break,
                 ReceivedFrame::Event { path, .. } => {
-                    let reason = self.watches.classify_unexpected(conn, path);
+                    let reason = classify_unexpected(&self.watches, conn, path);
                     return Err(Violation::new(reason, ViolationPlace::Frame(conn, cursor), format!("{frame:?}")));
                 }
             }
@@ -328,7 +328,7 @@ impl<'h> Replay<'h> {
                 Some(ReceivedFrame::Event { path, .. }) => {
                     let detail = format!("{:?}", connection.received[cursor]);
                     return Err(Violation::new(
-                        self.watches.classify_unexpected(conn, path),
+                        classify_unexpected(&self.watches, conn, path),
                         ViolationPlace::Frame(conn, cursor),
                         detail,
                     ));
@@ -454,9 +454,10 @@ fn step(
     Ok(match (&entry.txn, matching.requests[place]) {
         (txn, Some((conn, request))) if history.settings.is_dynamic && is_reconfig(history, conn, request) => {
             let (result, triggers) = match txn {
-                LoggedTxn::Reconfig { text } => {
-                    (OpResult::ok(ReplyBody::Data(text.clone(), Stat::default())), model.reconfigure())
-                }
+                LoggedTxn::Reconfig { text } => (
+                    OpResult::ok(ReplyBody::Data(text.clone(), Stat::default())),
+                    model.reconfigure(stamp(entry), text.as_deref()),
+                ),
                 LoggedTxn::Error { err } if RECONFIG_ERRORS.iter().any(|code| code.code() == *err) => {
                     (OpResult::error(*err), Vec::new())
                 }
@@ -494,7 +495,9 @@ fn step(
             model.open_session(entry.session, *timeout_ms);
             own(Vec::new())
         }
-        (LoggedTxn::DeleteContainer { path }, None) => own(model.remove_expired(stamp(entry), path)?),
+        (LoggedTxn::DeleteContainer { path }, None) => {
+            own(model.remove_expired(stamp(entry), path).map_err(|(_, why)| why)?)
+        }
         (_, None) => own(Vec::new()),
     })
 }

@@ -1,7 +1,6 @@
 //! Encodes requests and decodes replies for clients that record a history.
 
-use crate::op::{Create, ElementResult, Op, ReconfigOp, ReplyBody};
-use ox_proto::acl::put_acls;
+use crate::op::{Create, ElementResult, Op, ReconfigOp, ReplyBody, RequestedAcl};
 use ox_proto::frame::{begin_frame, end_frame};
 use ox_proto::jute::{put_buffer, put_count, put_text};
 use ox_proto::multi::MultiHeader;
@@ -16,7 +15,8 @@ pub fn put_request(out: &mut Vec<u8>, xid: i32, op: &Op) {
     end_frame(out, mark);
 }
 
-fn put_body(out: &mut Vec<u8>, op: &Op) {
+/// Appends the request without its header.
+pub fn put_body(out: &mut Vec<u8>, op: &Op) {
     match op {
         Op::Create(create) => put_create(out, create),
         Op::Delete { path, version } | Op::Check { path, version } => put_path_and(out, path, *version),
@@ -30,7 +30,7 @@ fn put_body(out: &mut Vec<u8>, op: &Op) {
         }
         Op::SetAcl { path, acl, version } => {
             put_text(out, path);
-            put_acls(out, acl);
+            put_acl(out, acl);
             version.put(out);
         }
         Op::Multi(elements) | Op::MultiRead(elements) => {
@@ -70,6 +70,12 @@ fn put_body(out: &mut Vec<u8>, op: &Op) {
             put_buffer(out, Some(auth));
         }
         Op::Sasl { token } => put_buffer(out, Some(token)),
+        Op::NullPath(op) => {
+            let mut body = Vec::new();
+            put_body(&mut body, &op.as_ref().clone().with_path(Some("")));
+            put_buffer(out, None);
+            out.extend_from_slice(&body[4..]); // the path comes first
+        }
         Op::Broken(_) => out.extend_from_slice(&[0, 0]),
         Op::CloseSession | Op::Ping | Op::WhoAmI | Op::Unknown(_) => (),
     }
@@ -80,10 +86,21 @@ fn put_path_and(out: &mut Vec<u8>, path: &str, number: i32) {
     number.put(out);
 }
 
+/// Appends an ACL as a client sends it.
+pub fn put_acl(out: &mut Vec<u8>, acl: &RequestedAcl) {
+    let Some(acl) = acl else { return (-1_i32).put(out) };
+    put_count(out, acl.len());
+    for entry in acl {
+        entry.perms.put(out);
+        put_buffer(out, entry.scheme.as_deref().map(str::as_bytes));
+        put_buffer(out, entry.id.as_deref().map(str::as_bytes));
+    }
+}
+
 fn put_create(out: &mut Vec<u8>, create: &Create) {
     put_text(out, &create.path);
     put_buffer(out, create.data.as_deref());
-    put_acls(out, &create.acl);
+    put_acl(out, &create.acl);
     create.flags.put(out);
     if create.op == OpCode::CreateTtl {
         create.ttl_ms.put(out);
@@ -122,7 +139,8 @@ fn get_body(op: &Op, from: &mut Reader<'_>) -> Result<ReplyBody, DecodeError> {
             ReplyBody::Identities(ids)
         }
         Op::Multi(_) | Op::MultiRead(_) => ReplyBody::Multi(elements(from)?),
-        Op::Sasl { .. } => match buffer(from)? {
+        Op::NullPath(op) if !matches!(**op, Op::Sync { .. }) => get_body(op, from)?,
+        Op::Sasl { .. } | Op::NullPath(_) => match buffer(from)? {
             None => ReplyBody::Empty,
             Some(_) => ReplyBody::Undecodable,
         },
@@ -144,13 +162,12 @@ fn elements(from: &mut Reader<'_>) -> Result<Vec<ElementResult>, DecodeError> {
     loop {
         let header = from.get::<MultiHeader>()?;
         if header.done {
-            return Ok(elements);
+            let is_end = header == MultiHeader::END;
+            return if is_end { Ok(elements) } else { Err(DecodeError::UnknownType(header.op)) };
         }
         let body = match OpCode::try_from(header.op).map_err(DecodeError::UnknownType)? {
-            OpCode::Error => {
-                from.get::<i32>()?;
-                ReplyBody::Empty
-            }
+            OpCode::Error if from.get::<i32>()? != header.err => return Err(DecodeError::UnknownType(header.err)),
+            OpCode::Error => ReplyBody::Empty,
             OpCode::Create => ReplyBody::Path(text(from)?),
             OpCode::Create2 => ReplyBody::Created(text(from)?, from.get()?),
             OpCode::SetData => ReplyBody::Stat(from.get()?),
@@ -184,6 +201,7 @@ fn texts(from: &mut Reader<'_>) -> Result<Vec<String>, DecodeError> {
 mod tests {
     use super::*;
     use ox_proto::Stat;
+    use ox_proto::acl::RawAcl;
 
     #[test]
     fn create_matches_apache_bytes() {
@@ -195,6 +213,35 @@ mod tests {
             "000000320000000100000001000000022f61000000017800000001\
              0000001f00000005776f726c6400000006616e796f6e6500000000"
         );
+    }
+
+    #[test]
+    fn null_fields_have_the_length_minus_one() {
+        let body = |op: &Op| {
+            let mut out = Vec::new();
+            put_body(&mut out, op);
+            out
+        };
+        let delete = Op::Delete { path: "/a".to_owned(), version: 7 };
+        assert_eq!(body(&delete.with_path(None)), [0xff, 0xff, 0xff, 0xff, 0, 0, 0, 7]);
+        let null = RawAcl { perms: 1, scheme: None, id: Some("x".into()) };
+        let set_acl = |acl| Op::SetAcl { path: String::new(), acl, version: 0 };
+        assert_eq!(body(&set_acl(None))[4..8], [0xff; 4]);
+        assert_eq!(body(&set_acl(Some(vec![null])))[4..21], *b"\0\0\0\x01\0\0\0\x01\xff\xff\xff\xff\0\0\0\x01x");
+    }
+
+    #[test]
+    fn results_of_a_multi_are_decoded_strictly() {
+        let results = |err: i32, end: MultiHeader| {
+            let mut bytes = Vec::new();
+            MultiHeader { op: -1, done: false, err: -101 }.put(&mut bytes);
+            err.put(&mut bytes);
+            end.put(&mut bytes);
+            decode_body(&Op::Multi(Vec::new()), 0, &bytes)
+        };
+        assert_eq!(results(-101, MultiHeader::END), ReplyBody::Multi(vec![ElementResult::error(-101)]));
+        assert_eq!(results(-102, MultiHeader::END), ReplyBody::Undecodable, "two codes");
+        assert_eq!(results(-101, MultiHeader { err: 0, ..MultiHeader::END }), ReplyBody::Undecodable);
     }
 
     #[test]

@@ -372,6 +372,7 @@ fn settings(plan: &Plan) -> HistorySettings {
         slowest_us += i64::try_from(requests).unwrap_or(i64::MAX).saturating_mul(sync_us);
     }
     HistorySettings {
+        enforce_quota: false,
         extended_types: plan.extended_types,
         tick_ms: i64::from(plan.tick_ms),
         may_refuse_writes: plan.full_ms != 0 || plan.throttled_wait_ms != 0,

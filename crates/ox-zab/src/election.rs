@@ -30,9 +30,10 @@ use std::collections::BTreeMap;
 /// notification interval. The intervals double, so this is the third repetition of its vote.
 const STAND_AFTER_WAITS: i64 = 7;
 
-/// The longest interval at which an observer asks for the leader. Voters do not notify observers of a new leader, and
-/// after a long outage an interval of Apache's 60 s would delay the observer by as much.
-const OBSERVER_NOTIFICATION_MAX_MS: i64 = 2_000;
+/// The longest interval at which a LOOKING server repeats its vote. The others elect a leader without it if its vote
+/// differs from theirs: as an observer, as a voter with weight 0, as a candidate that they leave out. They do not notify
+/// it of the leader, and after a long outage an interval of Apache's 60 s would delay it by as much.
+const NOTIFICATION_MAX_MS: i64 = 2_000;
 
 /// The round of a leader that a configuration has designated.
 const DESIGNATED_ROUND: i64 = -1;
@@ -164,11 +165,6 @@ impl Election {
         looks.then(|| others.fold(self.resend_at_ms, i64::min))
     }
 
-    fn max_notification_ms(&self) -> i64 {
-        let max_ms = self.settings.max_notification_ms;
-        if self.learner_state == PeerState::Observing { max_ms.min(OBSERVER_NOTIFICATION_MAX_MS) } else { max_ms }
-    }
-
     /// Repeats the vote if its interval is over, and decides if the wait for better votes is over. Returns the elected
     /// leader.
     pub fn on_time(&mut self, now_ms: i64, quorums: &Quorums, out: &mut Outgoing) -> Option<ServerId> {
@@ -191,7 +187,7 @@ impl Election {
                 self.stand_for_election(now_ms, quorums, out);
             }
             self.notify_all(now_ms, quorums, out);
-            self.wait_ms = (self.wait_ms * 2).min(self.max_notification_ms());
+            self.wait_ms = (self.wait_ms * 2).min(self.settings.max_notification_ms).min(NOTIFICATION_MAX_MS);
             self.resend_at_ms = now_ms + self.wait_ms;
         }
         None

@@ -195,6 +195,22 @@ fn iteration_that_begins_too_late_reports_a_pause() {
     assert_eq!(begin(6_000, 1_000), 1);
 }
 
+/// The rest of an interrupted iteration does not see the time after the pause, at which sessions would expire.
+#[test]
+fn pause_within_an_iteration_expires_no_session() {
+    let (mut replica_loop, mut host) = standalone();
+    iterate(&mut replica_loop, ReplicaInbox { submissions: vec![connect()], ..ReplicaInbox::default() }, &mut host);
+    let input = durable(&mut host);
+    iterate(&mut replica_loop, input, &mut host);
+    let late = Now { mono_ms: 60_000, ..NOW };
+    replica_loop.begin(NOW, Duration::ZERO, ReplicaInbox::default(), &mut host);
+    for _ in 0..2 {
+        while replica_loop.step(late, &mut host) != ReplicaStage::Idle {}
+        replica_loop.begin(late, Duration::ZERO, ReplicaInbox::default(), &mut host);
+    }
+    assert_eq!((host.pauses, host.log.len()), (1, 0), "no closeSession is logged");
+}
+
 #[test]
 fn newer_notification_replaces_an_older_one_and_keeps_its_configuration() {
     let mut inbox = ReplicaInbox::default();

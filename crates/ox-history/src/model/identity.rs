@@ -1,10 +1,11 @@
 //! Identities of a connection, and the permissions that an ACL grants them (client protocol, 7).
 
+use crate::op::RequestedAcl;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use ox_proto::acl::RawAcl;
 use ox_proto::{Acl, ErrorCode};
 use sha1::{Digest as _, Sha1};
-use std::collections::BTreeSet;
 
 /// The identities that a connection has authenticated.
 #[derive(Clone, Debug, Default)]
@@ -47,28 +48,39 @@ impl AuthIds {
     }
 
     /// The ACL that a write stores for the requested one.
-    pub(crate) fn fixup_acl(&self, requested: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
-        let mut seen = BTreeSet::new();
+    pub(crate) fn fixup_acl(&self, requested: &RequestedAcl) -> Result<Vec<Acl>, ErrorCode> {
         let mut stored = Vec::new();
-        for entry in requested {
-            if !seen.insert((entry.perms, entry.scheme.clone(), entry.id.clone())) {
-                continue;
-            }
-            if &*entry.scheme == "auth" {
+        for entry in distinct(requested.as_deref().unwrap_or_default())? {
+            if entry.scheme.as_deref() == Some("auth") {
                 let own = self.0.iter().filter(|(scheme, _)| scheme == "digest");
                 let before = stored.len();
                 stored.extend(own.map(|(scheme, id)| Acl::new(entry.perms, scheme, id)));
                 if stored.len() == before {
                     return Err(ErrorCode::InvalidAcl);
                 }
-            } else if is_valid(entry) {
-                stored.push(entry.clone());
             } else {
-                return Err(ErrorCode::InvalidAcl);
+                stored.push(valid(entry)?);
             }
         }
         if stored.is_empty() { Err(ErrorCode::InvalidAcl) } else { Ok(stored) }
     }
+}
+
+/// The entries without repetitions.
+fn distinct<'a>(entries: &'a [RawAcl<'static>]) -> Result<Vec<&'a RawAcl<'static>>, ErrorCode> {
+    let mut distinct: Vec<&RawAcl<'static>> = Vec::new();
+    for entry in entries {
+        for other in distinct.iter().filter(|other| other.perms == entry.perms) {
+            // Apache compares the fields of the later entry one after another, and fails at one that is null.
+            if entry.scheme.is_none() || (other.scheme == entry.scheme && entry.id.is_none()) {
+                return Err(ErrorCode::MarshallingError);
+            }
+        }
+        if !distinct.contains(&entry) {
+            distinct.push(entry);
+        }
+    }
+    Ok(distinct)
 }
 
 /// Validates an auth packet and adds the identity it authenticates.
@@ -94,17 +106,19 @@ pub fn authenticate(ids: &mut AuthIds, super_id: Option<&str>, scheme: &str, aut
     }
 }
 
-fn is_valid(entry: &Acl) -> bool {
-    match &*entry.scheme {
-        "world" => &*entry.id == "anyone",
-        "ip" => network(&entry.id).is_some(),
-        "digest" => {
-            let parts: Vec<&str> = entry.id.split(':').collect();
-            let used = parts.iter().rposition(|part| !part.is_empty()).map_or(0, |at| at + 1);
-            used == 2
-        }
-        _ => false,
+/// The stored form of an entry of a scheme with ids.
+fn valid(entry: &RawAcl<'_>) -> Result<Acl, ErrorCode> {
+    let scheme = entry.scheme.as_deref().unwrap_or_default();
+    if !matches!(scheme, "world" | "ip" | "digest") {
+        return Err(ErrorCode::InvalidAcl);
     }
+    let id = entry.id.as_deref().ok_or(ErrorCode::MarshallingError)?;
+    let is_valid = match scheme {
+        "world" => id == "anyone",
+        "ip" => network(id).is_some(),
+        _ => id.trim_end_matches(':').split(':').count() == 2,
+    };
+    if is_valid { Ok(Acl::new(entry.perms, scheme, id)) } else { Err(ErrorCode::InvalidAcl) }
 }
 
 /// Address and number of significant bits. IPv4 only: histories have nothing else.
@@ -123,6 +137,7 @@ fn address_matches(address: &str, entry: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::op::requested;
 
     #[test]
     fn acl_grants_by_scheme_and_permission() {
@@ -132,8 +147,8 @@ mod tests {
         let bob = Acl::new(1, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=");
         assert!(ids.may(std::slice::from_ref(&bob), 1) && !ids.may(std::slice::from_ref(&bob), 2));
         assert!(ids.may(&[Acl::new(2, "ip", "10.0.0.0/8")], 2) && !ids.may(&[Acl::new(2, "ip", "10.0.1.0/24")], 2));
-        assert_eq!(ids.fixup_acl(&[Acl::new(1, "auth", "")]), Ok(vec![bob]));
-        assert_eq!(ids.fixup_acl(&[]), Err(ErrorCode::InvalidAcl));
+        assert_eq!(ids.fixup_acl(&requested(&[Acl::new(1, "auth", "")])), Ok(vec![bob]));
+        assert_eq!(ids.fixup_acl(&Some(Vec::new())), Err(ErrorCode::InvalidAcl));
     }
 
     #[test]

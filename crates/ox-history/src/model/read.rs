@@ -43,21 +43,32 @@ impl Model {
             Op::WhoAmI => ReplyBody::Identities(caller.ids.users()),
             Op::MultiRead(elements) => self.multi_read(caller, elements)?,
             Op::AddWatch { mode: 0 | 1, .. } => ReplyBody::Number(0),
-            Op::AddWatch { .. } | Op::Broken(_) => return Err(ErrorCode::MarshallingError),
+            Op::NullPath(op) => self.null_path(caller, op)?,
+            Op::AddWatch { .. } | Op::Broken(_) | Op::Multi(_) => return Err(ErrorCode::MarshallingError),
             Op::Unknown(_) => return Err(ErrorCode::Unimplemented),
             _ => ReplyBody::Empty,
         })
     }
 
+    /// A read with a null path, which no node has.
+    fn null_path(&self, caller: Caller<'_>, op: &Op) -> Result<ReplyBody, ErrorCode> {
+        match op {
+            Op::Sync { .. } => Ok(ReplyBody::Empty), // null again
+            Op::GetEphemerals { .. } => self.body(caller, &Op::GetEphemerals { prefix: String::new() }),
+            Op::AddWatch { .. } => self.body(caller, op),
+            _ => Err(ErrorCode::MarshallingError),
+        }
+    }
+
     fn readable(&self, caller: Caller<'_>, path: &str) -> Result<&Node, ErrorCode> {
         let node = self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)?;
-        if caller.ids.may(&node.acl, perms::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
+        if caller.ids.may(&node.readers(), perms::READ) { Ok(node) } else { Err(ErrorCode::NoAuth) }
     }
 
     fn get_acl(&self, caller: Caller<'_>, path: &str) -> Result<ReplyBody, ErrorCode> {
         let node = self.nodes.get(key(path)).ok_or(ErrorCode::NoNode)?;
-        let is_admin = caller.ids.may(&node.acl, perms::ADMIN);
-        if !is_admin && !caller.ids.may(&node.acl, perms::READ) {
+        let is_admin = caller.ids.may(&node.readers(), perms::ADMIN);
+        if !is_admin && !caller.ids.may(&node.readers(), perms::READ) {
             return Err(ErrorCode::NoAuth);
         }
         let shown = |acl: &Acl| match acl.id.split_once(':') {
@@ -66,7 +77,7 @@ impl Model {
             }
             _ => acl.clone(),
         };
-        Ok(ReplyBody::Acl(node.acl.iter().map(shown).collect(), node.stat()))
+        Ok(ReplyBody::Acl(node.shown_acl().iter().map(shown).collect(), node.stat()))
     }
 
     fn count_below(&self, path: &str) -> i32 {
@@ -80,6 +91,7 @@ impl Model {
     fn multi_read(&self, caller: Caller<'_>, elements: &[Op]) -> Result<ReplyBody, ErrorCode> {
         let mut results = Vec::new();
         for element in elements {
+            // Also a null path.
             if !matches!(element, Op::GetData { .. } | Op::GetChildren { .. }) {
                 return Err(ErrorCode::MarshallingError);
             }

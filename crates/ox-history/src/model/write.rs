@@ -1,11 +1,12 @@
 //! Writes of the model (client protocol, 5.3 to 5.12): checks in order, then the change, then the watch triggers.
 
-use super::apache_fatal::{is_fatal_to_delete, is_fatal_usage};
+use super::node::length;
+use super::quota::{is_fatal_to_delete, is_fatal_usage};
 use super::read::result_type;
-use super::{AuthIds, Caller, Model, WatchTrigger, path};
+use super::{AuthIds, Caller, Model, Quotas, WatchTrigger, path};
 use crate::history::LoggedTxn;
 use crate::model::node::{Node, Owner, key};
-use crate::op::{Create, ElementResult, Op, OpResult, ReplyBody};
+use crate::op::{Create, ElementResult, Op, OpResult, ReplyBody, RequestedAcl};
 use ox_proto::acl::perms;
 use ox_proto::event::EventType;
 use ox_proto::{Acl, ErrorCode, OpCode, SessionId, Zxid};
@@ -37,6 +38,7 @@ pub(super) enum Undo {
     Created { path: String, parent_created: i32, parent_pzxid: Zxid },
     Deleted { path: String, node: Box<Node>, parent_pzxid: Zxid },
     Set { path: String, data: Option<Vec<u8>>, version: i32, mzxid: Zxid, mtime: i64 },
+    Usage { path: String, data: Option<Vec<u8>> },
 }
 
 /// The kind of node that the flags of a create describe.
@@ -71,6 +73,12 @@ type Outcome = Result<(LoggedTxn, ReplyBody), ErrorCode>;
 impl Model {
     /// Executes a write other than closeSession.
     pub fn write(&mut self, at: TxnStamp, ids: &AuthIds, op: &Op) -> AppliedWrite {
+        self.write_prepared(at, ids, op, self.quotas())
+    }
+
+    /// Executes a write that was prepared when the quotas were these: servers check them against the applied state.
+    pub fn write_prepared(&mut self, at: TxnStamp, ids: &AuthIds, op: &Op, quotas: Quotas) -> AppliedWrite {
+        self.prepared_with = quotas;
         let caller = Caller { session: at.session, ids };
         let (result, txn) = match op {
             Op::Multi(elements) => self.multi(at, caller, elements),
@@ -111,17 +119,33 @@ impl Model {
             }
             Op::Delete { path, version } => self.delete(at, caller, path, *version),
             Op::SetData { path, data, version } => self.set_data(at, caller, path, data.as_ref(), *version),
-            Op::SetAcl { path, acl, version } => self.set_acl(at, caller, path, acl, *version),
+            Op::SetAcl { path, acl, version } => self.set_acl(caller, path, acl, *version),
+            Op::NullPath(op) => Err(self.refuse_null_path(caller, op)),
             Op::Reconfig(_) if self.settings.reconfig_enabled => Err(ErrorCode::Unimplemented),
             Op::Reconfig(_) => Err(ErrorCode::ReconfigDisabled),
             _ => Err(ErrorCode::MarshallingError),
         }
     }
 
+    fn refuse_null_path(&self, caller: Caller<'_>, op: &Op) -> ErrorCode {
+        let flags = match op {
+            Op::Create(create) => single_create(create, self.settings.extended_types).map(|_| ()),
+            _ => Ok(()),
+        };
+        match (flags.and_then(|()| self.check_session(caller.session)), op) {
+            (Err(code), _) => code,
+            (Ok(()), Op::SetData { .. } | Op::SetAcl { .. }) => ErrorCode::BadArguments,
+            (Ok(()), _) => ErrorCode::MarshallingError,
+        }
+    }
+
     fn multi(&mut self, at: TxnStamp, caller: Caller<'_>, elements: &[Op]) -> (OpResult, LoggedTxn) {
-        if !elements.iter().all(may_be_element) {
+        let refused = || {
             let err = ErrorCode::MarshallingError.code();
-            return (OpResult::error(err), LoggedTxn::Error { err });
+            (OpResult::error(err), LoggedTxn::Error { err })
+        };
+        if !elements.iter().all(may_be_element) {
+            return refused();
         }
         let (mut txns, mut results, mut failed) = (Vec::new(), Vec::new(), None);
         for element in elements {
@@ -133,6 +157,11 @@ impl Model {
                 Ok((txn, body)) => {
                     results.push(ElementResult { op: result_type(kind_of(&txn)), err: 0, body });
                     txns.push(txn);
+                }
+                // An error that Apache reports by an exception fails the whole request.
+                Err(ErrorCode::MarshallingError) => {
+                    self.roll_back();
+                    return refused();
                 }
                 Err(code) => {
                     failed.get_or_insert(code);
@@ -185,7 +214,7 @@ impl Model {
         let (parent_path, _) = path::split(requested).ok_or(ErrorCode::BadArguments)?;
         let acl = caller.ids.fixup_acl(&make.from.acl)?;
         let parent = self.existing(parent_path)?;
-        may(caller, &parent.acl, perms::CREATE)?;
+        may(caller, parent, perms::CREATE)?;
         let path = if make.sequential { format!("{requested}{:010}", parent.created) } else { requested.to_owned() };
         if !path::is_valid(&path) {
             return Err(ErrorCode::BadArguments);
@@ -208,6 +237,7 @@ impl Model {
         }
         let parent_cversion = parent.created.wrapping_add(1);
         let data = make.from.data.clone();
+        self.check_quota(&path, 1, length(data.as_deref()))?;
         let txn = LoggedTxn::Create {
             op: make.op,
             path: path.clone(),
@@ -217,20 +247,16 @@ impl Model {
             ttl_ms: make.ttl_ms,
             parent_cversion,
         };
-        let node = Node::new(data, acl.into(), at.zxid, at.time_ms, owner);
-        let stat = node.stat();
-        self.insert(at, &path, node);
+        self.insert(at, &path, Node::new(data, Some(acl.into()), at.zxid, at.time_ms, owner));
+        let stat = self.existing(&path)?.stat();
         let body = if make.op == OpCode::Create { ReplyBody::Path(path) } else { ReplyBody::Created(path, stat) };
         Ok((txn, body))
     }
 
     fn delete(&mut self, at: TxnStamp, caller: Caller<'_>, path: &str, version: i32) -> Outcome {
         self.check_session(caller.session)?;
-        let (parent_path, _) = path::split(path).ok_or(ErrorCode::BadArguments)?;
-        if matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config") {
-            return Err(ErrorCode::BadArguments);
-        }
-        may(caller, &self.existing(parent_path)?.acl, perms::DELETE)?;
+        let (parent_path, _) = path::split(path).filter(|_| is_deletable(path)).ok_or(ErrorCode::BadArguments)?;
+        may(caller, self.existing(parent_path)?, perms::DELETE)?;
         let node = self.existing(path)?;
         check_version(version, node.version)?;
         if !node.children.is_empty() {
@@ -256,9 +282,11 @@ impl Model {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.existing(path)?;
-        may(caller, &node.acl, perms::WRITE)?;
+        may(caller, node, perms::WRITE)?;
+        let growth = length(data.map(Vec::as_slice)) - node.data_length();
+        self.check_quota(path, 0, growth)?;
         check_version(version, node.version)?;
-        if is_fatal_usage(path, data) {
+        if is_fatal_usage(path, data.map(Vec::as_slice)) {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.nodes.get_mut(key(path)).expect("just found");
@@ -267,24 +295,26 @@ impl Model {
             Undo::Set { path: path.to_owned(), data: old, version: node.version, mzxid: node.mzxid, mtime: node.mtime };
         node.version = next_version(node.version);
         (node.mzxid, node.mtime) = (at.zxid, at.time_ms);
-        let (stat, version, readers) = (node.stat(), node.version, Arc::clone(&node.acl));
+        let (version, readers) = (node.version, node.readers());
         self.undo.push(undo);
+        self.adjust_usage(path, 0, growth);
         self.trigger(EventType::NodeDataChanged, path, readers);
+        let stat = self.existing(path)?.stat();
         Ok((LoggedTxn::SetData { path: path.to_owned(), data: data.cloned(), version }, ReplyBody::Stat(stat)))
     }
 
-    fn set_acl(&mut self, _: TxnStamp, caller: Caller<'_>, path: &str, acl: &[Acl], version: i32) -> Outcome {
+    fn set_acl(&mut self, caller: Caller<'_>, path: &str, acl: &RequestedAcl, version: i32) -> Outcome {
         self.check_session(caller.session)?;
         if !path::is_valid(path) {
             return Err(ErrorCode::BadArguments);
         }
         let acl = caller.ids.fixup_acl(acl)?;
         let node = self.existing(path)?;
-        may(caller, &node.acl, perms::ADMIN)?;
+        may(caller, node, perms::ADMIN)?;
         check_version(version, node.aversion)?;
         let node = self.nodes.get_mut(key(path)).expect("just found");
         node.aversion = next_version(node.aversion);
-        node.acl = acl.clone().into();
+        node.acl = Some(acl.clone().into());
         let (stat, version) = (node.stat(), node.aversion);
         Ok((LoggedTxn::SetAcl { path: path.to_owned(), acl, version }, ReplyBody::Stat(stat)))
     }
@@ -295,7 +325,7 @@ impl Model {
             return Err(ErrorCode::BadArguments);
         }
         let node = self.existing(path)?;
-        may(caller, &node.acl, perms::READ)?;
+        may(caller, node, perms::READ)?;
         check_version(version, node.version)?;
         Ok((LoggedTxn::Check { path: path.to_owned(), version: node.version.wrapping_add(1) }, ReplyBody::Empty))
     }
@@ -306,7 +336,7 @@ impl Model {
 
     fn insert(&mut self, at: TxnStamp, path: &str, node: Node) {
         let (parent_path, name) = path::split(path).expect("validated");
-        let readers = Arc::clone(&node.acl);
+        let (readers, bytes) = (node.readers(), node.data_length());
         if let Owner::Session(session) = node.owner {
             self.ephemerals.entry(session).or_default().insert(path.to_owned());
         }
@@ -317,7 +347,9 @@ impl Model {
         parent.children.insert(name.to_owned());
         parent.created += 1;
         parent.pzxid = at.zxid;
-        let parent_readers = Arc::clone(&parent.acl);
+        let parent_readers = parent.readers();
+        self.count_usage(path);
+        self.adjust_usage(path, 1, bytes);
         self.trigger(EventType::NodeCreated, path, readers);
         self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
     }
@@ -331,8 +363,9 @@ impl Model {
         let parent_pzxid = parent.pzxid;
         parent.children.remove(name);
         parent.pzxid = parent.pzxid.max(at.zxid);
-        let (readers, parent_readers) = (Arc::clone(&node.acl), Arc::clone(&parent.acl));
+        let (readers, parent_readers, bytes) = (node.readers(), parent.readers(), node.data_length());
         self.undo.push(Undo::Deleted { path: path.to_owned(), node: Box::new(node), parent_pzxid });
+        self.adjust_usage(path, -1, -bytes);
         self.trigger(EventType::NodeDeleted, path, readers);
         self.trigger(EventType::NodeChildrenChanged, key(parent_path), parent_readers);
     }
@@ -374,13 +407,21 @@ impl Model {
                     let node = self.nodes.get_mut(key(&path)).expect("not touched since");
                     (node.data, node.version, node.mzxid, node.mtime) = (data, version, mzxid, mtime);
                 }
+                Undo::Usage { path, data } => {
+                    self.nodes.get_mut(&path).expect("not touched since").data = data;
+                }
             }
         }
     }
 }
 
-fn may(caller: Caller<'_>, acl: &[Acl], perm: i32) -> Result<(), ErrorCode> {
-    if caller.ids.may(acl, perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
+/// Whether a write may delete the node, if it exists.
+pub(super) fn is_deletable(path: &str) -> bool {
+    path::split(path).is_some() && !matches!(path, "/" | "/zookeeper" | "/zookeeper/quota" | "/zookeeper/config")
+}
+
+fn may(caller: Caller<'_>, node: &Node, perm: i32) -> Result<(), ErrorCode> {
+    if caller.ids.may(&node.readers(), perm) { Ok(()) } else { Err(ErrorCode::NoAuth) }
 }
 
 fn check_version(expected: i32, actual: i32) -> Result<(), ErrorCode> {

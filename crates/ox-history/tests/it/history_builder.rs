@@ -3,7 +3,7 @@
 use ox_history::model::{AuthIds, Caller, Model, TxnStamp, authenticate};
 use ox_history::{
     Create, HandshakeReply, History, HistorySettings, LogEntry, LoggedTxn, Op, OpResult, ReceivedFrame,
-    RecordedConnection, ReplyBody, SentRequest, Time, ViolationKind, check,
+    RecordedConnection, ReplyBody, SentRequest, Time, ViolationKind, check, requested,
 };
 use ox_proto::{Acl, SessionId, Zxid};
 
@@ -249,7 +249,7 @@ pub(crate) fn sequential(path: &str) -> Op {
 
 /// A node that only bob may read.
 pub(crate) fn bobs(path: &str) -> Op {
-    let acl = vec![Acl::new(31, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=")];
+    let acl = requested(&[Acl::new(31, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=")]);
     Op::Create(Create { acl, ..Create::open(path, b"1", 0) })
 }
 

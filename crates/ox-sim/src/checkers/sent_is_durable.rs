@@ -6,15 +6,15 @@ use crate::env::Env;
 use crate::event::ProcessId;
 use crate::outcome::FailureKind;
 use crate::server::ExpectedDisk;
-use crate::server::member::server_id;
-use ox_proto::Zxid;
+use crate::server::member::{Member, server_id};
+use ox_proto::{ServerId, Zxid};
 use ox_replica::{LogJob, Replica, ReplicaEffect};
 use ox_zab::{Eligibility, Epoch, LinkId, Message, PeerState, ZxidRange};
-use std::collections::BTreeMap;
 
-/// `leader_epochs` holds the epochs that leaders have sent in LEADERINFO.
+/// Effects are checked in order, but the replica may have processed more inputs meanwhile: `member` is up to date with
+/// the effects before this one.
 pub(crate) fn check(
-    (replica, leader_epochs): (&Replica, &BTreeMap<LinkId, Epoch>),
+    (replica, member): (&Replica, &Member),
     env: &Env,
     expected: &ExpectedDisk,
     pid: ProcessId,
@@ -30,13 +30,16 @@ pub(crate) fn check(
         expected.synced == expected.last && env.reference_log.truncated_end(expected.last, zxid) == expected.last
     };
     let has_history = replica.status().peer().is_some_and(|peer| peer.status().eligibility == Eligibility::HasHistory);
-    let is_promised = |link: LinkId| leader_epochs.get(&link) == Some(&accepted);
+    // The epochs that leaders have sent in LEADERINFO.
+    let is_promised = |link: LinkId| member.leader_epochs.get(&link) == Some(&accepted);
+    let is_voter = |server: ServerId| {
+        let is_active = member.ensemble.as_ref().is_none_or(|active| active.voters().any(|voter| voter == server));
+        is_active && replica.status().peer().is_some_and(|peer| peer.configs().quorums().is_voter(server))
+    };
     match effect {
         // A server without a vote receives the result of the last election, which promises nothing.
         ReplicaEffect::Notify(to, note)
-            if note.state == PeerState::Looking
-                && note.vote.leader == server_id(pid.server)
-                && replica.status().peer().is_some_and(|peer| peer.configs().quorums().is_voter(*to)) =>
+            if note.state == PeerState::Looking && note.vote.leader == server_id(pid.server) && is_voter(*to) =>
         {
             let vote = note.vote;
             let claims_nothing = vote.zxid == Zxid(-1) || vote.epoch == i64::MIN;

@@ -4,7 +4,7 @@ use super::Client;
 use super::op_mix::{OpKind, OpMix};
 use crate::env::Env;
 use crate::server::config::member;
-use ox_history::{Create, Op, ReconfigOp};
+use ox_history::{Create, Op, ReconfigOp, RequestedAcl, requested};
 use ox_proto::{Acl, OpCode};
 use ox_testkit::Rng;
 
@@ -101,7 +101,11 @@ impl RequestDraw<'_> {
         Some(vec![byte; size])
     }
 
-    fn acl(&mut self) -> Vec<Acl> {
+    fn acl(&mut self) -> RequestedAcl {
+        requested(&self.acl_entries())
+    }
+
+    fn acl_entries(&mut self) -> Vec<Acl> {
         let open = Acl::new(31, "world", "anyone");
         if !self.rng.chance(self.op_mix.private_per_mille) {
             return vec![open];

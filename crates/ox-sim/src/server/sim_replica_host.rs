@@ -202,8 +202,8 @@ impl ReplicaHost for SimReplicaHost<'_> {
     }
 
     fn on_effect(&mut self, _now: Now, replica: &Replica, effect: &ReplicaEffect) {
-        let promised = &self.process.member.leader_epochs;
-        if let Err(finding) = sent_is_durable::check((replica, promised), self.env, self.expected, self.pid, effect) {
+        let member = &self.process.member;
+        if let Err(finding) = sent_is_durable::check((replica, member), self.env, self.expected, self.pid, effect) {
             return finding.report(self.env);
         }
         let (env, server) = (&mut *self.env, self.pid.server);

@@ -2,7 +2,8 @@
 //! sizes.
 
 use crate::harness::plain;
-use crate::request::{Op, create};
+use crate::request::{body, create};
+use ox_history::Op;
 use ox_proto::stat::StatPersisted;
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
 use ox_proto::{Jute, OpCode, SessionId, Zxid};
@@ -95,7 +96,7 @@ impl BareTree {
 
     /// Prepares a write. Returns its record, or the code of a refusal without a record.
     pub(crate) fn write(&mut self, session: SessionId, op: &Op) -> Result<Vec<u8>, i32> {
-        self.write_raw(session, op.code(), &op.body())
+        self.write_raw(session, op.code(), &body(op))
     }
 
     pub(crate) fn write_raw(&mut self, session: SessionId, code: i32, request: &[u8]) -> Result<Vec<u8>, i32> {

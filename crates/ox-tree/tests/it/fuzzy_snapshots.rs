@@ -7,26 +7,23 @@
 
 use crate::generators::{Step, check, setups, steps};
 use crate::harness::{Harness, Setup};
-use crate::image::Image;
-use crate::model::{Node, Stored};
-use crate::request::{Bytes, Entry, Op};
-use ox_proto::stat::StatPersisted;
+use crate::image::{Image, ImageLoader};
+use ox_history::Op;
+use ox_proto::Zxid;
 use ox_proto::txn::{Record, Txn};
-use ox_proto::{RawAcls, SessionId, Zxid};
-use ox_tree::{Loader, State};
+use ox_tree::State;
 use proptest::prelude::*;
-use std::collections::BTreeMap;
 
 /// The state between two changes, and the zxid up to which transactions are applied completely.
 struct Moment {
     image: Image,
-    complete: i64,
+    complete: Zxid,
 }
 
 /// All states that a concurrent serializer may see.
 fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
     let mut state = State::new(setup.options());
-    let mut moments = vec![Moment { image: Image::of(&state), complete: 0 }];
+    let mut moments = vec![Moment { image: Image::of(&state), complete: Zxid::ZERO }];
     for bytes in history {
         let record = Record::decode(bytes).unwrap();
         let parts = match &record.txn {
@@ -42,13 +39,13 @@ fn moments(setup: &Setup, history: &[Vec<u8>]) -> Vec<Moment> {
         for part in parts {
             let header = ox_proto::txn::TxnHeader { kind: part.kind().code(), ..record.header };
             state.replay(&Record { header, txn: part, digest: None });
-            moments.push(Moment { image: Image::of(&state), complete: record.header.zxid.0 - 1 });
+            moments.push(Moment { image: Image::of(&state), complete: Zxid(record.header.zxid.0 - 1) });
         }
         // The elements of this multi are applied already.
         if !matches!(record.txn, Txn::Multi(_)) {
             state.replay(&record);
         }
-        moments.push(Moment { image: Image::of(&state), complete: record.header.zxid.0 });
+        moments.push(Moment { image: Image::of(&state), complete: record.header.zxid });
     }
     moments
 }
@@ -59,7 +56,6 @@ struct Serializer<'a> {
     at: usize,
     pace: &'a [usize],
     copied: usize,
-    lists: BTreeMap<Stored, i64>,
 }
 
 impl Serializer<'_> {
@@ -70,54 +66,19 @@ impl Serializer<'_> {
         &self.moments[self.at].image
     }
 
-    /// As in a running server, ids increase over the whole history.
-    fn list_id(&mut self, list: &Option<Stored>) -> i64 {
-        let Some(list) = list else { return -1 };
-        let next = i64::try_from(self.lists.len()).unwrap() + 1;
-        *self.lists.entry(list.clone()).or_insert(next)
-    }
-
     fn write(mut self, setup: &Setup) -> State {
         let zxid = self.moments[self.at].complete;
-        let mut loader = Loader::new(setup.options());
-        for (session, timeout_ms) in self.image().sessions.clone() {
-            loader.session(SessionId(session), timeout_ms);
-        }
-        let in_use: Vec<Option<Stored>> = self.image().nodes.values().map(|node| node.acl.clone()).collect();
-        for list in in_use.iter().filter(|list| list.is_some()) {
-            let id = self.list_id(list);
-            loader.acl(id, RawAcls::from_encoded(&encoded(list.as_ref().unwrap())).unwrap()).unwrap();
-        }
+        let mut loader = ImageLoader::new(setup.options(), &self.image().sessions.clone());
+        loader.lists(self.image().nodes.values());
         let mut open = vec![String::new()];
         while let Some(path) = open.pop() {
             let image = self.image();
-            let Some(node) = image.nodes.get(&path).cloned() else { continue };
+            let Some(node) = image.nodes.get(&path) else { continue };
             let is_child = |other: &&String| other.rsplit_once('/').is_some_and(|(parent, _)| parent == path);
-            open.extend(image.nodes.keys().filter(is_child).cloned().collect::<Vec<_>>());
-            let acl = self.list_id(&node.acl);
-            loader.node(&path, node.data.as_deref(), acl, persisted(&node)).unwrap();
+            open.extend(image.nodes.keys().filter(is_child).cloned());
+            loader.node(&path, node);
         }
-        loader.finish(Zxid(zxid)).unwrap()
-    }
-}
-
-pub(crate) fn encoded(list: &Stored) -> Vec<u8> {
-    let entry =
-        |(perms, scheme, id): &(i32, String, String)| -> Entry { (*perms, Some(scheme.clone()), Some(id.clone())) };
-    Bytes::default().acl(Some(&list.iter().map(entry).collect::<Vec<_>>())).0
-}
-
-pub(crate) fn persisted(node: &Node) -> StatPersisted {
-    StatPersisted {
-        czxid: Zxid(node.czxid),
-        mzxid: Zxid(node.mzxid),
-        ctime: node.ctime,
-        mtime: node.mtime,
-        version: node.version,
-        cversion: node.cversion,
-        aversion: node.aversion,
-        ephemeral_owner: node.owner,
-        pzxid: Zxid(node.pzxid),
+        loader.finish(zxid).0
     }
 }
 
@@ -150,7 +111,7 @@ fn check_replay(setup: &Setup, steps: &[Step], start: usize, pace: &[usize], wit
     steps.iter().for_each(|step| harness.step(step));
     let moments = moments(setup, &harness.history);
     let at = start % moments.len();
-    let serializer = Serializer { moments: &moments, at, pace, copied: 0, lists: BTreeMap::new() };
+    let serializer = Serializer { moments: &moments, at, pace, copied: 0 };
     let mut replayed = serializer.write(setup);
     let label = replayed.last_zxid();
     for bytes in &harness.history {
@@ -177,16 +138,10 @@ fn replay_over_fuzzy_snapshot_equals_direct_application() {
 #[test]
 fn k72_quota_usage_survives_fuzzy_snapshots() {
     fn is_inside(op: &Op) -> bool {
-        let path = match op {
-            Op::Create { path, .. }
-            | Op::Delete { path, .. }
-            | Op::SetData { path, .. }
-            | Op::SetAcl { path, .. }
-            | Op::Check { path, .. } => path,
-            Op::Multi(elements) => return elements.iter().any(is_inside),
-            Op::Garbage(_) => return false,
-        };
-        let path = path.as_deref().unwrap_or_default();
+        if let Op::Multi(elements) = op {
+            return elements.iter().any(is_inside);
+        }
+        let path = op.clone().path_mut().cloned().unwrap_or_default();
         path.starts_with("/zookeeper") || path.starts_with('@') || path.contains("zookeeper_")
     }
     check(300, &(setups(), steps(120), 0..1000_usize, paces()), |(setup, mut steps, start, pace)| {

@@ -1,9 +1,9 @@
 //! Random requests, biased towards collisions.
 
 use crate::harness::{CONNS, Harness, Setup};
-use crate::model::KNOWN_IPS;
-use crate::model::reads::ReadOp;
-use crate::request::{Entry, Op, entry, open};
+use crate::request::{Entry, entry, null_entry, open};
+use ox_history::{Create, Op, RequestedAcl};
+use ox_proto::{OpCode, Zxid};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
@@ -13,7 +13,7 @@ use std::hash::{BuildHasher, Hasher};
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     Write(usize, Op),
-    Read(usize, ReadOp),
+    Read(usize, Op),
     Open(usize),
     Close(usize),
     DeleteContainer(String),
@@ -170,17 +170,17 @@ fn acl_entry() -> BoxedStrategy<Entry> {
         6 => perms().prop_map(|perms| entry(perms, "world", "anyone")),
         4 => perms().prop_map(|perms| entry(perms, "digest", "bob:ikIaKsbtGweaHnb/jKn7OHqbunM=")),
         2 => perms().prop_map(|perms| entry(perms, "auth", "")),
-        2 => (perms(), select(KNOWN_IPS.to_vec())).prop_map(|(perms, id)| entry(perms, "ip", id)),
+        2 => (perms(), select(vec!["10.0.0.1", "10.0.0.0/24", "99.0.0.0/8"])).prop_map(|(perms, id)| entry(perms, "ip", id)),
         1 => (perms(), select(vec![
             ("world", "x"), ("digest", "a"), ("digest", "a:b:c"), ("super", ""), ("sasl", "x"), ("ip", "host"), ("", ""),
         ])).prop_map(|(perms, (scheme, id))| entry(perms, scheme, id)),
         1 => (perms(), select(vec![None, Some("auth"), Some("world"), Some("digest"), Some("unknown")]))
-            .prop_map(|(perms, scheme)| (perms, scheme.map(str::to_owned), None)),
+            .prop_map(|(perms, scheme)| null_entry(perms, scheme, None)),
     ]
     .boxed()
 }
 
-fn acl() -> BoxedStrategy<Option<Vec<Entry>>> {
+fn acl() -> BoxedStrategy<RequestedAcl> {
     prop_oneof![
         40 => Just(open()),
         6 => prop::collection::vec(acl_entry(), 1..4).prop_map(Some),
@@ -195,60 +195,79 @@ fn version() -> BoxedStrategy<i32> {
 }
 
 fn single() -> BoxedStrategy<Op> {
+    use OpCode::{Create as Plain, Create2, CreateContainer, CreateTtl};
     let flags = || prop_oneof![4 => Just(0), 3 => Just(1), 2 => Just(2), 2 => Just(3), 1 => Just(4)];
     let ttl = || prop_oneof![6 => 1_i64..200, 1 => select(vec![0, -1, 1 << 40, (1 << 40) - 1])];
     let kind = prop_oneof![
-        10 => (select(vec![1, 1, 15, 19]), flags(), Just(0_i64)),
-        2 => (Just(21), 5..7, ttl()),
-        1 => (select(vec![1, 15, 19, 21]), -1..9, ttl()),
+        10 => (select(vec![Plain, Plain, Create2, CreateContainer]), flags(), Just(0_i64)),
+        2 => (Just(CreateTtl), 5..7, ttl()),
+        1 => (select(vec![Plain, Create2, CreateContainer, CreateTtl]), -1..9, ttl()),
     ];
-    prop_oneof![
-        10 => (kind, new_path(), data(), acl()).prop_map(|((code, flags, ttl), path, data, acl)| {
-            Op::Create { code, path, data, acl, flags, ttl }
-        }),
-        6 => (path(), version()).prop_map(|(path, version)| Op::Delete { path, version }),
-        6 => (path(), data(), version()).prop_map(|(path, data, version)| Op::SetData { path, data, version }),
-    ]
-    .boxed()
+    let create = (kind, data(), acl()).prop_map(|((op, flags, ttl_ms), data, acl)| {
+        Op::Create(Create { op, path: String::new(), data, acl, flags, ttl_ms })
+    });
+    let delete = version().prop_map(|version| Op::Delete { path: String::new(), version });
+    let set = (data(), version()).prop_map(|(data, version)| Op::SetData { path: String::new(), data, version });
+    prop_oneof![10 => at(create, new_path()), 6 => at(delete, path()), 6 => at(set, path())].boxed()
+}
+
+/// Requests with these paths.
+fn at(op: impl Strategy<Value = Op> + 'static, path: BoxedStrategy<Option<String>>) -> BoxedStrategy<Op> {
+    (op, path).prop_map(|(op, path)| op.with_path(path.as_deref())).boxed()
 }
 
 fn element() -> BoxedStrategy<Op> {
-    let check = (path(), version()).prop_map(|(path, version)| Op::Check { path, version });
-    prop_oneof![10 => single(), 1 => check].boxed()
+    let check = version().prop_map(|version| Op::Check { path: String::new(), version });
+    prop_oneof![10 => single(), 1 => at(check, path())].boxed()
 }
 
 /// A write as a client may send it.
 pub(crate) fn op() -> BoxedStrategy<Op> {
-    let set_acl = (path(), acl(), version()).prop_map(|(path, acl, version)| Op::SetAcl { path, acl, version });
-    let odd = prop_oneof![80 => element(), 1 => Just(Op::SetAcl { path: None, acl: None, version: 0 })];
+    let set_acl = (acl(), version()).prop_map(|(acl, version)| Op::SetAcl { path: String::new(), acl, version });
+    let null_acl = Op::SetAcl { path: String::new(), acl: None, version: 0 }.with_path(None);
+    let odd = prop_oneof![80 => element(), 1 => Just(null_acl)];
+    let broken: Vec<Op> = [1, 2, 5, 7, 15, 19, 21].map(|code| Op::Broken(OpCode::try_from(code).unwrap())).into();
     prop_oneof![
         20 => single(),
-        3 => set_acl,
+        3 => at(set_acl, path()),
         6 => prop::collection::vec(odd, 0..5).prop_map(Op::Multi),
-        1 => select(vec![1, 2, 5, 7, 15, 19, 21]).prop_map(Op::Garbage),
+        1 => select(broken),
     ]
     .boxed()
 }
 
-fn read() -> BoxedStrategy<ReadOp> {
+/// Reads, and changes of watches.
+fn read() -> BoxedStrategy<Op> {
+    let none = String::new;
     let list = || prop::collection::vec(paths(), 0..3);
-    let set_watches = (any::<bool>(), 0_i64..20, [list(), list(), list(), list(), list()])
-        .prop_map(|(all_five, relative, lists)| ReadOp::SetWatches { all_five, relative, lists });
+    let set_watches = (select(vec![3, 5]), 0_i64..20, [list(), list(), list(), list(), list()]).prop_map(
+        |(count, relative, lists)| Op::SetWatches { relative: Zxid(relative), lists: lists[..count].to_vec() },
+    );
+    let with_watch = any::<bool>().prop_flat_map(move |watch| {
+        prop_oneof![
+            4 => Just(Op::Exists { path: none(), watch }),
+            4 => Just(Op::GetData { path: none(), watch }),
+            2 => Just(Op::GetChildren { path: none(), watch }),
+            2 => Just(Op::GetChildren2 { path: none(), watch }),
+        ]
+    });
+    let in_multi =
+        select(vec![Op::GetData { path: none(), watch: true }, Op::GetChildren { path: none(), watch: true }]);
+    let with_path = prop_oneof![
+        12 => with_watch,
+        2 => Just(Op::GetAcl { path: none() }),
+        1 => Just(Op::GetAllChildrenNumber { path: none() }),
+        1 => Just(Op::GetEphemerals { prefix: none() }),
+        5 => prop_oneof![6 => 0..2, 1 => -1..4].prop_map(move |mode| Op::AddWatch { path: none(), mode }),
+        2 => (0..7).prop_map(move |kind| Op::CheckWatches { path: none(), kind }),
+        2 => (0..7).prop_map(move |kind| Op::RemoveWatches { path: none(), kind }),
+        1 => Just(Op::Sync { path: none() }),
+    ];
     prop_oneof![
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| ReadOp::Exists { path, watch }),
-        4 => (path(), any::<bool>()).prop_map(|(path, watch)| ReadOp::GetData { path, watch }),
-        4 => (path(), any::<bool>(), any::<bool>())
-            .prop_map(|(path, watch, with_stat)| ReadOp::GetChildren { path, watch, with_stat }),
-        2 => path().prop_map(|path| ReadOp::GetAcl { path }),
-        1 => path().prop_map(|path| ReadOp::AllChildrenNumber { path }),
-        1 => path().prop_map(|prefix| ReadOp::Ephemerals { prefix }),
-        1 => prop::collection::vec((any::<bool>(), path()), 0..4).prop_map(ReadOp::MultiRead),
-        5 => (path(), prop_oneof![6 => 0..2, 1 => -1..4]).prop_map(|(path, mode)| ReadOp::AddWatch { path, mode }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| ReadOp::CheckWatches { path, kind }),
-        2 => (path(), 0..7).prop_map(|(path, kind)| ReadOp::RemoveWatches { path, kind }),
+        26 => at(with_path, path()),
+        1 => prop::collection::vec(at(in_multi, path()), 0..4).prop_map(Op::MultiRead),
         3 => set_watches,
-        1 => path().prop_map(|path| ReadOp::Sync { path }),
-        1 => Just(ReadOp::Ping),
+        1 => Just(Op::Ping),
     ]
     .boxed()
 }

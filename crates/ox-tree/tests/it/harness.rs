@@ -1,24 +1,29 @@
 //! The tree and the model side by side. The tree prepares a write immediately and applies it later, in order; the model
 //! executes it when it is applied. So no effect of writes in flight may be visible.
 
-use crate::fuzzy_snapshots::{encoded, persisted};
-use crate::image::Image;
-use crate::model::reads::ReadOp;
-use crate::model::{Client, Model, NEVER_USED_MS, Node, Settings, Stored, WriteReply};
-use crate::request::{Bytes, Op, create, set_data};
-use ox_proto::acl::perms;
-use ox_proto::event::put_event;
+mod compare;
+
+use crate::image::{Image, ImageLoader, digest};
+use crate::request::{body, create, set_data};
+use compare::{frames, seen};
+use ox_history::model::{AuthIds, Authenticated, Model, Quotas, TxnStamp, Watches};
+use ox_history::{HistorySettings, LoggedTxn, Op, OpResult, ReplyBody};
 use ox_proto::txn::{DIGEST_VERSION, Record, Txn, TxnDigest, TxnHeader};
-use ox_proto::{Jute, OpCode, RawAcls, SessionId, Zxid};
+use ox_proto::{Jute, OpCode, SessionId, Zxid};
 use ox_tree::auth::{DigestHash, Identities, SchemeSettings, SuperDigest, authenticate, digest_id};
 use ox_tree::ops::{self, Prepared};
 use ox_tree::read::{ReadRequest, Requester, put_reply};
 use ox_tree::watch::{EventSink, FiredEvent, WatcherId};
-use ox_tree::{AclList, Loader, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use ox_tree::{AclList, PendingChanges, PendingView, State, TreeOptions, WriteStamp, put_write_reply};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 pub(crate) const CONNS: usize = 4;
+
+/// The time for which the server keeps a container that never had a child.
+pub(crate) const NEVER_USED_MS: i64 = 50;
+
+const SUPER_ID: &str = "super:lK75jTNcA+U9vtVEw5vB51mj/w4=";
 
 /// Settings of a harness.
 #[derive(Clone, Debug)]
@@ -56,17 +61,19 @@ pub(crate) struct Conn {
     pub(crate) id: WatcherId,
     generation: u64,
     pub(crate) ids: Identities,
-    pub(crate) client: Client,
+    /// The identities of the model.
+    auth: AuthIds,
+    pub(crate) session: SessionId,
     /// Its session was closed, and the close is applied.
     is_dead: bool,
 }
 
 enum Work {
-    Write { conn: usize, xid: i32, time: i64, op: Op, applied: BTreeMap<String, Node> },
-    Open { session: i64, timeout_ms: i32 },
+    Write { conn: usize, xid: i32, op: Op, quotas: Quotas },
+    Open { timeout_ms: i32 },
     Close { conn: usize, xid: i32 },
     DeleteContainer { path: String, time: i64 },
-    Reconfig { text: String, time: i64 },
+    Reconfig { text: String },
 }
 
 /// The record of a prepared write, or the code of its refusal.
@@ -77,11 +84,14 @@ pub(crate) struct Harness {
     pub(crate) pending: PendingChanges,
     events: Events,
     pub(crate) model: Model,
+    pub(crate) watches: Watches,
     pub(crate) conns: Vec<Conn>,
     in_flight: VecDeque<(Work, PreparedRecord)>,
     setup: Setup,
     /// The last assigned zxid.
     pub(crate) zxid: i64,
+    /// The last applied zxid.
+    applied: Zxid,
     pub(crate) time: i64,
     xid: i32,
     next_session: i64,
@@ -92,18 +102,17 @@ pub(crate) struct Harness {
     /// The reply to the last read.
     pub(crate) reply: Vec<u8>,
     /// Events by connection, after the ACL filter.
-    delivered: Vec<Vec<Vec<u8>>>,
+    delivered: Vec<Vec<Seen>>,
 }
 
-/// Encoded events with their watchers and readers, in order.
+/// Events with their watchers and readers, in order.
 #[derive(Default)]
-pub(crate) struct Events(pub(crate) Vec<(WatcherId, Vec<u8>, Option<Arc<AclList>>)>);
+pub(crate) struct Events(pub(crate) Vec<(WatcherId, Seen, Option<Arc<AclList>>)>);
 
 impl EventSink for Events {
     fn event(&mut self, watchers: &[WatcherId], event: &FiredEvent<'_>) {
-        let mut frame = Vec::new();
-        put_event(&mut frame, event.zxid, event.kind, event.path);
-        self.0.extend(watchers.iter().map(|watcher| (*watcher, frame.clone(), event.readers.clone())));
+        let seen = (event.kind as i32, event.path.to_owned(), event.zxid.0);
+        self.0.extend(watchers.iter().map(|watcher| (*watcher, seen.clone(), event.readers.clone())));
     }
 }
 
@@ -115,14 +124,13 @@ fn conn(at: usize) -> Conn {
     let credentials: Option<&[u8]> = [None, Some(&b"bob:pw"[..]), Some(b"eve:pw"), Some(b"super:secret")][at];
     let mut ids = Identities::of_address("10.0.0.1".parse().unwrap());
     let state = State::new(plain().options());
+    let mut auth = AuthIds::of_address("10.0.0.1");
     if let Some(credentials) = credentials {
         assert!(ids.add(authenticate(&state, Some("digest"), Some(credentials)).proven().unwrap()));
+        let proven = ox_history::model::authenticate(&mut auth, Some(SUPER_ID), "digest", credentials);
+        assert_eq!(proven, Authenticated::Yes);
     }
-    let client = Client {
-        session: 0,
-        ids: ids.iter().map(|identity| (identity.scheme.to_string(), identity.id.clone())).collect(),
-    };
-    Conn { id: watcher_id(at, 0), generation: 0, ids, client, is_dead: true }
+    Conn { id: watcher_id(at, 0), generation: 0, ids, auth, session: SessionId::NONE, is_dead: true }
 }
 
 fn watcher_id(at: usize, generation: u64) -> WatcherId {
@@ -131,16 +139,23 @@ fn watcher_id(at: usize, generation: u64) -> WatcherId {
 
 impl Harness {
     pub(crate) fn new(setup: Setup) -> Self {
-        let settings = Settings { extended_types: setup.extended_types, enforce_quota: setup.enforce_quota };
+        let settings = HistorySettings {
+            extended_types: setup.extended_types,
+            enforce_quota: setup.enforce_quota,
+            never_used_ms: NEVER_USED_MS,
+            ..HistorySettings::default()
+        };
         let mut harness = Self {
             state: State::new(setup.options()),
             pending: PendingChanges::default(),
             events: Events::default(),
             model: Model::new(settings),
+            watches: Watches::default(),
             conns: (0..CONNS).map(conn).collect(),
             in_flight: VecDeque::new(),
             setup,
             zxid: 0,
+            applied: Zxid::ZERO,
             time: 1000,
             xid: 0,
             next_session: 0x0100_0000_0000_0001,
@@ -161,18 +176,12 @@ impl Harness {
         harness
     }
 
-    fn stamp(&self, session: i64, zxid: i64) -> WriteStamp {
-        WriteStamp { zxid: Zxid(zxid), time_ms: self.time, session: SessionId(session) }
+    fn stamp(&self, session: SessionId, zxid: i64) -> WriteStamp {
+        WriteStamp { zxid: Zxid(zxid), time_ms: self.time, session }
     }
 
-    fn record(&self, session: i64, cxid: i32, kind: OpCode, body: &[u8], digest: Option<i64>) -> Vec<u8> {
-        let header = TxnHeader {
-            session: SessionId(session),
-            cxid,
-            zxid: Zxid(self.zxid),
-            time_ms: self.time,
-            kind: kind.code(),
-        };
+    fn record(&self, session: SessionId, cxid: i32, kind: OpCode, body: &[u8], digest: Option<i64>) -> Vec<u8> {
+        let header = TxnHeader { session, cxid, zxid: Zxid(self.zxid), time_ms: self.time, kind: kind.code() };
         let mut record = Vec::new();
         header.put(&mut record);
         record.extend_from_slice(body);
@@ -186,45 +195,39 @@ impl Harness {
     pub(crate) fn resolve(&self, path: &str) -> String {
         let Some(rest) = path.strip_prefix('@') else { return path.to_owned() };
         let (number, below) = rest.split_once('/').map_or((rest, String::new()), |(n, b)| (n, format!("/{b}")));
-        let at = number.parse::<usize>().unwrap() % self.model.nodes.len();
-        let node = self.model.nodes.keys().nth(at).unwrap();
-        let full = format!("{node}{below}");
+        let at = number.parse::<usize>().unwrap() % self.model.nodes().len();
+        let node = self.model.nodes().keys().nth(at).unwrap();
+        let full = format!("{}{below}", node.trim_end_matches('/'));
         if full.is_empty() { "/".to_owned() } else { full }
     }
 
+    /// With real paths and zxids; the version -100 stands for the current one.
     fn resolved(&self, op: &Op) -> Op {
-        let text = |path: &Option<String>| path.as_ref().map(|path| self.resolve(path));
-        // -100 stands for the current version.
-        let right = |path: &Option<String>, version: i32, pick: fn(&Node) -> i32| {
-            let node = text(path).and_then(|path| self.model.nodes.get(if path == "/" { "" } else { &path }).cloned());
-            if version == -100 { node.map_or(0, |node| pick(&node)) } else { version }
-        };
-        match op {
-            Op::Create { code, path, data, acl, flags, ttl } => Op::Create {
-                code: *code,
-                path: text(path),
-                data: data.clone(),
-                acl: acl.clone(),
-                flags: *flags,
-                ttl: *ttl,
-            },
-            Op::Delete { path, version } => {
-                Op::Delete { path: text(path), version: right(path, *version, |node| node.version) }
+        let mut op = op.clone();
+        match &mut op {
+            Op::Multi(elements) | Op::MultiRead(elements) => {
+                elements.iter_mut().for_each(|element| *element = self.resolved(element));
             }
-            Op::SetData { path, data, version } => Op::SetData {
-                path: text(path),
-                data: data.clone(),
-                version: right(path, *version, |node| node.version),
-            },
-            Op::SetAcl { path, acl, version } => {
-                Op::SetAcl { path: text(path), acl: acl.clone(), version: right(path, *version, |node| node.aversion) }
+            Op::NullPath(op) => **op = self.resolved(op),
+            Op::SetWatches { relative, lists } => {
+                lists.iter_mut().flatten().for_each(|path| *path = self.resolve(path));
+                *relative = Zxid(self.applied.0 - relative.0);
             }
-            Op::Check { path, version } => {
-                Op::Check { path: text(path), version: right(path, *version, |node| node.version) }
-            }
-            Op::Multi(elements) => Op::Multi(elements.iter().map(|element| self.resolved(element)).collect()),
-            Op::Garbage(code) => Op::Garbage(*code),
+            _ => (),
         }
+        let Some(path) = op.path_mut() else { return op };
+        *path = self.resolve(path);
+        let node = self.model.nodes().get(path.as_str());
+        match &mut op {
+            Op::Delete { version, .. } | Op::SetData { version, .. } | Op::Check { version, .. }
+                if *version == -100 =>
+            {
+                *version = node.map_or(0, |node| node.version);
+            }
+            Op::SetAcl { version, .. } if *version == -100 => *version = node.map_or(0, |node| node.aversion),
+            _ => (),
+        }
+        op
     }
 
     /// Prepares a write, and applies the writes beyond the depth.
@@ -234,25 +237,25 @@ impl Harness {
         }
         let op = self.resolved(op);
         self.xid += 1;
-        let (xid, session, next) = (self.xid, self.conns[conn].client.session, self.zxid + 1);
-        let mut body = Vec::new();
+        let (xid, session, next) = (self.xid, self.conns[conn].session, self.zxid + 1);
+        let mut txn = Vec::new();
         let stamp = self.stamp(session, next);
         let mut view = PendingView::new(&self.state, &mut self.pending, &self.conns[conn].ids, stamp);
         let code = OpCode::try_from(op.code()).unwrap();
-        let prepared = ops::prepare(&mut view, code, &op.body(), &mut body);
+        let prepared = ops::prepare(&mut view, code, &body(&op), &mut txn);
         let digest = view.digest();
         let prepared = match prepared {
             Prepared::Txn(kind) => {
                 self.zxid = next;
-                Ok(self.record(session, xid, kind, &body, Some(digest)))
+                Ok(self.record(session, xid, kind, &txn, Some(digest)))
             }
             Prepared::Refused(code) => {
-                assert!(body.is_empty());
+                assert!(txn.is_empty());
                 Err(code.code())
             }
         };
-        let applied = if self.setup.enforce_quota { self.model.nodes.clone() } else { BTreeMap::new() };
-        self.in_flight.push_back((Work::Write { conn, xid, time: self.time, op, applied }, prepared));
+        let quotas = self.model.quotas();
+        self.in_flight.push_back((Work::Write { conn, xid, op, quotas }, prepared));
         self.apply_beyond(self.setup.depth);
     }
 
@@ -261,10 +264,10 @@ impl Harness {
         if !self.conns[conn].is_dead {
             return;
         }
-        let session = self.next_session;
+        let session = SessionId(self.next_session);
         self.next_session += 1;
-        let timeout_ms = 1000 + i32::try_from(session & 0xff).unwrap();
-        self.conns[conn].client.session = session;
+        let timeout_ms = 1000 + i32::try_from(session.0 & 0xff).unwrap();
+        self.conns[conn].session = session;
         self.conns[conn].is_dead = false;
         self.zxid += 1;
         let mut body = Vec::new();
@@ -273,12 +276,12 @@ impl Harness {
         ops::prepare_create_session(&mut view, timeout_ms, &mut body);
         let digest = view.digest();
         let record = self.record(session, 0, OpCode::CreateSession, &body, Some(digest));
-        self.in_flight.push_back((Work::Open { session, timeout_ms }, Ok(record)));
+        self.in_flight.push_back((Work::Open { timeout_ms }, Ok(record)));
         self.apply_beyond(self.setup.depth);
     }
 
     pub(crate) fn close(&mut self, conn: usize) {
-        let session = self.conns[conn].client.session;
+        let session = self.conns[conn].session;
         let is_closing =
             self.in_flight.iter().any(|(work, _)| matches!(work, Work::Close { conn: c, .. } if *c == conn));
         if self.conns[conn].is_dead || is_closing {
@@ -303,14 +306,14 @@ impl Harness {
         let path = self.resolve(path);
         let next = self.zxid + 1;
         let mut body = Vec::new();
-        let (stamp, server) = (self.stamp(0, next), Identities::server());
+        let (stamp, server) = (self.stamp(SessionId::NONE, next), Identities::server());
         let mut view = PendingView::new(&self.state, &mut self.pending, &server, stamp);
         let prepared = ops::prepare_delete_container(&mut view, &path, NEVER_USED_MS, &mut body);
         let digest = view.digest();
         let prepared = match prepared {
             Prepared::Txn(kind) => {
                 self.zxid = next;
-                Ok(self.record(0, 0, kind, &body, Some(digest)))
+                Ok(self.record(SessionId::NONE, 0, kind, &body, Some(digest)))
             }
             Prepared::Refused(code) => Err(code.code()),
         };
@@ -325,8 +328,8 @@ impl Harness {
         self.zxid += 1;
         let mut body = Vec::new();
         Txn::Reconfig { path: "/zookeeper/config".into(), data: Some(text.as_bytes()), version: -1 }.put(&mut body);
-        let record = self.record(0, 0, OpCode::Reconfig, &body, Some(self.state.digest()));
-        self.in_flight.push_back((Work::Reconfig { text: text.to_owned(), time: self.time }, Ok(record)));
+        let record = self.record(SessionId::NONE, 0, OpCode::Reconfig, &body, Some(self.state.digest()));
+        self.in_flight.push_back((Work::Reconfig { text: text.to_owned() }, Ok(record)));
         self.apply_beyond(0);
     }
 
@@ -365,78 +368,58 @@ impl Harness {
         let mut reply = Vec::new();
         put_write_reply(&mut reply, &decoded, &outcome.applied);
         self.replies.push(reply.clone());
-        match &work {
-            Work::Write { conn, xid, time, op, applied } => {
-                self.model.applied.clone_from(applied);
-                let expected = self.model.write(&self.conns[*conn].client, *xid, *time, op);
-                let actual = WriteReply { zxid: Some(decoded.header.zxid.0), reply };
-                assert_eq!(actual, expected, "{op:?}");
+        let TxnHeader { zxid, time_ms, session, .. } = decoded.header;
+        assert_eq!(zxid.0, self.applied.0 + 1, "{decoded:?}");
+        self.applied = zxid;
+        let at = TxnStamp { zxid, time_ms, session };
+        let triggers = match work {
+            Work::Write { conn, xid, op, quotas } => {
+                assert!(op.is_write(), "{op:?} takes a zxid");
+                let done = self.model.write_prepared(at, &self.conns[conn].auth, &op, quotas);
+                assert_eq!(LoggedTxn::of(&decoded.txn), done.txn, "{op:?}");
+                self.compare_reply(conn, &op, xid, &reply, &done.result);
+                done.triggers
             }
-            Work::Open { session, timeout_ms } => self.model.open_session(*session, *timeout_ms),
+            Work::Open { timeout_ms } => {
+                assert!(self.model.open_session(session, timeout_ms));
+                Vec::new()
+            }
             Work::Close { conn, xid } => {
-                let expected = self.model.close_session(&self.conns[*conn].client, *xid);
-                assert_eq!(WriteReply { zxid: Some(decoded.header.zxid.0), reply }, expected);
-                self.conns[*conn].is_dead = true;
+                self.compare_reply(conn, &Op::CloseSession, xid, &reply, &OpResult::ok(ReplyBody::Empty));
+                self.conns[conn].is_dead = true;
+                self.model.close_session(at, None)
             }
-            Work::DeleteContainer { path, time } => {
-                assert_eq!(self.model.delete_container(path, *time), Ok(decoded.header.zxid.0), "{path}");
-            }
-            Work::Reconfig { text, time } => self.model.reconfig(text, *time),
-        }
-        assert_eq!(self.state.last_zxid().0, self.model.zxid);
-        assert_eq!(self.state.digest(), self.model.digest(), "digest after {decoded:?}");
-        self.compare_events();
+            Work::DeleteContainer { path, .. } => self.model.remove_expired(at, &path).expect(&path),
+            Work::Reconfig { text } => self.model.reconfigure(at, Some(text.as_bytes())),
+        };
+        assert_eq!(self.state.last_zxid(), self.applied);
+        assert_eq!(self.state.digest(), digest(&self.model), "digest after {decoded:?}");
+        self.compare_events(&triggers);
         self.history.push(record);
     }
 
-    fn compare_refusal(&mut self, work: &Work, code: i32) {
-        match work {
-            Work::Write { conn, xid, time, op, applied } => {
-                self.model.applied.clone_from(applied);
-                let expected = self.model.write(&self.conns[*conn].client, *xid, *time, op);
-                let reply = crate::model::reply(*xid, self.model.zxid, code, &[]);
-                self.replies.push(reply.clone());
-                assert_eq!(WriteReply { zxid: None, reply }, expected, "{op:?}");
-            }
-            Work::DeleteContainer { path, time } => {
-                assert_eq!(self.model.delete_container(path, *time), Err(code), "{path}");
-            }
-            Work::Open { .. } | Work::Close { .. } | Work::Reconfig { .. } => unreachable!("never refused"),
-        }
-    }
-
-    /// Compares the events of each connection, in order.
-    fn compare_events(&mut self) {
-        let mut actual = vec![Vec::new(); CONNS];
-        for (watcher, frame, readers) in std::mem::take(&mut self.events.0) {
-            let at = self.conns.iter().position(|conn| conn.id == watcher).expect("events are for open connections");
-            if readers.is_none_or(|list| self.conns[at].ids.may(&SchemeSettings::default(), &list, perms::READ)) {
-                actual[at].push(frame);
-            }
-        }
-        let mut expected = vec![Vec::new(); CONNS];
-        for event in std::mem::take(&mut self.model.watches.sent) {
-            if Model::allows(&event.acl, &self.conns[event.conn].client, 1) {
-                let body = Bytes::default().int(event.kind).int(3).text(Some(&event.path)).0;
-                expected[event.conn].push(crate::model::reply(-1, event.zxid, 0, &body));
-            }
-        }
-        assert_eq!(actual, expected, "events");
-        self.delivered.iter_mut().zip(actual).for_each(|(all, new)| all.extend(new));
-    }
-
     /// Reads from the applied state, and compares.
-    pub(crate) fn read(&mut self, conn: usize, read: &ReadOp) {
-        let read = self.resolved_read(read);
+    pub(crate) fn read(&mut self, conn: usize, read: &Op) {
+        let op = self.resolved(read);
         self.xid += 1;
-        let mut actual = Vec::new();
-        let Conn { id, ids, client, .. } = &self.conns[conn];
-        let requester = Requester { watcher: *id, session: SessionId(client.session), ids };
-        let (op, body) = (OpCode::try_from(read.code()).unwrap(), read.body());
-        let _ = put_reply(&self.state, requester, ReadRequest { xid: self.xid, op, body: &body }, &mut actual);
-        let expected = self.model.read(client, conn, self.xid, &read);
-        assert_eq!(sorted(&read, actual), expected, "{read:?}");
-        self.reply = expected;
+        self.reply = self.reply_to(conn, self.xid, op.code(), &body(&op));
+        let xid = if op == Op::Ping { -2 } else { self.xid };
+        let (events, reply) = frames(&self.reply);
+        let expected = if let Op::SetWatches { relative, lists } = &op {
+            let due = self.watches.set_watches(conn, &self.model, &self.conns[conn].auth, *relative, lists);
+            let due: Vec<Seen> = due.into_iter().map(|(kind, path)| (kind as i32, path, -1)).collect();
+            assert_eq!(events.into_iter().map(seen).collect::<Vec<_>>(), due, "{op:?}");
+            OpResult::ok(ReplyBody::Empty)
+        } else {
+            assert!(events.is_empty(), "{op:?}");
+            match self.watches.check_or_remove(conn, &op) {
+                Some(0) => OpResult::ok(ReplyBody::Empty),
+                Some(err) => OpResult::error(err),
+                None => self.model.read(self.caller(conn), &op),
+            }
+        };
+        self.compare_reply(conn, &op, xid, reply, &expected);
+        self.watches.register(conn, &op, &expected);
     }
 
     /// Writes with nothing else in flight. Returns the code of the reply, or of the first failed element.
@@ -467,46 +450,28 @@ impl Harness {
     }
 
     /// Reads, and returns the code of the reply.
-    pub(crate) fn read_code(&mut self, conn: usize, read: &ReadOp) -> i32 {
+    pub(crate) fn read_code(&mut self, conn: usize, read: &Op) -> i32 {
         self.read(conn, read);
-        // Events may precede the reply.
-        let mut rest = &self.reply[..];
-        loop {
-            let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
-            if rest.len() == 4 + length {
-                return i32::from_be_bytes(rest[16..20].try_into().unwrap());
-            }
-            rest = &rest[4 + length..];
-        }
+        i32::from_be_bytes(frames(&self.reply).1[16..20].try_into().unwrap())
     }
 
     /// Continues with a state that is loaded from the model's contents.
     pub(crate) fn reload(&mut self) {
         self.drain();
-        let mut loader = Loader::new(self.setup.options());
-        for (session, timeout_ms) in &self.model.sessions {
-            loader.session(SessionId(*session), *timeout_ms);
-        }
-        let mut lists: Vec<&Stored> = self.model.nodes.values().filter_map(|node| node.acl.as_ref()).collect();
-        lists.sort();
-        lists.dedup();
-        for (id, list) in (1..).zip(&lists) {
-            loader.acl(id, RawAcls::from_encoded(&encoded(list)).unwrap()).unwrap();
-        }
-        for (path, node) in &self.model.nodes {
-            let place = node.acl.as_ref().map(|list| lists.iter().position(|other| *other == list).unwrap());
-            let acl = place.map_or(-1, |place| i64::try_from(place).unwrap() + 1);
-            loader.node(path, node.data.as_deref(), acl, persisted(node)).unwrap();
-        }
-        assert_eq!(loader.take_unresolved(), [""; 0]);
-        self.state = loader.finish(Zxid(self.model.zxid)).unwrap();
+        let image = Image::of_model(&self.model, self.applied);
+        let mut loader = ImageLoader::new(self.setup.options(), &image.sessions);
+        loader.lists(image.nodes.values());
+        image.nodes.iter().for_each(|(path, node)| loader.node(path, node));
+        let (state, unresolved) = loader.finish(image.zxid);
+        assert_eq!(unresolved, [""; 0]);
+        self.state = state;
     }
 
     /// Prepares a raw request without applying it. Returns the type of the transaction and its error code.
     pub(crate) fn prepared_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Option<(i32, i32)> {
         self.drain();
         let mut out = Vec::new();
-        let stamp = self.stamp(self.conns[conn].client.session, self.zxid + 1);
+        let stamp = self.stamp(self.conns[conn].session, self.zxid + 1);
         let mut pending = PendingChanges::default();
         let mut view = PendingView::new(&self.state, &mut pending, &self.conns[conn].ids, stamp);
         match ops::prepare(&mut view, OpCode::try_from(code).unwrap(), body, &mut out) {
@@ -518,142 +483,34 @@ impl Harness {
 
     /// The reply to a raw read.
     pub(crate) fn reply_raw(&mut self, conn: usize, code: i32, body: &[u8]) -> Vec<u8> {
-        let Conn { id, ids, client, .. } = &self.conns[conn];
-        let requester = Requester { watcher: *id, session: SessionId(client.session), ids };
+        self.reply_to(conn, 1, code, body)
+    }
+
+    fn reply_to(&self, conn: usize, xid: i32, code: i32, body: &[u8]) -> Vec<u8> {
+        let Conn { id, ids, session, .. } = &self.conns[conn];
+        let requester = Requester { watcher: *id, session: *session, ids };
+        let request = ReadRequest { xid, op: OpCode::try_from(code).unwrap(), body };
         let mut out = Vec::new();
-        let _ = put_reply(
-            &self.state,
-            requester,
-            ReadRequest { xid: 1, op: OpCode::try_from(code).unwrap(), body },
-            &mut out,
-        );
+        let _ = put_reply(&self.state, requester, request, &mut out);
         out
     }
 
     /// The events of a connection since the last call.
     pub(crate) fn events(&mut self, conn: usize) -> Vec<Seen> {
-        std::mem::take(&mut self.delivered[conn]).iter().map(|frame| seen(frame)).collect()
+        std::mem::take(&mut self.delivered[conn])
     }
 
     /// The events that precede the last reply.
     pub(crate) fn events_in_reply(&self) -> Vec<Seen> {
-        let (mut rest, mut events) = (&self.reply[..], Vec::new());
-        loop {
-            let length = usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap();
-            if rest.len() == 4 + length {
-                return events;
-            }
-            events.push(seen(rest));
-            rest = &rest[4 + length..];
-        }
-    }
-
-    fn resolved_read(&self, read: &ReadOp) -> ReadOp {
-        let text = |path: &Option<String>| path.as_ref().map(|path| self.resolve(path));
-        let mut read = read.clone();
-        match &mut read {
-            ReadOp::Exists { path, .. }
-            | ReadOp::GetData { path, .. }
-            | ReadOp::GetChildren { path, .. }
-            | ReadOp::GetAcl { path }
-            | ReadOp::AllChildrenNumber { path }
-            | ReadOp::AddWatch { path, .. }
-            | ReadOp::CheckWatches { path, .. }
-            | ReadOp::RemoveWatches { path, .. }
-            | ReadOp::Sync { path }
-            | ReadOp::Ephemerals { prefix: path } => *path = text(path),
-            ReadOp::MultiRead(elements) => elements.iter_mut().for_each(|(_, path)| *path = text(path)),
-            ReadOp::SetWatches { lists, relative, .. } => {
-                lists.iter_mut().flatten().for_each(|path| *path = self.resolve(path));
-                *relative = self.model.zxid - *relative;
-            }
-            ReadOp::Ping => (),
-        }
-        read
+        frames(&self.reply).0.into_iter().map(seen).collect()
     }
 
     /// Closes a connection and replaces it by a new one.
     pub(crate) fn drop_conn(&mut self, at: usize) {
         let conn = &mut self.conns[at];
         self.state.watches().lock().drop_watcher(conn.id);
-        self.model.watches.drop_conn(at);
+        self.watches.drop_connection(at);
         conn.generation += 1;
         conn.id = watcher_id(at, conn.generation);
     }
-
-    /// Compares the complete contents.
-    pub(crate) fn compare_all(&self) {
-        let seen = Image::of(&self.state);
-        let expected = Image::of_model(&self.model);
-        assert_eq!(seen, expected);
-        assert_eq!(self.state.digest(), self.model.digest());
-        assert_eq!(self.state.node_count(), self.model.nodes.len() + 1);
-        let bytes = |(path, node): (&String, &Node)| path.len() + node.data.as_ref().map_or(0, Vec::len);
-        let second_root = 1;
-        assert_eq!(self.state.data_bytes(), (self.model.nodes.iter().map(bytes).sum::<usize>() + second_root) as u64);
-        let lists: BTreeSet<_> = self.model.nodes.values().filter_map(|node| node.acl.as_ref()).collect();
-        assert_eq!(self.state.acl_count(), lists.len(), "number of lists in use");
-        for never_used in [0, 50] {
-            let expired: BTreeSet<String> = self.state.expired_nodes(self.time, never_used).into_iter().collect();
-            assert_eq!(expired, self.model.expired(self.time, never_used));
-        }
-        assert_eq!(self.state.watches().lock().total(), self.model.watches.total());
-    }
-}
-
-fn seen(frame: &[u8]) -> Seen {
-    let int = |at: usize| i32::from_be_bytes(frame[at..at + 4].try_into().unwrap());
-    assert_eq!((int(4), int(16), int(24)), (-1, 0, 3), "xid, error and state of an event");
-    let length = usize::try_from(int(28)).unwrap();
-    let path = String::from_utf8(frame[32..32 + length].to_vec()).unwrap();
-    (int(20), path, i64::from_be_bytes(frame[8..16].try_into().unwrap()))
-}
-
-/// A reply of the tree with the names of children sorted.
-fn sorted(read: &ReadOp, reply: Vec<u8>) -> Vec<u8> {
-    let has_list = matches!(read, ReadOp::GetChildren { .. } | ReadOp::Ephemerals { .. });
-    let err = i32::from_be_bytes(reply[16..20].try_into().unwrap());
-    match read {
-        _ if has_list && err == 0 => {
-            let (list, rest) = sort_list(&reply[20..]);
-            [&reply[..20], &list, rest].concat()
-        }
-        ReadOp::MultiRead(_) => {
-            let (mut out, mut rest) = (reply[..20].to_vec(), &reply[20..]);
-            while !rest.is_empty() {
-                let kind = i32::from_be_bytes(rest[..4].try_into().unwrap());
-                let is_end = rest[4] == 1;
-                out.extend_from_slice(&rest[..9]);
-                rest = &rest[9..];
-                let length = match kind {
-                    8 => {
-                        let (list, after) = sort_list(rest);
-                        out.extend(list);
-                        rest = after;
-                        0
-                    }
-                    4 => 4 + usize::try_from(i32::from_be_bytes(rest[..4].try_into().unwrap())).unwrap_or(0) + 68,
-                    _ if is_end => 0,
-                    _ => 4,
-                };
-                out.extend_from_slice(&rest[..length]);
-                rest = &rest[length..];
-            }
-            out
-        }
-        _ => reply,
-    }
-}
-
-fn sort_list(bytes: &[u8]) -> (Vec<u8>, &[u8]) {
-    let (count, mut rest) = bytes.split_first_chunk::<4>().unwrap();
-    let mut names = Vec::new();
-    for _ in 0..i32::from_be_bytes(*count) {
-        let (length, after) = rest.split_first_chunk::<4>().unwrap();
-        let (name, after) = after.split_at(usize::try_from(i32::from_be_bytes(*length)).unwrap());
-        names.push(std::str::from_utf8(name).unwrap());
-        rest = after;
-    }
-    names.sort_unstable();
-    (Bytes::default().texts(names.into_iter()).0, rest)
 }

@@ -1,4 +1,4 @@
-//! Tests of the tree: against a naive model, over fuzzy snapshots, with frozen views, and the known cases.
+//! Tests of the tree: against the model of `ox-history`, over fuzzy snapshots, with frozen views, and the known cases.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap fails the test")]
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests inspect a few of many variants")]
@@ -11,6 +11,5 @@ mod generators;
 mod harness;
 mod image;
 mod known_cases;
-mod model;
 mod ops;
 mod request;

@@ -13,7 +13,8 @@ mod sequence;
 mod set;
 
 use crate::harness::{Harness, Setup, plain};
-use crate::request::{Entry, Op, create, entry, set_data};
+use crate::request::{Entry, create, entry, set_data};
+use ox_history::Op;
 
 /// Indexes of connections, named after their identities.
 pub(crate) const ANYONE: usize = 0;

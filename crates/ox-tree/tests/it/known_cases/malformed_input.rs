@@ -4,8 +4,8 @@ use crate::bare_tree::{BareTree, SESSION};
 use crate::generators::check;
 use crate::harness::{Events, Harness, Setup, plain};
 use crate::image::Image;
-use crate::model::reads::ReadOp;
-use crate::request::{Bytes, create, delete, entry, set_acl};
+use crate::request::{Bytes, add_watch, body, create, delete, entry, null_entry, set_acl};
+use ox_history::Op;
 use ox_proto::acl::put_acls;
 use ox_proto::multi::MultiHeader;
 use ox_proto::request::CreateRequest;
@@ -46,8 +46,8 @@ fn wild_record() -> BoxedStrategy<Vec<u8>> {
         prop::sample::select(vec![
             Bytes::default().int(-1).0,
             Bytes::default().int(0).0,
-            Bytes::default().acl(crate::request::open().as_deref()).0,
-            Bytes::default().acl(Some(&[(5, None, None)])).0,
+            Bytes::default().acl(&crate::request::open()).0,
+            Bytes::default().acl(&Some(vec![null_entry(5, None, None)])).0,
         ])
     };
     let number = || prop_oneof![Just(-1), Just(0), Just(1), Just(i32::MAX), Just(i32::MIN), any::<i32>()];
@@ -187,7 +187,7 @@ fn r25_multis_are_measured_as_a_whole() {
     let auth: Vec<_> = (0..100).map(|perms| entry(perms, "auth", "")).collect();
     let elements = |count: usize| {
         let element = |at| create(&format!("/p/{at}"), 0).with_acl(Some(auth.clone()));
-        crate::request::Op::Multi((0..count).map(element).collect())
+        Op::Multi((0..count).map(element).collect())
     };
     let record = tree.write(SESSION, &elements(10)).unwrap();
     assert_eq!(record[28..36], [(-1_i32).to_be_bytes(), (-5_i32).to_be_bytes()].concat());
@@ -265,15 +265,15 @@ fn cost_of_many_watchers_is_linear() {
     let mut events = Events::default();
     let ids = ox_tree::auth::Identities::of_address("10.0.0.1".parse().unwrap());
     let watchers: Vec<_> = (0..20_000).map(ox_tree::watch::WatcherId::new).collect();
-    let read = ReadOp::AddWatch { path: Some("/zookeeper/crowd".into()), mode: 0 };
+    let read = add_watch("/zookeeper/crowd", 0);
     for watcher in &watchers {
         let requester = ox_tree::read::Requester { watcher: *watcher, session: SESSION, ids: &ids };
-        let request = ox_tree::read::ReadRequest { xid: 1, op: OpCode::AddWatch, body: &read.body() };
+        let request = ox_tree::read::ReadRequest { xid: 1, op: OpCode::AddWatch, body: &body(&read) };
         let _ = ox_tree::read::put_reply(&harness.state, requester, request, &mut Vec::new());
     }
     let mut state = harness.state;
     for (zxid, kind, body) in
-        [(100, 1, create("/zookeeper/crowd", 0).body()), (101, 2, Bytes::default().text(Some("/zookeeper/crowd")).0)]
+        [(100, 1, body(&create("/zookeeper/crowd", 0))), (101, 2, Bytes::default().text(Some("/zookeeper/crowd")).0)]
     {
         let body = if kind == 1 { [&body[..body.len() - 4], &[0], &9_i32.to_be_bytes()].concat() } else { body };
         let record = Bytes::default().long(0).int(0).long(zxid).long(0).int(kind).raw(&body).0;

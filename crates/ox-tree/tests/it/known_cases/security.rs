@@ -2,15 +2,15 @@
 
 use crate::bare_tree::{BareTree, SESSION};
 use crate::harness::{Harness, plain};
-use crate::model::reads::ReadOp;
 use crate::ops::{ANYONE, BOB, SUPER, bobs, secret};
-use crate::request::{Bytes, Op, create, delete, open, set_acl, set_data};
+use crate::request::{Bytes, create, delete, open, set_acl, set_data, set_watches};
+use ox_history::Op;
 use ox_proto::txn::{Record, Txn};
 use ox_tree::auth::{SchemeSettings, authenticate};
 use ox_tree::{State, TreeOptions};
 
-fn recursive(path: &str) -> ReadOp {
-    ReadOp::AddWatch { path: Some(path.into()), mode: 1 }
+fn recursive(path: &str) -> Op {
+    Op::AddWatch { path: path.into(), mode: 1 }
 }
 
 #[test]
@@ -19,7 +19,7 @@ fn k156_watches_reveal_no_unreadable_nodes() {
     harness.ok(BOB, &create("/open", 0));
     for conn in [ANYONE, BOB, SUPER] {
         assert_eq!(harness.read_code(conn, &recursive("/")), 0);
-        assert_eq!(harness.read_code(conn, &ReadOp::AddWatch { path: Some("/open/secret".into()), mode: 0 }), 0);
+        assert_eq!(harness.read_code(conn, &Op::AddWatch { path: "/open/secret".into(), mode: 0 }), 0);
     }
     harness.ok(BOB, &create("/open/secret", 0).with_acl(Some(secret())));
     harness.ok(BOB, &set_data("/open/secret", "x"));
@@ -36,7 +36,7 @@ fn k156_watches_reveal_no_unreadable_nodes() {
 fn filtered_one_shot_watches_are_removed() {
     let mut harness = Harness::new(plain());
     harness.ok(BOB, &create("/n", 0).with_acl(Some(bobs())));
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/n".into()), watch: true }), 0);
+    assert_eq!(harness.read_code(ANYONE, &Op::GetData { path: "/n".into(), watch: true }), 0);
     harness.ok(BOB, &set_acl("/n", &secret()));
     harness.ok(BOB, &set_data("/n", "x"));
     assert_eq!(harness.events(ANYONE), []);
@@ -53,7 +53,7 @@ fn k167_rearming_reveals_no_unreadable_nodes() {
     for list in 0..5 {
         let mut lists: [Vec<String>; 5] = Default::default();
         lists[list].push("/secret".into());
-        let read = ReadOp::SetWatches { all_five: true, relative: 1000, lists };
+        let read = set_watches(1000, lists);
         assert_eq!(harness.read_code(ANYONE, &read), 0);
         assert_eq!(harness.events_in_reply(), [], "list {list}");
         assert_eq!(harness.read_code(BOB, &read), 0);
@@ -97,7 +97,7 @@ fn k166_configuration_node_obeys_its_acl() {
     let mut harness = Harness::new(plain());
     let write = set_data(CONFIG, "server.1=host:1:2;3");
     for conn in [ANYONE, BOB] {
-        assert_eq!(harness.read_code(conn, &ReadOp::GetData { path: Some(CONFIG.into()), watch: false }), 0);
+        assert_eq!(harness.read_code(conn, &Op::GetData { path: CONFIG.into(), watch: false }), 0);
         for op in [&write, &set_acl(CONFIG, &open().unwrap()), &create("/zookeeper/config/below", 0)] {
             assert_eq!(harness.code(conn, op), -102, "{op:?}");
         }

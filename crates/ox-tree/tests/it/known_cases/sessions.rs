@@ -2,7 +2,8 @@
 
 use crate::harness::{Harness, Setup, plain};
 use crate::ops::{ANYONE, BOB};
-use crate::request::{Op, create, create2, delete};
+use crate::request::{body, create, create2, delete};
+use ox_history::Op;
 use ox_proto::SessionId;
 
 /// A create prepared before the close is deleted by it; one prepared after the close is refused.
@@ -10,14 +11,14 @@ use ox_proto::SessionId;
 fn k111_no_node_outlives_its_session() {
     for depth in [0, 1, 2, 50] {
         let mut harness = Harness::new(Setup { depth, ..plain() });
-        let session = harness.conns[ANYONE].client.session;
+        let session = harness.conns[ANYONE].session;
         harness.write(ANYONE, &create("/early", 1));
         harness.write(ANYONE, &Op::Multi(vec![create2("/in-multi", 1), create("/gone", 1), delete("/gone")]));
         harness.close(ANYONE);
         harness.write(ANYONE, &create("/late", 1));
         harness.write(ANYONE, &Op::Multi(vec![create("/late-multi", 3)]));
         harness.drain();
-        assert_eq!(harness.state.ephemerals_of(SessionId(session)).count(), 0, "depth {depth}");
+        assert_eq!(harness.state.ephemerals_of(session).count(), 0, "depth {depth}");
         for path in ["/early", "/in-multi", "/gone", "/late", "/late-multi"] {
             assert_eq!(harness.state.stat(path), None, "{path} at depth {depth}");
         }
@@ -34,7 +35,7 @@ fn k111_node_recreated_by_another_session_stays() {
     harness.write(BOB, &create("/e", 1));
     harness.close(ANYONE);
     harness.drain();
-    assert_eq!(harness.state.stat("/e").unwrap().ephemeral_owner, harness.conns[BOB].client.session);
+    assert_eq!(harness.state.stat("/e").unwrap().ephemeral_owner, harness.conns[BOB].session.0);
 }
 
 /// A session that the state does not contain cannot own nodes.
@@ -70,7 +71,7 @@ fn moved_session_fails_at_the_session_check() {
         let stamp = ox_tree::WriteStamp { zxid: ox_proto::Zxid(99), time_ms: 0, session: SessionId(1) };
         let mut view = PendingView::new(&harness.state, &mut pending, &harness.conns[ANYONE].ids, stamp);
         view.fail_session(ErrorCode::SessionMoved);
-        ops::prepare(&mut view, OpCode::try_from(op.code()).unwrap(), &op.body(), &mut out);
+        ops::prepare(&mut view, OpCode::try_from(op.code()).unwrap(), &body(&op), &mut out);
         assert_eq!(out, i32::to_be_bytes(expected), "{op:?}");
     }
 }
@@ -82,7 +83,7 @@ fn ephemerals_of_dead_sessions_are_removed_at_standalone_start() {
     harness.ok(BOB, &create("/b", 1));
     let frozen = harness.state.freeze();
     let mut loader = ox_tree::Loader::new(plain().options());
-    loader.session(SessionId(harness.conns[BOB].client.session), 1);
+    loader.session(harness.conns[BOB].session, 1);
     frozen.for_each_node(|node| loader.node(node.path, node.data, -1, node.stat)).unwrap();
     let mut state = loader.finish(frozen.last_zxid()).unwrap();
     assert_eq!(state.remove_dead_sessions_nodes(), 1);

@@ -1,24 +1,24 @@
 //! Known cases of watches (K127 to K137).
 
 use crate::harness::{Harness, Seen, plain};
-use crate::model::reads::ReadOp;
 use crate::ops::{ANYONE, BOB, SUPER};
-use crate::request::{Op, create, delete, set_acl, set_data};
+use crate::request::{create, delete, set_acl, set_data, set_watches};
+use ox_history::Op;
 
-fn add(path: &str, mode: i32) -> ReadOp {
-    ReadOp::AddWatch { path: Some(path.into()), mode }
+fn add(path: &str, mode: i32) -> Op {
+    Op::AddWatch { path: path.into(), mode }
 }
 
-fn children(path: &str) -> ReadOp {
-    ReadOp::GetChildren { path: Some(path.into()), watch: true, with_stat: false }
+fn children(path: &str) -> Op {
+    Op::GetChildren { path: path.into(), watch: true }
 }
 
-fn exists(path: &str) -> ReadOp {
-    ReadOp::Exists { path: Some(path.into()), watch: true }
+fn exists(path: &str) -> Op {
+    Op::Exists { path: path.into(), watch: true }
 }
 
-fn get(path: &str) -> ReadOp {
-    ReadOp::GetData { path: Some(path.into()), watch: true }
+fn get(path: &str) -> Op {
+    Op::GetData { path: path.into(), watch: true }
 }
 
 fn kinds(events: &[Seen]) -> Vec<(i32, &str)> {
@@ -46,7 +46,7 @@ fn k127_rearming_reports_exactly_the_missed_changes() {
             let mut lists: [Vec<String>; 5] = Default::default();
             lists[list].push("/n".into());
             harness.drop_conn(BOB);
-            let read = ReadOp::SetWatches { all_five: true, relative: zxid - seen, lists };
+            let read = set_watches(zxid - seen, lists);
             assert_eq!(harness.read_code(BOB, &read), 0);
             let events = harness.events_in_reply();
             assert_eq!(events.iter().map(|(kind, _, zxid)| (*kind, *zxid)).next(), event.map(|kind| (kind, -1)));
@@ -55,7 +55,7 @@ fn k127_rearming_reports_exactly_the_missed_changes() {
         let mut lists: [Vec<String>; 5] = Default::default();
         lists[list].push("/missing".into());
         harness.drop_conn(BOB);
-        assert_eq!(harness.read_code(BOB, &ReadOp::SetWatches { all_five: true, relative: 0, lists }), 0);
+        assert_eq!(harness.read_code(BOB, &set_watches(0, lists)), 0);
         let expected: &[(i32, &str)] = if list == 0 || list == 2 { &[(2, "/missing")] } else { &[] };
         assert_eq!(kinds(&harness.events_in_reply()), expected);
     }
@@ -68,7 +68,7 @@ fn k128_rearming_in_several_requests() {
     for part in 0..20 {
         let paths: Vec<String> = (0..50).map(|at| format!("/{part}-{at}")).collect();
         let lists = [vec![], paths.clone(), vec![], vec![], paths];
-        assert_eq!(harness.read_code(BOB, &ReadOp::SetWatches { all_five: true, relative: 0, lists }), 0);
+        assert_eq!(harness.read_code(BOB, &set_watches(0, lists)), 0);
     }
     assert_eq!(harness.state.watches().lock().total(), 1000);
     harness.ok(ANYONE, &create("/7-33", 0));
@@ -181,19 +181,11 @@ fn k129_removing_one_kind_leaves_the_others() {
             harness.ok(ANYONE, &create("/n", 0));
             let asks = [get("/n"), children("/n"), add("/n", 0), add("/n", 1)];
             assert_eq!(harness.read_code(BOB, &asks[which]), 0);
-            let path = Some("/n".to_owned());
+            let path = "/n".to_owned();
             let code = if expected { 0 } else { -121 };
-            assert_eq!(
-                harness.read_code(BOB, &ReadOp::CheckWatches { path: path.clone(), kind }),
-                code,
-                "{kind} {which}"
-            );
-            assert_eq!(
-                harness.read_code(BOB, &ReadOp::RemoveWatches { path: path.clone(), kind }),
-                code,
-                "{kind} {which}"
-            );
-            assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path, kind }), -121);
+            assert_eq!(harness.read_code(BOB, &Op::CheckWatches { path: path.clone(), kind }), code, "{kind} {which}");
+            assert_eq!(harness.read_code(BOB, &Op::RemoveWatches { path: path.clone(), kind }), code, "{kind} {which}");
+            assert_eq!(harness.read_code(BOB, &Op::RemoveWatches { path, kind }), -121);
             assert_eq!(harness.state.watches().lock().is_empty(), expected);
         }
         let mut harness = Harness::new(plain());
@@ -201,10 +193,10 @@ fn k129_removing_one_kind_leaves_the_others() {
         for read in [get("/n"), children("/n"), add("/n", 0), add("/n", 1)] {
             assert_eq!(harness.read_code(BOB, &read), 0);
         }
-        assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path: Some("/n".into()), kind }), 0);
+        assert_eq!(harness.read_code(BOB, &Op::RemoveWatches { path: "/n".into(), kind }), 0);
         harness.ok(ANYONE, &set_data("/n", "x"));
         harness.ok(ANYONE, &create("/n/c", 0));
         harness.events(BOB); // the harness compares them
-        assert_eq!(harness.read_code(BOB, &ReadOp::RemoveWatches { path: Some("/n".into()), kind: 6 }), -5);
+        assert_eq!(harness.read_code(BOB, &Op::RemoveWatches { path: "/n".into(), kind: 6 }), -5);
     }
 }

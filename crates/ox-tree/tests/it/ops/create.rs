@@ -1,6 +1,8 @@
 use super::{ANYONE, check_codes, check_codes_while_closing, fixture};
 use crate::harness::{Harness, Setup, plain};
-use crate::request::{Op, container, create, create_ttl, create2, set_data};
+use crate::request::{container, create, create_ttl, create2, set_data};
+use ox_history::model::Owner;
+use ox_history::{Create, Op};
 
 /// Requests that fail two adjacent checks: the first check determines the code.
 #[test]
@@ -59,7 +61,7 @@ fn ttl_modes_are_refused_while_disabled() {
             harness.code(ANYONE, &Op::Multi(vec![op.clone()])),
             match expected {
                 -6 if op.code() != 21 => -5, // a TTL mode in another element spoils the whole multi
-                -8 if matches!(op, Op::Create { flags: 0..=4, .. }) => 0, // the ttl is dropped
+                -8 if matches!(op, Op::Create(Create { flags: 0..=4, .. })) => 0, // the ttl is dropped
                 other => other,
             },
             "{op:?}"
@@ -129,15 +131,15 @@ fn flags_determine_the_kind_by_opcode() {
 
 fn kind_of(harness: &Harness) -> (&'static str, bool) {
     let path = harness.created();
-    let owner = harness.model.nodes[&path].owner;
-    let kind = match owner {
-        0 => "persistent",
-        i64::MIN => "container",
-        _ if owner == harness.conns[ANYONE].client.session => "ephemeral",
-        _ => "ttl",
+    let owner = harness.model.nodes()[&path].owner;
+    let (kind, shown) = match owner {
+        Owner::None => ("persistent", 0),
+        Owner::Container => ("container", 0),
+        Owner::Session(session) => ("ephemeral", session.0),
+        Owner::Ttl(_) => ("ttl", 0),
     };
     let seen = harness.state.stat(&path).unwrap().ephemeral_owner;
-    assert_eq!(seen, if kind == "ephemeral" { owner } else { 0 }, "clients see owners of ephemerals only");
+    assert_eq!(seen, shown, "clients see owners of ephemerals only");
     (kind, path == "/n0000000000")
 }
 

@@ -1,6 +1,5 @@
 use super::{ANYONE, SUPER, check_codes, check_codes_while_closing, fixture};
-use crate::harness::{Harness, Setup, plain};
-use crate::model::NEVER_USED_MS;
+use crate::harness::{Harness, NEVER_USED_MS, Setup, plain};
 use crate::request::{container, create, create_ttl, delete, set_data};
 
 #[test]
@@ -47,7 +46,11 @@ fn delete_container_is_checked_again_when_prepared() {
         assert_eq!(harness.state.last_zxid(), before, "{path} must stay");
     }
     harness.ok(ANYONE, &delete("/c/x"));
-    harness.time += 11;
+    harness.time += 10;
+    harness.delete_container("/t");
+    harness.drain();
+    assert!(harness.state.stat("/t").is_some(), "its time is not over before the next millisecond");
+    harness.time += 1;
     for path in ["/c", "/t"] {
         harness.delete_container(path);
         harness.drain();
@@ -83,7 +86,11 @@ fn recreated_container_is_not_deleted() {
     harness.delete_container("/c");
     harness.drain();
     assert!(harness.state.stat("/c").is_some());
-    harness.time += NEVER_USED_MS + 1;
+    harness.time += NEVER_USED_MS;
+    harness.delete_container("/c");
+    harness.drain();
+    assert!(harness.state.stat("/c").is_some());
+    harness.time += 1;
     harness.delete_container("/c");
     harness.drain();
     assert!(harness.state.stat("/c").is_none());

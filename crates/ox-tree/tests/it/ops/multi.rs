@@ -1,6 +1,9 @@
 use super::{ANYONE, BOB, SUPER, fixture, secret};
 use crate::harness::{Harness, Setup, plain};
-use crate::request::{Op, check, container, create, create_ttl, create2, delete, open, set_acl, set_data};
+use crate::request::{body, check, container, create, create_ttl, create2, delete, open, set_acl, set_data};
+use ox_history::Op;
+use ox_history::model::Owner;
+use ox_proto::OpCode;
 use ox_proto::txn::{Record, Txn};
 
 /// The types of the results of a multi, -1 for errors.
@@ -23,6 +26,10 @@ fn result_types(harness: &Harness) -> Vec<i32> {
     }
     assert_eq!(reply[at..], [0xff, 0xff, 0xff, 0xff, 1, 0xff, 0xff, 0xff, 0xff]);
     types
+}
+
+fn children<'a>(harness: &'a Harness, path: &str) -> Vec<&'a str> {
+    harness.model.nodes()[path].children().collect()
 }
 
 /// Inside a multi the flags determine the kind of node, unlike in single requests.
@@ -54,7 +61,7 @@ fn flags_determine_the_kind_of_elements() {
         let code = harness.code(ANYONE, &Op::Multi(vec![create_ttl("/n", flags, ttl)]));
         let actual = if code == 0 { Ok(result_types(&harness)[0]) } else { Err(code) };
         assert_eq!(actual, expected, "flags {flags} ttl {ttl}");
-        let is_container = harness.model.nodes.get("/n").is_some_and(|node| node.owner == i64::MIN);
+        let is_container = harness.model.nodes().get("/n").is_some_and(|node| node.owner == Owner::Container);
         assert_eq!(is_container, flags == 4);
     }
 }
@@ -84,13 +91,13 @@ fn k70_results_have_the_order_of_elements() {
 /// Elements that are not allowed in a multi, or cannot be decoded.
 #[test]
 fn invalid_elements_fail_the_whole_multi() {
-    let read = Op::Garbage(4);
+    let read = Op::Broken(OpCode::GetData);
     let good = create("/a", 0);
     for (elements, takes_zxid) in [
         (vec![good.clone(), set_acl("/open", &open().unwrap())], true),
         (vec![good.clone(), read], true),
-        (vec![Op::Garbage(20)], true),
-        (vec![Op::Garbage(-1)], true),
+        (vec![Op::Broken(OpCode::DeleteContainer)], true),
+        (vec![Op::Broken(OpCode::Error)], true),
         (vec![Op::Multi(vec![])], true),
         (vec![good.clone(), create("/b", 7)], true),
         (vec![good.clone(), create("/b", 5)], true),
@@ -108,7 +115,7 @@ fn invalid_elements_fail_the_whole_multi() {
     }
     // A list without an end cannot be decoded; bytes after the end are ignored.
     let mut harness = Harness::new(plain());
-    let body = Op::Multi(vec![good]).body();
+    let body = body(&Op::Multi(vec![good]));
     assert_eq!(harness.prepared_raw(ANYONE, 14, &body[..body.len() - 9]), Some((-1, -5)));
     assert_eq!(harness.prepared_raw(ANYONE, 14, &[&body[..], b"more"].concat()), Some((14, 0)));
 }
@@ -141,9 +148,7 @@ fn elements_see_earlier_elements() {
             create("/a/q-", 2),
         ]),
     );
-    let mut names = harness.model.children("/a");
-    names.sort();
-    assert_eq!(names, ["q-0000000001", "q-0000000002"]);
+    assert_eq!(children(&harness, "/a"), ["q-0000000001", "q-0000000002"]);
     assert_eq!(harness.code(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a")])), -111);
     harness.ok(ANYONE, &Op::Multi(vec![delete("/a/q-0000000001"), delete("/a/q-0000000002"), delete("/a")]));
     harness.compare_all();
@@ -170,7 +175,7 @@ fn k71_failed_multi_leaves_earlier_changes_in_flight_intact() {
     harness.write(ANYONE, &create("/p/q-", 2));
     harness.close(ANYONE);
     harness.drain();
-    assert_eq!(harness.model.children("/p"), ["q-0000000001"], "no ephemeral of the failed one, numbers go on");
+    assert_eq!(children(&harness, "/p"), ["q-0000000001"], "no ephemeral of the failed one, numbers go on");
     assert_eq!(harness.state.stat("/p").unwrap().version, 2);
     harness.compare_all();
 }
@@ -191,11 +196,11 @@ fn k75_k158_multi_checks_permissions_and_refusals_have_no_effect() {
     for element in elements() {
         let mut harness = fixture(plain());
         harness.ok(BOB, &create("/secret/child", 0).with_acl(Some(secret())));
-        let (digest, sequence) = (harness.state.digest(), harness.model.nodes["/secret"].cversion);
+        let (digest, sequence) = (harness.state.digest(), harness.model.nodes()["/secret"].created);
         let op = Op::Multi(vec![create("/before", 1), element.clone(), create("/after", 0)]);
         assert_eq!(harness.code(ANYONE, &op), -102, "{element:?}");
-        assert_eq!((harness.state.digest(), harness.model.nodes["/secret"].cversion), (digest, sequence));
-        assert_eq!(harness.state.ephemerals_of(ox_proto::SessionId(harness.conns[ANYONE].client.session)).count(), 0);
+        assert_eq!((harness.state.digest(), harness.model.nodes()["/secret"].created), (digest, sequence));
+        assert_eq!(harness.state.ephemerals_of(harness.conns[ANYONE].session).count(), 0);
         harness.compare_all();
         harness.ok(BOB, &op);
         harness.compare_all();

@@ -2,8 +2,10 @@
 
 use super::{ANYONE, BOB, check_codes, fixture};
 use crate::harness::{Harness, plain};
-use crate::model::reads::ReadOp;
-use crate::request::{Bytes, Entry, Op, container, create, create_ttl, create2, delete, set_acl, set_data};
+use crate::request::{
+    Bytes, add_watch, container, create, create_ttl, create2, delete, get, null_entry, set_acl, set_data,
+};
+use ox_history::{Op, RequestedAcl};
 
 #[test]
 fn null_paths_of_writes_are_refused() {
@@ -28,37 +30,39 @@ fn null_paths_of_writes_are_refused() {
 #[test]
 fn null_paths_of_reads() {
     let mut harness = fixture(plain());
+    let null = |op: Op| op.with_path(None);
+    let path = String::new;
     for read in [
-        ReadOp::Exists { path: None, watch: true },
-        ReadOp::GetData { path: None, watch: true },
-        ReadOp::GetAcl { path: None },
-        ReadOp::GetChildren { path: None, watch: false, with_stat: false },
-        ReadOp::GetChildren { path: None, watch: false, with_stat: true },
-        ReadOp::AllChildrenNumber { path: None },
+        Op::Exists { path: path(), watch: true },
+        Op::GetData { path: path(), watch: true },
+        Op::GetAcl { path: path() },
+        Op::GetChildren { path: path(), watch: false },
+        Op::GetChildren2 { path: path(), watch: false },
+        Op::GetAllChildrenNumber { path: path() },
     ] {
-        assert_eq!(harness.read_code(ANYONE, &read), -5, "{read:?}");
+        assert_eq!(harness.read_code(ANYONE, &null(read.clone())), -5, "{read:?}");
     }
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::Sync { path: None }), 0);
+    assert_eq!(harness.read_code(ANYONE, &null(Op::Sync { path: path() })), 0);
     assert_eq!(harness.reply[20..], [0xff; 4], "echoed as null");
-    assert_eq!(harness.read_code(BOB, &ReadOp::Ephemerals { prefix: None }), 0);
-    assert_eq!(harness.reply[20..24], [0, 0, 0, 3], "as if all were read_code for");
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::RemoveWatches { path: None, kind: 3 }), -121);
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::CheckWatches { path: None, kind: 3 }), -121);
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::AddWatch { path: None, mode: 0 }), 0);
+    assert_eq!(harness.read_code(BOB, &null(Op::GetEphemerals { prefix: path() })), 0);
+    assert_eq!(harness.reply[20..24], [0, 0, 0, 3], "as if all were requested");
+    assert_eq!(harness.read_code(ANYONE, &null(Op::RemoveWatches { path: path(), kind: 3 })), -121);
+    assert_eq!(harness.read_code(ANYONE, &null(Op::CheckWatches { path: path(), kind: 3 })), -121);
+    assert_eq!(harness.read_code(ANYONE, &null(add_watch("", 0))), 0);
     harness.ok(ANYONE, &create("/fires", 0));
     assert_eq!(harness.events(ANYONE), []);
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::RemoveWatches { path: None, kind: 4 }), 0);
+    assert_eq!(harness.read_code(ANYONE, &null(Op::RemoveWatches { path: path(), kind: 4 })), 0);
 }
 
 #[test]
 fn data_may_be_null() {
     let mut harness = Harness::new(plain());
     harness.ok(ANYONE, &create("/n", 0).with_data(None));
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &get("/n")), 0);
     assert_eq!(harness.reply[20..24], [0xff; 4]);
     assert_eq!(harness.state.stat("/n").unwrap().data_length, 0);
     harness.ok(ANYONE, &set_data("/n", ""));
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/n".into()), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &get("/n")), 0);
     assert_eq!(harness.reply[20..24], [0; 4], "empty is not null");
     harness.ok(ANYONE, &set_data("/n", "x").with_data(None));
     harness.compare_all();
@@ -68,10 +72,8 @@ fn data_may_be_null() {
 
 #[test]
 fn k162_null_lists_and_entries() {
-    let entry = |perms: i32, scheme: Option<&str>, id: Option<&str>| -> Entry {
-        (perms, scheme.map(str::to_owned), id.map(str::to_owned))
-    };
-    let lists: Vec<(Option<Vec<Entry>>, i32)> = vec![
+    let entry = null_entry;
+    let lists: Vec<(RequestedAcl, i32)> = vec![
         (None, -114),
         (Some(vec![]), -114),
         (Some(vec![entry(31, None, Some("anyone"))]), -114),

@@ -2,8 +2,8 @@
 
 use super::{ANYONE, SUPER, fixture};
 use crate::harness::plain;
-use crate::model::reads::ReadOp;
-use crate::request::{Op, check, create, delete, set_acl, set_data};
+use crate::request::{check, create, delete, set_acl, set_data};
+use ox_history::Op;
 
 /// Invalid paths, with the code of a delete, which checks less.
 const BAD: [(&str, i32); 15] = [
@@ -39,15 +39,15 @@ fn invalid_paths_are_refused_by_operation() {
         let mut harness = fixture(plain());
         let found = if path.is_empty() { 0 } else { -101 };
         let of_exists = if path.contains('\0') { -8 } else { found };
-        let some = || Some(path.to_owned());
-        assert_eq!(harness.read_code(SUPER, &ReadOp::Exists { path: some(), watch: false }), of_exists, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &ReadOp::GetData { path: some(), watch: false }), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &ReadOp::GetAcl { path: some() }), found, "{path:?}");
-        let children = ReadOp::GetChildren { path: some(), watch: false, with_stat: true };
+        let some = || path.to_owned();
+        assert_eq!(harness.read_code(SUPER, &Op::Exists { path: some(), watch: false }), of_exists, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Op::GetData { path: some(), watch: false }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Op::GetAcl { path: some() }), found, "{path:?}");
+        let children = Op::GetChildren2 { path: some(), watch: false };
         assert_eq!(harness.read_code(SUPER, &children), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &ReadOp::AllChildrenNumber { path: some() }), found, "{path:?}");
-        assert_eq!(harness.read_code(SUPER, &ReadOp::Sync { path: some() }), 0);
-        assert_eq!(harness.read_code(SUPER, &ReadOp::AddWatch { path: some(), mode: 1 }), 0);
+        assert_eq!(harness.read_code(SUPER, &Op::GetAllChildrenNumber { path: some() }), found, "{path:?}");
+        assert_eq!(harness.read_code(SUPER, &Op::Sync { path: some() }), 0);
+        assert_eq!(harness.read_code(SUPER, &Op::AddWatch { path: some(), mode: 1 }), 0);
     }
 }
 
@@ -62,7 +62,7 @@ fn unusual_valid_names_are_accepted() {
     }
     let long = format!("/{}", "n".repeat(100_000));
     harness.ok(ANYONE, &create(&long, 0));
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some(long), watch: false }), 0);
+    assert_eq!(harness.read_code(ANYONE, &Op::GetData { path: long, watch: false }), 0);
     harness.compare_all();
 }
 
@@ -70,12 +70,12 @@ fn unusual_valid_names_are_accepted() {
 fn root_has_two_names_in_reads() {
     let mut harness = fixture(plain());
     let count = |harness: &mut crate::harness::Harness, path: &str| {
-        assert_eq!(harness.read_code(ANYONE, &ReadOp::AllChildrenNumber { path: Some(path.into()) }), 0);
+        assert_eq!(harness.read_code(ANYONE, &Op::GetAllChildrenNumber { path: path.into() }), 0);
         i32::from_be_bytes(harness.reply[20..24].try_into().unwrap())
     };
     assert_eq!(count(&mut harness, "") - count(&mut harness, "/"), 1);
-    assert_eq!(usize::try_from(count(&mut harness, "/")).unwrap(), harness.model.nodes.len() - 1);
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some(String::new()), watch: true }), 0);
+    assert_eq!(usize::try_from(count(&mut harness, "/")).unwrap(), harness.model.nodes().len() - 1);
+    assert_eq!(harness.read_code(ANYONE, &Op::GetData { path: String::new(), watch: true }), 0);
     harness.ok(ANYONE, &set_data("/", "x"));
     assert_eq!(harness.events(ANYONE), [], "the alias is watched but never fires");
 }

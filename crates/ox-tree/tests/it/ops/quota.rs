@@ -2,7 +2,8 @@
 
 use super::{ANYONE, BOB};
 use crate::harness::{Harness, Setup, plain};
-use crate::request::{Op, create, delete, set_data};
+use crate::request::{create, delete, set_data};
+use ox_history::Op;
 
 const LIMITS: &str = "/zookeeper/quota/q/zookeeper_limits";
 const STATS: &str = "/zookeeper/quota/q/zookeeper_stats";
@@ -19,7 +20,7 @@ fn limited(limits: &str) -> Harness {
 }
 
 fn text(harness: &Harness, path: &str) -> String {
-    String::from_utf8(harness.model.nodes[path].data.clone().unwrap()).unwrap()
+    String::from_utf8(harness.model.nodes()[path].data.clone().unwrap()).unwrap()
 }
 
 #[test]
@@ -62,7 +63,7 @@ fn quota_checks_use_the_committed_usage() {
 #[test]
 fn usage_update_changes_only_the_data() {
     let mut harness = limited("count=9");
-    let read = crate::model::reads::ReadOp::AddWatch { path: Some(STATS.into()), mode: 0 };
+    let read = Op::AddWatch { path: STATS.into(), mode: 0 };
     assert_eq!(harness.read_code(BOB, &read), 0);
     let before = harness.state.stat(STATS).unwrap();
     harness.ok(ANYONE, &create("/q/x", 0));

@@ -2,11 +2,11 @@
 
 use super::{ANYONE, BOB, BOB_ID, SUPER, bobs, fixture};
 use crate::harness::plain;
-use crate::model::reads::ReadOp;
-use crate::request::{create, entry, open, set_acl};
+use crate::request::{body, create, entry, open, set_acl};
+use ox_history::Op;
 
-fn get_acl(path: &str) -> ReadOp {
-    ReadOp::GetAcl { path: Some(path.into()) }
+fn get_acl(path: &str) -> Op {
+    Op::GetAcl { path: path.into() }
 }
 
 fn shows(reply: &[u8], text: &str) -> bool {
@@ -28,7 +28,7 @@ fn k157_password_hashes_need_admin_permission() {
     harness.ok(BOB, &set_acl("/bobs", &[entry(16, "ip", "10.0.0.1"), entry(1, "digest", BOB_ID)]));
     assert_eq!(harness.read_code(ANYONE, &get_acl("/bobs")), 0);
     assert!(shows(&harness.reply, hash) && shows(&harness.reply, "10.0.0.1"));
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::GetData { path: Some("/bobs".into()), watch: false }), -102);
+    assert_eq!(harness.read_code(ANYONE, &Op::GetData { path: "/bobs".into(), watch: false }), -102);
 }
 
 /// exists checks NUL, permission, existence; the others check existence before permission.
@@ -36,39 +36,40 @@ fn k157_password_hashes_need_admin_permission() {
 fn reads_need_permission_on_the_node_only() {
     let mut harness = fixture(plain());
     harness.ok(BOB, &create("/secret/open", 0).with_acl(open()));
-    let some = |path: &str| Some(path.to_owned());
+    let some = str::to_owned;
     for (path, expected) in [("/secret", -102), ("/missing", -101), ("/bobs", 0), ("/secret/open", 0)] {
         for read in [
-            ReadOp::Exists { path: some(path), watch: true },
-            ReadOp::GetData { path: some(path), watch: true },
-            ReadOp::GetChildren { path: some(path), watch: true, with_stat: false },
-            ReadOp::GetChildren { path: some(path), watch: true, with_stat: true },
-            ReadOp::AllChildrenNumber { path: some(path) },
+            Op::Exists { path: some(path), watch: true },
+            Op::GetData { path: some(path), watch: true },
+            Op::GetChildren { path: some(path), watch: true },
+            Op::GetChildren2 { path: some(path), watch: true },
+            Op::GetAllChildrenNumber { path: some(path) },
             get_acl(path),
         ] {
             assert_eq!(harness.read_code(ANYONE, &read), expected, "{read:?}");
         }
     }
     // A watch on an unreadable node is registered only by an exists of a missing node.
-    let watched: Vec<_> = harness.model.watches.data.keys().map(|(path, _)| path.as_str()).collect();
+    let watched: Vec<_> = harness.watches.data_paths().collect();
     assert_eq!(watched, ["/bobs", "/missing", "/secret/open"]);
-    assert_eq!(harness.state.watches().lock().total(), harness.model.watches.total());
+    assert_eq!(harness.state.watches().lock().total(), harness.watches.total());
 }
 
 #[test]
 fn multi_read_has_one_result_per_element() {
     let mut harness = fixture(plain());
-    let some = |path: &str| Some(path.to_owned());
-    let read = ReadOp::MultiRead(vec![(true, some("/open")), (false, some("/secret")), (false, some("/missing"))]);
+    let children = |path: &str| Op::GetChildren { path: path.into(), watch: true };
+    let data = || Op::GetData { path: "/open".into(), watch: true };
+    let read = Op::MultiRead(vec![data(), children("/secret"), children("/missing")]);
     assert_eq!(harness.read_code(ANYONE, &read), 0);
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::MultiRead(vec![(true, some("/open")), (true, None)])), -5);
+    assert_eq!(harness.read_code(ANYONE, &Op::MultiRead(vec![data(), data().with_path(None)])), -5);
     assert!(20 < harness.reply.len(), "with what was gathered so far");
-    assert_eq!(harness.read_code(ANYONE, &ReadOp::MultiRead(vec![])), 0);
+    assert_eq!(harness.read_code(ANYONE, &Op::MultiRead(vec![])), 0);
     assert_eq!(harness.state.watches().lock().total(), 0, "flags of elements are ignored");
-    let write = crate::request::Op::Multi(vec![create("/x", 0)]);
-    let reply = harness.reply_raw(ANYONE, 22, &write.body());
+    let write = Op::Multi(vec![create("/x", 0)]);
+    let reply = harness.reply_raw(ANYONE, 22, &body(&write));
     assert_eq!((&reply[16..20], reply.len()), (&(-5_i32).to_be_bytes()[..], 20 + 9));
-    let mixed = [&write.body()[..write.body().len() - 9], &read.body()[..]].concat();
+    let mixed = [&body(&write)[..body(&write).len() - 9], &body(&read)[..]].concat();
     assert_eq!(harness.reply_raw(ANYONE, 22, &mixed).len(), 20);
 }
 
@@ -78,7 +79,7 @@ fn cached_children_are_invalidated_by_changes() {
     for at in 0..50 {
         harness.ok(ANYONE, &create(&format!("/open/{at}"), 0));
     }
-    let read = ReadOp::GetChildren { path: Some("/open".into()), watch: false, with_stat: false };
+    let read = Op::GetChildren { path: "/open".into(), watch: false };
     // The harness compares each list; long ones are cached.
     for at in 0..50 {
         harness.read(ANYONE, &read);

@@ -3,7 +3,8 @@
 use super::ANYONE;
 use crate::bare_tree::BareTree;
 use crate::harness::{Harness, plain};
-use crate::request::{Op, create, delete};
+use crate::request::{create, delete};
+use ox_history::Op;
 
 #[test]
 fn only_creates_advance_the_sequence() {

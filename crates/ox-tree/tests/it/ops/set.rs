@@ -2,7 +2,8 @@
 
 use super::{ANYONE, BOB, SUPER, bobs, check_codes, check_codes_while_closing, fixture};
 use crate::harness::{Harness, plain};
-use crate::request::{Op, check, delete, entry, open, set_acl, set_data};
+use crate::request::{check, delete, entry, open, set_acl, set_data};
+use ox_history::Op;
 
 fn alone(op: Op) -> Op {
     Op::Multi(vec![op])
@@ -61,7 +62,7 @@ fn k73_versions_skip_minus_one() {
     let mut harness = Harness::new(plain());
     harness.ok(ANYONE, &crate::request::create("/v", 0));
     for (from, to) in [(-2, 0), (i32::MAX, i32::MIN), (i32::MIN, i32::MIN + 1), (-3, -2), (0, 1)] {
-        let node = harness.model.nodes.get_mut("/v").unwrap();
+        let node = harness.model.node_mut("/v").unwrap();
         (node.version, node.aversion) = (from, from);
         harness.reload();
         harness.ok(ANYONE, &set_data("/v", "x").at_version(from));
@@ -83,7 +84,7 @@ fn k163_acls_are_stored_unchanged() {
     ];
     let mut harness = Harness::new(plain());
     harness.ok(BOB, &crate::request::create("/n", 0).with_acl(Some(odd.clone())));
-    let stored = |harness: &Harness| harness.model.nodes["/n"].acl.clone().unwrap();
+    let stored = |harness: &Harness| harness.model.nodes()["/n"].acl.clone().unwrap();
     assert_eq!(stored(&harness).len(), odd.len());
     harness.compare_all();
     harness.reload();
@@ -97,7 +98,7 @@ fn k163_acls_are_stored_unchanged() {
 #[test]
 fn set_acl_fires_no_watches_and_changes_only_aversion() {
     let mut harness = fixture(plain());
-    let read = crate::model::reads::ReadOp::AddWatch { path: Some("/".into()), mode: 1 };
+    let read = Op::AddWatch { path: "/".into(), mode: 1 };
     assert_eq!(harness.read_code(BOB, &read), 0);
     let before = harness.state.stat("/open").unwrap();
     harness.ok(ANYONE, &set_acl("/open", &bobs()));
