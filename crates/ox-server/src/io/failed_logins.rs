@@ -66,7 +66,7 @@ fn origin(address: IpAddr) -> IpAddr {
             let [a, b, c, d, ..] = ip.segments();
             Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }
-        ip => ip,
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
     }
 }
 

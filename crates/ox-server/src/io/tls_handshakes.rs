@@ -255,7 +255,7 @@ impl HandshakeThread {
         };
         handshake.stage = match handshake.stage {
             Stage::Tls { server, tls } if matches!(identities, Ok(None)) => Stage::AwaitsName { server, tls },
-            stage => stage,
+            stage @ (Stage::FirstByte | Stage::Tls { .. } | Stage::AwaitsName { .. }) => stage,
         };
         self.slots[slot] = Some(handshake);
         match identities {
