@@ -210,13 +210,10 @@ fn write_certificates(args: &Args, servers: usize) -> Result<PathBuf> {
 /// The lines of a server whose clients use TLS.
 fn tls_lines(stores: &Path, id: u16, ports: &Ports) -> String {
     let store = |key: &str, name: &str| ox_proto::properties::line(key, &stores.join(name).display().to_string());
-    let mut lines = format!("secureClientPort={}\nsecureClientPortAddress=127.0.0.1\n", ports.client);
+    let port = format!("secureClientPort={}\nsecureClientPortAddress=127.0.0.1\n", ports.client);
+    let keys = store("ssl.keyStore.location", &format!("server.{id}.pem"));
     // Links between servers get `sslQuorum=true` and the same stores under `ssl.quorum.` when the server has TLS for them.
-    for prefix in ["ssl."] {
-        lines += &store(&format!("{prefix}keyStore.location"), &format!("server.{id}.pem"));
-        lines += &store(&format!("{prefix}trustStore.location"), "ca.pem");
-    }
-    lines
+    port + &keys + &store("ssl.trustStore.location", "ca.pem")
 }
 
 fn client_port(home: &Path) -> Result<u16> {
