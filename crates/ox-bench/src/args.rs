@@ -28,14 +28,24 @@ pub struct BenchArgs {
     pub run: RunArgs,
 }
 
+/// The node below which all nodes are created.
+pub const ROOT_DEFAULT: &str = "/oxbench";
+const SERVER_DEFAULT: &str = "127.0.0.1:2181";
+/// The environment variable of all commands that connect to a server.
+const SERVER_VARIABLE: &str = "OXKEEPER_SERVER";
+
 const EXAMPLES: &str = "\
 Examples:
-  oxkeeper bench                                          reads, one at a time, from 100 connections
+  oxkeeper bench                                          reads, one at a time, from 50 connections
+  oxkeeper bench -s 10.0.0.7:2181 -w set                  writes, on another server
   oxkeeper bench -w get=90,set=10 -d 100 --pid 4711       a mix, pipelined, with the server's CPU per operation
-  oxkeeper bench -w notify -c 1000                        one node, a thousand watchers
+  oxkeeper bench -w notify -c 1000                        one node, a thousand watchers (see below)
   oxkeeper bench compare :2181 :2182 -w set --pids 11,12  two servers alternately
   oxkeeper bench fill --keys 1000000 --pid 4711           memory per node
-  oxkeeper bench flood --pid 4711 -k writes,half-frames   memory during and after abuse";
+  oxkeeper bench flood --pid 4711 --kinds writes          memory during and after abuse (see below)
+
+A server accepts maxClientCnxns connections from one address, 60 by default. For more, set it to 0 (no limit) in zoo.cfg;
+a server that is started with a port and a directory (oxkeeper server 2181 ./oxkeeper-data) has no limit, either.";
 
 /// Other commands than a single run
 #[derive(Clone, Debug, Subcommand)]
@@ -56,7 +66,7 @@ pub enum BenchCommand {
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
     /// Client port of the server, or those of an ensemble over which connections are spread
-    #[arg(short, long, value_name = "HOST:PORT,..", value_delimiter = ',', default_value = "127.0.0.1:2181")]
+    #[arg(short, long, value_name = "HOST:PORT,..", value_delimiter = ',', default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
     pub server: Vec<String>,
     /// Server processes, for CPU seconds per operation and memory
     #[arg(long, value_name = "PID,..", value_delimiter = ',')]
@@ -68,9 +78,12 @@ pub struct RunArgs {
 /// Flags of a comparison of two servers.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CompareArgs {
-    /// Client ports of the servers A and B
-    #[arg(value_name = "HOST:PORT", num_args = 2, required = true)]
-    pub servers: Vec<String>,
+    /// Client port of server A
+    #[arg(value_name = "SERVER_A")]
+    pub server_a: String,
+    /// Client port of server B
+    #[arg(value_name = "SERVER_B")]
+    pub server_b: String,
     /// Processes of the two servers, for CPU seconds per operation and memory
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub pids: Vec<u32>,
@@ -89,7 +102,7 @@ pub struct JobArgs {
     #[arg(short, long, default_value = "get")]
     pub workload: Workload,
     /// Number of connections, each with a session
-    #[arg(short, long, default_value_t = 100, value_parser = value_parser!(u32).range(1..=99_999))]
+    #[arg(short, long, default_value_t = 50, value_parser = value_parser!(u32).range(1..=99_999))]
     pub connections: u32,
     /// Requests in flight per connection
     #[arg(short, long, default_value_t = 1, value_parser = value_parser!(u32).range(1..=100_000))]
@@ -134,7 +147,7 @@ pub struct TreeArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 100, value_parser = value_parser!(u32).range(0..=1_000_000))]
     pub data: u32,
     /// Node below which all nodes are created
-    #[arg(long, value_name = "PATH", default_value = "/oxbench")]
+    #[arg(long, value_name = "PATH", default_value = ROOT_DEFAULT)]
     pub root: String,
 }
 
@@ -161,8 +174,8 @@ pub struct SharedArgs {
 /// Flags of a fill.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FillArgs {
-    /// Client port of the server
-    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    /// Client port of the server; of a list, the first one is used
+    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
     pub server: String,
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -186,8 +199,8 @@ pub struct MemoryArgs {
 /// Flags of idle sessions and watches.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IdleArgs {
-    /// Client port of the server
-    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    /// Client port of the server; of a list, the first one is used
+    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
     pub server: String,
     #[command(flatten)]
     pub memory: MemoryArgs,
@@ -201,7 +214,7 @@ pub struct IdleArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0)]
     pub hold: f64,
     /// Node below which all nodes are created
-    #[arg(long, value_name = "PATH", default_value = "/oxbench")]
+    #[arg(long, value_name = "PATH", default_value = ROOT_DEFAULT)]
     pub root: String,
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -210,14 +223,14 @@ pub struct IdleArgs {
 /// Flags of a flood.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FloodArgs {
-    /// Client port of the server
-    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    /// Client port of the server; of a list, the first one is used
+    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
     pub server: String,
     /// Process of the server, for its memory
     #[arg(long)]
     pub pid: u32,
     /// Kinds of abuse, at the same time; default: all
-    #[arg(short, long, value_enum, value_delimiter = ',')]
+    #[arg(long, value_enum, value_delimiter = ',')]
     pub kinds: Vec<FloodKind>,
     /// Number of connections of each kind
     #[arg(short, long, default_value_t = 250, value_parser = value_parser!(u32).range(1..=9_999))]
@@ -235,11 +248,11 @@ pub struct FloodArgs {
 /// Flags of a clean-up.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CleanArgs {
-    /// Client port of the server
-    #[arg(short, long, value_name = "HOST:PORT", default_value = "127.0.0.1:2181")]
+    /// Client port of the server; of a list, the first one is used
+    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
     pub server: String,
     /// Node below which the nodes were created
-    #[arg(long, value_name = "PATH", default_value = "/oxbench")]
+    #[arg(long, value_name = "PATH", default_value = ROOT_DEFAULT)]
     pub root: String,
     #[command(flatten)]
     pub shared: SharedArgs,
@@ -260,8 +273,8 @@ impl CompareArgs {
     /// The servers that the flags name.
     pub fn servers(&self) -> Result<[MeasuredServer; 2]> {
         ensure!(matches!(self.pids.len(), 0 | 2), "--pids takes the two processes, as in --pids 11,12");
-        let server = |index: usize| self.job.shared.server(&self.servers[index], self.pids.get(index).copied());
-        Ok([server(0)?, server(1)?])
+        let server = |text: &str, index: usize| self.job.shared.server(text, self.pids.get(index).copied());
+        Ok([server(&self.server_a, 0)?, server(&self.server_b, 1)?])
     }
 }
 
@@ -302,8 +315,9 @@ impl MemoryArgs {
 }
 
 impl SharedArgs {
-    /// The server at `text`.
+    /// The server at `text`; of a list, the first one.
     pub fn server(&self, text: &str, pid: Option<u32>) -> Result<MeasuredServer> {
+        let text = text.split(',').next().unwrap_or_default().trim();
         let address = address(text)?;
         let host = text.rsplit_once(':').map_or(text, |(host, _)| host).trim_matches(['[', ']']);
         let resumption = if self.full_handshakes { TlsResumption::Off } else { TlsResumption::On };
@@ -341,6 +355,7 @@ pub fn seconds(flag: &str, number: f64) -> Result<Duration> {
 
 /// Resolves `host:port`; the host defaults to this machine, the port to 2181.
 fn address(text: &str) -> Result<SocketAddr> {
+    ensure!(!text.contains('/'), "'{text}' names a chroot\nhint: give host:port, and the node of the run with --root");
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
         _ => (text, "2181"),
@@ -364,7 +379,7 @@ mod tests {
     fn flags_have_defaults() {
         let args = BenchArgs::try_parse_from(["bench", "-w", "get=9,set=1", "--time", "0.5"]).unwrap();
         let job = args.run.job.job().unwrap();
-        assert_eq!((job.connections, job.depth, job.workload.to_string().as_str()), (100, 1, "get=9,set=1"));
+        assert_eq!((job.connections, job.depth, job.workload.to_string().as_str()), (50, 1, "get=9,set=1"));
         assert_eq!(job.timing.duration, Duration::from_millis(500));
         assert!(BenchArgs::try_parse_from(["bench", "compare", "a:1", "b:2", "--pids", "1,2"]).is_ok());
         assert!(BenchArgs::try_parse_from(["bench", "compare", "a:1"]).is_err());
@@ -382,6 +397,7 @@ mod tests {
             assert_eq!(address(text).unwrap().to_string(), expected, "{text}");
         }
         assert!(address("").is_ok());
+        assert!(format!("{:#}", address("a:1/app").unwrap_err()).contains("hint: give host:port"));
         assert!(address("127.0.0.1:99999").is_err());
     }
 

@@ -1,6 +1,7 @@
 //! Errors that end a run, each with a hint.
 
 use anyhow::{Error, anyhow};
+use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
@@ -21,12 +22,41 @@ pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
     anyhow!("cannot connect to {server}: {error}\nhint: {hint}")
 }
 
+/// What a connection was doing when the server closed it before there was a session.
+pub const OPENING: &str = "opening a session";
+
 /// The server closed a connection in use.
+#[derive(Debug)]
+pub struct ClosedConnection {
+    server: SocketAddr,
+    doing: String,
+}
+
+impl ClosedConnection {
+    /// Whether the server closed it before there was a session, as it does above its limit of connections.
+    pub fn is_before_session(&self) -> bool {
+        self.doing == OPENING
+    }
+}
+
+impl std::error::Error for ClosedConnection {}
+
+impl fmt::Display for ClosedConnection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { server, doing } = self;
+        let hint = match self.is_before_session() {
+            true => {
+                "a server accepts maxClientCnxns connections from one address, 60 by default: use fewer, for example \
+                 -c 50, or raise it on the server (0 means no limit)"
+            }
+            false => "see its log; a session timeout that is too short is a common reason",
+        };
+        write!(f, "the server at {server} closed a connection while {doing}\nhint: {hint}")
+    }
+}
+
 pub fn closed(server: SocketAddr, doing: &str) -> Error {
-    anyhow!(
-        "the server at {server} closed a connection while {doing}\n\
-         hint: see its log; maxClientCnxns and a session timeout that is too short are common reasons"
-    )
+    Error::new(ClosedConnection { server, doing: doing.to_owned() })
 }
 
 /// The server has not replied in time.

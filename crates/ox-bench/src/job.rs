@@ -7,7 +7,7 @@ use crate::progress::ProgressLine;
 use crate::results::RunResults;
 use crate::session::BenchTarget;
 use crate::session_churn::SessionChurn;
-use crate::setup::{self, Needs};
+use crate::setup::{self, Claim, Needs};
 use crate::stop_flag::StopFlag;
 use crate::tree_layout::TreeLayout;
 use anyhow::Result;
@@ -37,13 +37,34 @@ pub struct Job {
     pub timing: RunTiming,
 }
 
+/// The root node of a job, which the end of the run deletes.
+#[derive(Debug)]
+pub struct ClaimedRoot<'a> {
+    claim: Claim,
+    layout: &'a TreeLayout,
+    needs: Needs,
+}
+
+impl ClaimedRoot<'_> {
+    /// Creates the nodes that the job needs.
+    pub fn create(self, stop: &StopFlag, progress: &ProgressLine) -> Result<()> {
+        self.claim.create(self.layout, self.needs, stop, progress)
+    }
+}
+
 impl Job {
     /// Creates the nodes that the job needs.
     pub fn prepare(&self, server: MeasuredServer, stop: &StopFlag, progress: &ProgressLine) -> Result<()> {
-        match self.needs() {
+        match self.claim(server)? {
             None => Ok(()),
-            Some(needs) => setup::prepare(server.target, &self.layout, needs, stop, progress),
+            Some(root) => root.create(stop, progress),
         }
+    }
+
+    /// Takes the root node for this job; `None` if the job needs no nodes.
+    pub fn claim(&self, server: MeasuredServer) -> Result<Option<ClaimedRoot<'_>>> {
+        let Some(needs) = self.needs() else { return Ok(None) };
+        Ok(Some(ClaimedRoot { claim: Claim::of(server.target, &self.layout)?, layout: &self.layout, needs }))
     }
 
     /// Deletes the nodes again.

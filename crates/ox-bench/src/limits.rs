@@ -14,6 +14,11 @@ pub const HANDSHAKES_MAX: usize = 32;
 /// Requests in flight while nodes are created or deleted in bulk; Apache throttles above 1000 on the whole server.
 pub const BULK_WINDOW: usize = 800;
 
+/// Attempts to open the session of the clean-up, and the pause between two of them, while the server refuses it because
+/// it still counts the connections of the run: 5 s in total.
+pub const CLEAN_ATTEMPTS: usize = 50;
+pub const CLEAN_PAUSE: Duration = Duration::from_millis(100);
+
 /// Maximum size of a reply that is read completely: the names of ten million children fit.
 pub const REPLY_BYTES_MAX: usize = 512 * 1024 * 1024;
 

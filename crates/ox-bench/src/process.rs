@@ -1,6 +1,6 @@
 //! CPU time and memory of processes, from `/proc`.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use std::fs;
 
 /// Clock ticks per second in `/proc/PID/stat`: 100 on every architecture, as Linux reports it to user space.
@@ -15,7 +15,8 @@ pub struct ProcessUsage {
 }
 
 pub fn usage(pid: u32) -> Result<ProcessUsage> {
-    read(&pid.to_string()).with_context(|| format!("read the usage of process {pid}\nhint: is it still running?"))
+    read(&pid.to_string())
+        .map_err(|cause| anyhow!("cannot read the usage of process {pid}: {cause:#}\nhint: is it still running?"))
 }
 
 /// Total usage of several processes; `None` if there are none.
@@ -85,6 +86,8 @@ mod tests {
     #[test]
     fn own_usage_is_positive() {
         assert!(0 < usage(std::process::id()).unwrap().rss_bytes);
-        assert!(usage(u32::MAX).is_err());
+        let error = format!("{:#}", usage(u32::MAX).unwrap_err());
+        assert!(error.starts_with("cannot read the usage of process 4294967295: No such file"), "{error}");
+        assert!(error.ends_with("\nhint: is it still running?"), "{error}");
     }
 }

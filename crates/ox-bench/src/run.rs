@@ -1,8 +1,8 @@
 //! Executes the command line.
 
 use crate::args::{
-    BenchArgs, BenchCommand, CleanArgs, CompareArgs, FillArgs, FloodArgs, IdleArgs, JobArgs, RunArgs, checked_root,
-    seconds,
+    BenchArgs, BenchCommand, CleanArgs, CompareArgs, FillArgs, FloodArgs, IdleArgs, JobArgs, ROOT_DEFAULT, RunArgs,
+    checked_root, seconds,
 };
 use crate::compare;
 use crate::fill;
@@ -101,19 +101,35 @@ fn with_nodes<T>(
     work: impl FnOnce() -> Result<T>,
 ) -> Result<T> {
     let set_up = ProgressLine::new("set up: ");
-    let prepared = servers.iter().try_for_each(|server| job.prepare(*server, stop, &set_up).context("set up"));
-    let result = prepared.and_then(|()| work());
+    let mut claimed = Vec::new();
+    let prepared = servers.iter().try_for_each(|server| {
+        let Some(root) = job.claim(*server).context("set up")? else { return Ok(()) };
+        claimed.push(*server);
+        root.create(stop, &set_up).context("set up")
+    });
+    let mut result = prepared.and_then(|()| work());
     set_up.clear();
     if args.keep {
         return result;
     }
-    for server in servers {
-        let cleaned = job.clean(*server, &ProgressLine::new("clean up: "));
-        if let (Err(error), Ok(_)) = (cleaned, &result) {
-            return Err(error.context("clean up\nhint: `oxkeeper bench clean` tries again"));
+    for server in claimed {
+        let Err(error) = job.clean(server, &ProgressLine::new("clean up: ")) else { continue };
+        let left = left_behind(server, &job.layout.root);
+        match &result {
+            Ok(_) => result = Err(error.context(format!("clean up\n{left}"))),
+            Err(_) => eprintln!("warning: {left}"), // the error of the run explains more than that of the clean-up
         }
     }
     result
+}
+
+/// Nodes that could not be deleted, and the command that deletes them.
+fn left_behind(server: MeasuredServer, root: &str) -> String {
+    let mut command = format!("oxkeeper bench clean -s {}", server.target.address);
+    if root != ROOT_DEFAULT {
+        command += &format!(" --root {root}");
+    }
+    format!("nodes below {root} were left behind; `{command}` deletes them")
 }
 
 fn print<T: Serialize>(json: bool, results: &T, text: impl FnOnce(&T) -> String) -> Result<()> {

@@ -1,6 +1,6 @@
 //! A blocking session for everything except the load itself: handshakes, set-up, clean-up, single requests.
 
-use crate::failure;
+use crate::failure::{self, ClosedConnection};
 use crate::limits::{BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX, REPLY_TIMEOUT};
 use crate::load_stream::LoadStream;
 use crate::security::BenchSecurity;
@@ -112,16 +112,31 @@ impl Session {
     /// open ones.
     pub fn open_many(targets: &[BenchTarget], count: usize, mut each: impl FnMut(usize)) -> Result<Vec<Self>> {
         let mut sessions: Vec<Self> = Vec::with_capacity(count);
-        while sessions.len() < count {
-            let open = sessions.len();
-            let next = targets.iter().cycle().skip(open % targets.len());
-            for target in next.take(HANDSHAKES_MAX.min(count - open)) {
-                sessions.push(Self::begin(*target, REPLY_TIMEOUT, &target.connect_frame())?);
+        let mut open = 0;
+        while open < count {
+            if let Err(error) = Self::open_some(targets, count, &mut sessions, &mut open) {
+                if error.downcast_ref().is_some_and(ClosedConnection::is_before_session) {
+                    // The server works but accepts no more: its log need not report clients that just vanish.
+                    sessions.drain(..open).for_each(|session| drop(session.close()));
+                }
+                return Err(error);
             }
-            sessions[open..].iter_mut().try_for_each(|session| session.finish().map(drop))?;
-            each(sessions.len());
+            each(open);
         }
         Ok(sessions)
+    }
+
+    /// Opens some more of `count` sessions. `open` counts those whose handshake is complete.
+    fn open_some(targets: &[BenchTarget], count: usize, sessions: &mut Vec<Self>, open: &mut usize) -> Result<()> {
+        let next = targets.iter().cycle().skip(*open % targets.len());
+        for target in next.take(HANDSHAKES_MAX.min(count - *open)) {
+            sessions.push(Self::begin(*target, REPLY_TIMEOUT, &target.connect_frame())?);
+        }
+        for session in &mut sessions[*open..] {
+            session.finish()?;
+            *open += 1;
+        }
+        Ok(())
     }
 
     /// Connects and sends the handshake.
@@ -134,14 +149,14 @@ impl Session {
         let stream = target.secure(stream)?;
         let mut session =
             Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
-        session.send(handshake)?;
+        session.send_for(handshake, failure::OPENING)?;
         Ok(session)
     }
 
     /// Reads the reply to the handshake.
     fn finish(&mut self) -> Result<SessionCredentials> {
         let server = self.target.address;
-        let payload = self.frame("opening a session")?;
+        let payload = self.frame(failure::OPENING)?;
         let response = ConnectResponse::decode(&payload).with_context(|| {
             format!("unexpected reply to the handshake from {server}\nhint: is this a ZooKeeper server?")
         })?;
@@ -288,11 +303,15 @@ impl Session {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<()> {
+        self.send_for(bytes, "sending a request")
+    }
+
+    fn send_for(&mut self, bytes: &[u8], doing: &str) -> Result<()> {
         let server = self.target.address;
         self.stream
             .write_all(bytes)
             .and_then(|()| self.stream.flush())
-            .map_err(|error| failure::broken(server, &error, "sending a request"))
+            .map_err(|error| failure::broken(server, &error, doing))
     }
 
     fn reply(&mut self, due: i32) -> Result<SessionReply> {

@@ -4,7 +4,8 @@
 //! recognises the nodes of an interrupted one, an equal run can reuse them, and nodes of other clients are never
 //! deleted.
 
-use crate::failure;
+use crate::failure::{self, ClosedConnection};
+use crate::limits::{CLEAN_ATTEMPTS, CLEAN_PAUSE};
 use crate::progress::ProgressLine;
 use crate::session::{BenchTarget, Session};
 use crate::stop_flag::StopFlag;
@@ -30,9 +31,41 @@ pub fn prepare(
     stop: &StopFlag,
     progress: &ProgressLine,
 ) -> Result<()> {
-    let mut session = Session::open(target)?;
+    Claim::of(target, layout)?.create(layout, needs, stop, progress)
+}
+
+/// The root node, which is this tool's from now on: an end of the run must delete it.
+#[derive(Debug)]
+pub struct Claim {
+    session: Session,
+    /// The data of the root, if it exists from an earlier run.
+    found: Option<Vec<u8>>,
+}
+
+impl Claim {
+    /// Creates the root, or takes over that of an earlier run.
+    pub fn of(target: BenchTarget, layout: &TreeLayout) -> Result<Self> {
+        let mut session = Session::open(target)?;
+        let found = claim_root(&mut session, &layout.root)?;
+        Ok(Self { session, found })
+    }
+
+    /// Creates the nodes below the root, unless all of them exist.
+    pub fn create(self, layout: &TreeLayout, needs: Needs, stop: &StopFlag, progress: &ProgressLine) -> Result<()> {
+        create(self.session, self.found, layout, needs, stop, progress)
+    }
+}
+
+fn create(
+    mut session: Session,
+    found: Option<Vec<u8>>,
+    layout: &TreeLayout,
+    needs: Needs,
+    stop: &StopFlag,
+    progress: &ProgressLine,
+) -> Result<()> {
     let finished = finished_mark(layout);
-    match claim_root(&mut session, &layout.root)? {
+    match found {
         Some(found) if found == finished && needs != Needs::Root => {
             for parent in list(&mut session, &layout.root)?.iter().filter(|name| name.starts_with('c')) {
                 delete_tree(&mut session, &format!("{}/{parent}", layout.root), progress)?;
@@ -70,7 +103,7 @@ pub fn prepare(
 
 /// Deletes everything that a run created.
 pub fn clean(target: BenchTarget, root: &str, progress: &ProgressLine) -> Result<()> {
-    let mut session = Session::open(target)?;
+    let mut session = open_patiently(target)?;
     match session.data(root)? {
         Ok(data) if data.starts_with(MARK) => delete_tree(&mut session, root, progress)?,
         Ok(_) => return Err(foreign(root)),
@@ -79,6 +112,20 @@ pub fn clean(target: BenchTarget, root: &str, progress: &ProgressLine) -> Result
     }
     progress.clear();
     session.close()
+}
+
+/// Opens a session. A server that refuses it may still count connections that this program has just closed, so the
+/// attempt is repeated for some time.
+fn open_patiently(target: BenchTarget) -> Result<Session> {
+    for _ in 0..CLEAN_ATTEMPTS {
+        match Session::open(target) {
+            Err(error) if error.downcast_ref().is_some_and(ClosedConnection::is_before_session) => {
+                std::thread::sleep(CLEAN_PAUSE);
+            }
+            opened => return opened,
+        }
+    }
+    Session::open(target)
 }
 
 fn finished_mark(layout: &TreeLayout) -> Vec<u8> {

@@ -15,7 +15,24 @@
 //! # }
 //! ```
 
+use crate::error::Error;
+use ox_proto::ErrorCode;
 pub use ox_proto::acl::{Acl, perms};
+
+/// Adds to an InvalidAcl error the rule that the list breaks.
+pub(crate) fn explain_acl(error: Error, list: &[Acl]) -> Error {
+    if error.code() != Some(ErrorCode::InvalidAcl) {
+        return error;
+    }
+    let rule = if list.is_empty() {
+        "the list is empty"
+    } else if list.iter().any(|acl| &*acl.scheme == "auth") {
+        "the scheme auth (acl::creator) needs a client with credentials: add_auth or Builder::auth"
+    } else {
+        "an entry has a scheme that the servers do not know, or an id that the scheme does not accept"
+    };
+    error.with_detail(rule)
+}
 
 /// Anyone may do anything: `world:anyone` with all permissions.
 ///

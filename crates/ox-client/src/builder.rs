@@ -41,6 +41,7 @@ use std::time::Duration;
 pub struct Builder {
     servers: Vec<ServerAddress>,
     chroot: String,
+    creates_chroot: bool,
     session_timeout: Duration,
     connect_timeout: Duration,
     credentials: Vec<(String, Secret)>,
@@ -72,6 +73,7 @@ impl Builder {
         Self {
             servers: Vec::new(),
             chroot: String::new(),
+            creates_chroot: false,
             session_timeout: Duration::from_secs(30),
             connect_timeout: Duration::from_secs(30),
             credentials: Vec::new(),
@@ -106,7 +108,8 @@ impl Builder {
         Ok(self)
     }
 
-    /// Prefixes all paths of this client with `path`. The node must exist before the client is used.
+    /// Prefixes all paths of this client with `path`. The node must exist, or be created by
+    /// [`Builder::create_chroot`]; until then operations fail with `NoNode`, and the error names the chroot.
     ///
     /// ```
     /// use ox_client::Client;
@@ -116,6 +119,26 @@ impl Builder {
     pub fn chroot(mut self, path: &str) -> Result<Self, Error> {
         self.chroot = chroot(path)?;
         Ok(self)
+    }
+
+    /// Whether [`Builder::connect`] creates the chroot and its ancestors if they do not exist; off by default, so that a
+    /// misspelt chroot is an error. [`Builder::start`] does not wait for a session and leaves it to
+    /// [`Client::create_chroot`].
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// use ox_client::Client;
+    /// let servers = format!("{}/apps/mail", server.address());
+    /// let client = Client::builder().servers(&servers)?.create_chroot(true).connect().await?;
+    /// client.ensure_path("/queue").await?; // /apps/mail/queue
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn create_chroot(mut self, create: bool) -> Self {
+        self.creates_chroot = create;
+        self
     }
 
     /// The session timeout to request, 30 seconds by default: servers expire the session of a client that is silent for
@@ -320,9 +343,12 @@ impl Builder {
     /// # }
     /// ```
     pub async fn connect(self) -> Result<Client, Error> {
-        let limit = self.connect_timeout;
+        let (limit, creates_chroot) = (self.connect_timeout, self.creates_chroot);
         let client = self.start()?;
         client.await_session(limit).await?;
+        if creates_chroot {
+            client.create_chroot().await?;
+        }
         Ok(client)
     }
 

@@ -262,7 +262,10 @@ impl Client {
         self.shared().change(|session, now_ms, effects| session.close(now_ms, Some(waiter), effects));
         match done.await {
             Ok(Ok(_)) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Error::new("close", None, ErrorKind::ConnectionLoss, RequestOutcome::Unknown)),
+            Ok(Err(_)) | Err(_) => {
+                let lost = Error::new("close", None, ErrorKind::ConnectionLoss, RequestOutcome::Unknown);
+                Err(self.shared().name_unreachable_servers(lost))
+            }
         }
     }
 

@@ -52,8 +52,11 @@ pub enum ConnectCause {
     #[error("timeout: the host does not answer")]
     Timeout,
     /// The server closed the connection instead of opening a session. A member without a quorum does that, a server
-    /// with too many connections, and a server whose data is older than what the client has seen.
-    #[error("the server does not serve: it has no quorum, or too many connections")]
+    /// with too many connections, and a server whose data is older than what the client has seen. Many other services do
+    /// it as well when they do not understand the handshake.
+    #[error(
+        "the server does not serve: it has no quorum, or too many connections, or this is not a ZooKeeper client port"
+    )]
     NotServing,
     /// The server accepted the connection and did not answer the handshake in time.
     #[error("timeout: the server accepts connections but does not answer")]

@@ -31,6 +31,8 @@ struct Inner {
     outcome: RequestOutcome,
     /// The index of the operation in a multi.
     at: Option<usize>,
+    /// What the error code does not say: the rule that was broken, what is missing, or why no server could be reached.
+    detail: Option<Box<str>>,
 }
 
 /// The cause of an [`Error`], as the server or the client reports it.
@@ -121,7 +123,7 @@ pub enum RequestOutcome {
 
 impl Error {
     pub(crate) fn new(op: &'static str, path: Option<&str>, kind: ErrorKind, outcome: RequestOutcome) -> Self {
-        Self(Box::new(Inner { op, path: path.map(str::to_owned), kind, outcome, at: None }))
+        Self(Box::new(Inner { op, path: path.map(str::to_owned), kind, outcome, at: None, detail: None }))
     }
 
     /// An error of the client, before the request was sent.
@@ -147,6 +149,18 @@ impl Error {
     /// Marks the operation as number `at` of a multi.
     pub(crate) fn in_multi(mut self, at: usize) -> Self {
         self.0.at = Some(at);
+        self
+    }
+
+    /// Adds what the error code does not say.
+    pub(crate) fn with_detail(mut self, detail: impl Into<Box<str>>) -> Self {
+        self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Reports the path that the application passed, not the one that was made of it.
+    pub(crate) fn with_path(mut self, path: &str) -> Self {
+        self.0.path = Some(path.to_owned());
         self
     }
 
@@ -269,6 +283,24 @@ impl Error {
         self.0.path.as_deref()
     }
 
+    /// What the [kind](Error::kind) does not say, for people: the rule that a path breaks, a chroot that does not exist, a
+    /// setting that the servers need, or why no server can be reached.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let server = ox_server::Server::ephemeral()?;
+    /// # let client = ox_client::Client::connect(&server.address().to_string()).await?;
+    /// let error = client.get("a").await.unwrap_err();
+    /// assert_eq!(error.detail(), Some("it must start with /"));
+    /// assert_eq!(error.to_string(), "get a: invalid path: it must start with /");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn detail(&self) -> Option<&str> {
+        self.0.detail.as_deref()
+    }
+
     /// The name of the operation, for example `create`.
     ///
     /// ```no_run
@@ -285,13 +317,17 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { op, path, kind, outcome, at } = &*self.0;
+        let Inner { op, path, kind, outcome, at, detail } = &*self.0;
         if at.is_some() {
             f.write_str("multi: ")?;
         }
-        match path {
+        match path.as_deref() {
+            Some("") => write!(f, "{op} \"\": {kind}")?,
             Some(path) => write!(f, "{op} {path}: {kind}")?,
             None => write!(f, "{op}: {kind}")?,
+        }
+        if let Some(detail) = detail {
+            write!(f, ": {detail}")?;
         }
         match outcome {
             RequestOutcome::NoEffect => Ok(()),
@@ -300,9 +336,10 @@ impl fmt::Display for Error {
     }
 }
 
+/// The same text as `Display`: a `main` that returns this error prints it by `Debug`.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Error({self})")
+        fmt::Display::fmt(self, f)
     }
 }
 

@@ -47,6 +47,8 @@ impl<T> Slot<T> {
 struct OpEntry {
     name: &'static str,
     path: String,
+    /// Of a create.
+    options: Option<CreateOptions>,
 }
 
 /// Operations collected by either kind of multi.
@@ -67,9 +69,30 @@ impl OpList {
     fn push<T>(&mut self, name: &'static str, path: &str, put: impl FnOnce(&mut Vec<u8>, Cow<'_, str>)) -> Slot<T> {
         match self.client.server_path(name, path) {
             Ok(inner) => put(&mut self.body, inner),
-            Err(error) => drop(self.invalid.get_or_insert(error)),
+            Err(error) => self.reject(error),
         }
-        self.entries.push(OpEntry { name, path: path.to_owned() });
+        self.add_entry(name, path, None)
+    }
+
+    fn push_create(&mut self, path: &str, data: Option<&[u8]>, options: CreateOptions) -> Slot<Created> {
+        match self.client.new_node_path(path, &options) {
+            Ok(inner) => {
+                MultiHeader { op: options.mode.wire().0.code(), done: false, err: -1 }.put(&mut self.body);
+                put_create(&mut self.body, &inner, data, &options);
+            }
+            Err(error) => self.reject(error),
+        }
+        self.add_entry("create", path, Some(options))
+    }
+
+    /// Notes the error of an invalid operation, by its index.
+    fn reject(&mut self, error: Error) {
+        let at = self.entries.len();
+        self.invalid.get_or_insert_with(|| error.in_multi(at));
+    }
+
+    fn add_entry<T>(&mut self, name: &'static str, path: &str, options: Option<CreateOptions>) -> Slot<T> {
+        self.entries.push(OpEntry { name, path: path.to_owned(), options });
         Slot::new(self.entries.len() - 1)
     }
 
@@ -186,11 +209,7 @@ impl Multi {
     /// # }
     /// ```
     pub fn create(&mut self, path: &str, data: impl NodeData, options: impl Into<CreateOptions>) -> Slot<Created> {
-        let options = options.into();
-        self.0.push("create", path, |out, path| {
-            MultiHeader { op: options.mode.wire().0.code(), done: false, err: -1 }.put(out);
-            put_create(out, &path, data.bytes(), &options);
-        })
+        self.0.push_create(path, data.bytes(), options.into())
     }
 
     /// Adds a write of a node's data.
@@ -266,8 +285,13 @@ impl Multi {
         if let Some(at) = results.iter().position(failed)
             && let MultiResult::Error(code) = results[at]
         {
-            let OpEntry { name, path } = &list.entries[at];
-            return Err(Error::refused(name, Some(path), code).in_multi(at));
+            let OpEntry { name, path, options } = &list.entries[at];
+            let error = Error::refused(name, Some(path), code).in_multi(at);
+            let error = list.client.name_missing_chroot(error).await;
+            return Err(match options {
+                Some(options) => options.explain(error),
+                None => error,
+            });
         }
         let result = |result| {
             Ok(match result {

@@ -8,10 +8,6 @@ pub(crate) use source::SaslSource;
 pub(crate) use without_security::SaslSource;
 
 #[cfg(feature = "security")]
-mod kerberos_files;
-#[cfg(feature = "security")]
-mod kerberos_login;
-#[cfg(feature = "security")]
 mod login;
 #[cfg(feature = "security")]
 mod source;

@@ -69,11 +69,19 @@ pub(crate) fn parse(text: &str) -> Result<(Vec<ServerAddress>, String), Error> {
         None => (text, ""),
     };
     let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    let servers = servers.map(str::parse).collect::<Result<Vec<ServerAddress>, Error>>()?;
-    if servers.is_empty() {
-        return Err(Error::connect(ErrorKind::BadConnectString(text.to_owned())));
+    let servers = servers.map(str::parse).collect::<Result<Vec<ServerAddress>, Error>>();
+    match servers {
+        Ok(servers) if !servers.is_empty() => Ok((servers, chroot.to_owned())),
+        Ok(_) | Err(_) => Err(bad_connect_string(text)),
     }
-    Ok((servers, chroot.to_owned()))
+}
+
+fn bad_connect_string(text: &str) -> Error {
+    let error = Error::connect(ErrorKind::BadConnectString(text.to_owned()));
+    match text.split_once("://") {
+        Some((scheme, _)) => error.with_detail(format!("omit {scheme}://")),
+        None => error,
+    }
 }
 
 /// Chooses the server of the next connection attempt.
@@ -218,6 +226,10 @@ mod tests {
         for text in ["", "/a", "a:", "a:x", "a:0", "a:70000", "[::1", "[::1]7", ":1"] {
             assert!(parse(text).is_err(), "{text}");
         }
+        let error = parse("a:1,zk://b:2").unwrap_err().to_string();
+        assert!(error.contains("`a:1,zk://b:2`"), "{error}");
+        let error = parse("zk://a:1").unwrap_err().to_string();
+        assert!(error.contains("`zk://a:1`") && error.ends_with("omit zk://"), "{error}");
         assert_eq!("[::1]:7".parse::<ServerAddress>().unwrap().to_string(), "[::1]:7");
     }
 

@@ -1,7 +1,9 @@
 //! Arguments and results of operations.
 
+use crate::acl::explain_acl;
+use crate::error::Error;
 use ox_proto::acl::Acl;
-use ox_proto::{OpCode, Stat};
+use ox_proto::{ErrorCode, OpCode, Stat};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,10 +31,10 @@ pub enum CreateMode {
     PersistentSequential,
     /// Deleted when the session ends; the server appends a counter to the name.
     EphemeralSequential,
-    /// Deleted by the server some time after its last child was deleted.
+    /// Deleted by the server some time after its last child was deleted; a container that never had a child stays.
     Container,
-    /// Deleted by the server when it has no children and was not modified for this long. Servers must have TTL nodes
-    /// enabled.
+    /// Deleted by the server when it has no children and was not modified for this long. All servers must have TTL nodes
+    /// enabled (`extendedTypesEnabled=true`); they are off by default.
     PersistentWithTtl(Duration),
     /// Like [`CreateMode::PersistentWithTtl`]; the server appends a counter to the name.
     PersistentSequentialWithTtl(Duration),
@@ -109,6 +111,17 @@ impl CreateOptions {
     pub fn with_acl(mut self, acl: impl Into<Vec<Acl>>) -> Self {
         self.acl = Some(acl.into().into());
         self
+    }
+
+    /// Adds to the error of a create what the code does not say.
+    pub(crate) fn explain(&self, error: Error) -> Error {
+        match error.code() {
+            Some(ErrorCode::Unimplemented) if self.mode.wire().0 == OpCode::CreateTtl => {
+                error.with_detail("TTL nodes are off; set extendedTypesEnabled=true on all servers")
+            }
+            Some(ErrorCode::InvalidAcl) => explain_acl(error, self.acl.as_deref().unwrap_or_default()),
+            _ => error,
+        }
     }
 }
 

@@ -15,6 +15,8 @@ use crate::error::{Cause, ConfigErrors, ErrorCollector};
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
 use crate::member_config::MemberConfig;
+use crate::quorum_sasl;
+use crate::quorum_tls;
 use crate::sasl::{self, SaslConfig};
 use crate::settings::Settings;
 use crate::start_args::{Environment, StartArgs};
@@ -93,9 +95,13 @@ impl Config {
         let mut errors = ErrorCollector::default();
         checks::check_lines(&settings, &mut errors);
         let (fixed, secure) = checks::check_together(&settings, environment, diagnostics, &mut errors);
-        let (client, member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
+        let (client, mut member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
         checks::check_server(&settings, &mut errors);
         tls::check(&settings, diagnostics, &mut errors);
+        if let Some(member) = &mut member {
+            quorum_tls::check(&settings, diagnostics, &mut errors);
+            member.sasl = errors.check(quorum_sasl::read(&settings, environment, diagnostics)).flatten();
+        }
         unsupported_protection::check(&settings, &mut errors);
         audit::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);

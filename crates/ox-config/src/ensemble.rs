@@ -37,6 +37,9 @@ pub(crate) fn read(
     if let Some(count) = &count {
         errors.check(check_count(settings, count, diagnostics));
     }
+    if is_ensemble(settings, count.as_ref()) {
+        check_limits(settings, errors);
+    }
     let my_id = errors.check(read_my_id(settings, environment));
     let (Some((members, builder)), Some(count), Some(my_id)) = (members, count, my_id) else {
         return (None, None);
@@ -44,25 +47,19 @@ pub(crate) fn read(
     let mine = my_id.and_then(|id| members.get(&id));
     let address = errors.check(reconcile(settings, my_id, fixed, mine)).flatten();
     check_role(settings, mine, diagnostics);
-    if settings.flag("standaloneEnabled") && count.participants <= 1 {
+    warn_of_equal_addresses(settings, &builder, diagnostics);
+    if !is_ensemble(settings, Some(&count)) {
         diagnostics.push(Diagnostic::info(
             None,
             "Either no config or no quorum defined in config, running in standalone mode",
         ));
         return (address, None);
     }
-    for key in ["initLimit", "syncLimit"] {
-        if settings.optional_int(key).unwrap_or(0) == 0 {
-            let is_given = settings.line(key).is_some();
-            let cause = if is_given { Cause::Zero(key) } else { Cause::NotSet(key) };
-            errors.add(settings.place_of(key).error(cause));
-        }
-    }
     let place = members_place(settings);
     let (path, ids) = (my_id_path(settings), members.keys().copied().collect());
     let id = match (my_id, mine) {
         (None, _) => Err(settings.place().error(Cause::MyIdMissing { path, ids })),
-        (Some(id), None) => Err(settings.place().error(Cause::NotAMember { path, id, ids })),
+        (Some(id), None) => Err(settings.place().error(Cause::NotAMember { path, id })),
         (Some(id), Some(_)) => Ok(ServerId(id)),
     };
     if settings.text("dataDir").is_none_or(|dir| dir.is_empty()) {
@@ -77,6 +74,48 @@ pub(crate) fn read(
         if settings.flag("reconfigEnabled") { read_proposed(settings, environment, diagnostics) } else { None };
     let members = Members { ensemble, proposed, addresses };
     (address, Some(MemberConfig::new(settings, id, members)))
+}
+
+/// Whether the server is a member of an ensemble. If the members cannot be read (`count` is `None`), the number of
+/// their lines decides, so that missing settings of an ensemble are reported together with the errors in these lines.
+fn is_ensemble(settings: &Settings, count: Option<&Count>) -> bool {
+    let lines = || settings.lines().iter().filter(|(name, _)| name.starts_with("server.")).count();
+    let voters = match count {
+        Some(count) => count.participants,
+        None if settings.line("dynamicConfigFile").is_some() => return true,
+        None => lines(),
+    };
+    1 < voters || !settings.flag("standaloneEnabled")
+}
+
+/// Two servers with one quorum or election address: the second of them cannot bind it, or both reach the first.
+fn warn_of_equal_addresses(settings: &Settings, builder: &EnsembleBuilder, diagnostics: &mut Vec<Diagnostic>) {
+    let mut owners: BTreeMap<String, ServerId> = BTreeMap::new();
+    for (id, member) in builder.members() {
+        for address in member.quorum.iter().chain(&member.election) {
+            let address = address.to_string();
+            if let Some(other) = owners.get(&address) {
+                let text =
+                    format!("server.{other} and server.{id} have the same address {address}; only one can start");
+                let place =
+                    settings.line(&format!("server.{id}")).map_or(members_place(settings), |entry| &entry.place);
+                diagnostics.push(Diagnostic::warn(place, text));
+            } else {
+                owners.insert(address, *id);
+            }
+        }
+    }
+}
+
+/// Checks the settings that every member of an ensemble needs.
+fn check_limits(settings: &Settings, errors: &mut ErrorCollector) {
+    for key in ["initLimit", "syncLimit"] {
+        if settings.optional_int(key).unwrap_or(0) == 0 {
+            let is_given = settings.line(key).is_some();
+            let cause = if is_given { Cause::Zero(key) } else { Cause::NotSet(key) };
+            errors.add(settings.place_of(key).error(cause));
+        }
+    }
 }
 
 /// The proposed configuration in the `.next` file beside the configuration. An unreadable file counts as absent: the

@@ -12,9 +12,14 @@ pub struct ConfigError {
     pub cause: Cause,
 }
 
-/// Everything that is wrong with a configuration, in the order of Apache's checks. Contains at least one error.
+/// Everything that is wrong with a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigErrors(Vec<ConfigError>);
+pub struct ConfigErrors {
+    /// The first error in the order of Apache's checks.
+    first: Box<ConfigError>,
+    /// All errors by file and line; those without a line are last. Never empty.
+    all: Vec<ConfigError>,
+}
 
 /// Collects the errors of a configuration, so that an operator can correct all of them before the next start.
 #[derive(Default)]
@@ -43,6 +48,9 @@ pub enum Cause {
     /// Neither a file nor `port datadir [ticktime] [maxcnxns]`.
     #[error("{0} arguments; expected a configuration file, or port datadir [ticktime] [maxcnxns]")]
     Arguments(usize),
+    /// Several arguments, of which the first is not a port.
+    #[error("\"{0}\" is not a port; expected a configuration file alone, or port datadir [ticktime] [maxcnxns]")]
+    FirstNotAPort(String),
     #[error("{0} does not exist; give the path of a configuration file")]
     FileMissing(String),
     #[error("cannot read {path}: {why}")]
@@ -106,7 +114,7 @@ pub enum Cause {
     #[error("{0} is not a metrics provider of Apache; expected its default, null or Prometheus provider")]
     MetricsProvider(String),
     /// An invalid `server.N`, `group.N` or `weight.N` line, or role.
-    #[error(transparent)]
+    #[error("{}", in_plain_words(.0))]
     Ensemble(#[from] EnsembleError),
     #[error("standaloneEnabled=false requires an ensemble; add server.N lines, at least one of them a participant")]
     NoParticipants,
@@ -128,13 +136,12 @@ pub enum Cause {
         text: String,
         path: String,
     },
-    #[error("{path} contains {id}, but there is no line server.{id}; write {} into it", one_of(.ids))]
-    NotAMember {
-        path: String,
-        id: i64,
-        /// Ids of the configured servers.
-        ids: Vec<i64>,
-    },
+    /// A removed member that is started again must not take the id of another member.
+    #[error(
+        "server {id} is not a member: it was removed by reconfig, or its line server.{id} is missing; correct {path} \
+         only if {id} is not the id of this server"
+    )]
+    NotAMember { path: String, id: i64 },
     /// `zoo.cfg` and `server.N` set different client addresses.
     #[error(
         "the client address of server {id} is {fixed} by clientPort, but {dynamic} in the line server.{id}; make them \
@@ -162,6 +169,12 @@ pub enum Cause {
         /// The name of the file in quotes, and why it cannot be used.
         file: String,
     },
+    /// SASL between servers is on, and there is no section for it.
+    #[error(
+        "SASL-authentication failed because the specified JAAS configuration section '{section}' could not be found; \
+         add it to the file that -D{property} names"
+    )]
+    QuorumJaasSectionMissing { section: String, property: &'static str },
     /// What is wrong with a JAAS file; names the file and the line.
     #[error("{0}")]
     Jaas(String),
@@ -205,6 +218,18 @@ fn example(key: &str) -> &'static str {
     }
 }
 
+/// The error in a member line without Java's phrases.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the texts of the others are plain")]
+fn in_plain_words(error: &EnsembleError) -> String {
+    match error {
+        EnsembleError::NotANumber { text, expected } => format!("\"{text}\" is not {expected}"),
+        EnsembleError::Form(text) => {
+            format!("\"{text}\" is not a member; expected server.N=host:2888:3888[:role][;clientPort]")
+        }
+        other => other.to_string(),
+    }
+}
+
 /// `1, 2 or 3`.
 fn one_of(ids: &[i64]) -> String {
     let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
@@ -231,7 +256,7 @@ impl std::error::Error for ConfigError {}
 /// One error per line.
 impl fmt::Display for ConfigErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, error) in self.0.iter().enumerate() {
+        for (at, error) in self.all.iter().enumerate() {
             write!(f, "{}{error}", if at == 0 { "" } else { "\n" })?;
         }
         Ok(())
@@ -242,18 +267,19 @@ impl std::error::Error for ConfigErrors {}
 
 impl From<ConfigError> for ConfigErrors {
     fn from(error: ConfigError) -> Self {
-        Self(vec![error])
+        Self { first: Box::new(error.clone()), all: vec![error] }
     }
 }
 
 impl ConfigErrors {
     /// The error that Apache would report.
     pub fn first(&self) -> &ConfigError {
-        &self.0[0]
+        &self.first
     }
 
+    /// All errors by file and line; those without a line are last.
     pub fn iter(&self) -> std::slice::Iter<'_, ConfigError> {
-        self.0.iter()
+        self.all.iter()
     }
 
     pub fn exit_code(&self) -> u8 {
@@ -280,7 +306,10 @@ impl ErrorCollector {
     }
 
     pub(crate) fn finish(self) -> Result<(), ConfigErrors> {
-        if self.0.is_empty() { Ok(()) } else { Err(ConfigErrors(self.0)) }
+        let Self(mut all) = self;
+        let Some(first) = all.first().cloned() else { return Ok(()) };
+        all.sort_by(|one, other| one.place.in_file_order().cmp(&other.place.in_file_order()));
+        Err(ConfigErrors { first: Box::new(first), all })
     }
 }
 
@@ -302,10 +331,12 @@ impl Cause {
 
 impl ConfigError {
     pub fn exit_code(&self) -> u8 {
-        // Compat: Apache checks its own id, and reads the JAAS file, after it has accepted the configuration
-        // (`recorded_configs_match_apache`).
-        let is_late =
-            matches!(self.cause, Cause::NotAMember { .. } | Cause::JaasSectionMissing { .. } | Cause::Jaas(_));
+        // Compat: Apache reads the JAAS file after it has accepted the configuration (`recorded_configs_match_apache`).
+        // It also checks its own id then; here that is an ordinary error, because a restart does not help.
+        let is_late = matches!(
+            self.cause,
+            Cause::JaasSectionMissing { .. } | Cause::QuorumJaasSectionMissing { .. } | Cause::Jaas(_)
+        );
         if is_late { 1 } else { 2 }
     }
 }
@@ -316,6 +347,11 @@ impl Place {
             Place::File { line, .. } => *line,
             Place::Argument(_) | Place::Property(_) => None,
         }
+    }
+
+    /// Sorts by file and line; places without a line are last.
+    fn in_file_order(&self) -> (bool, Option<&str>, Option<u32>) {
+        (self.line().is_none(), self.file(), self.line())
     }
 
     pub(crate) fn file(&self) -> Option<&str> {

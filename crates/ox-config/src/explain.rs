@@ -12,7 +12,7 @@ use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigErrors, Place};
 use crate::key::{Class, Key, PREFIX, Status, Value, ValueReader};
 use crate::keys;
-use crate::lint::OWN_PREFIX;
+use crate::lint::{OWN_PREFIX, is_javas};
 use crate::settings::{Entry, Settings};
 use crate::start_args::{Environment, StartArgs};
 use crate::system_properties::SystemProperties;
@@ -159,6 +159,7 @@ impl View<'_> {
             },
             (_, None, Some(bare)) if keys::find(bare).is_some() => SettingEffect::Ineffective,
             (_, None, Some(_)) => SettingEffect::Unknown,
+            (_, None, None) if !is_javas(name) => SettingEffect::Unknown,
             (_, None, None) | (None, Some(_), _) => SettingEffect::JavaOnly,
         };
         item(&place, name, value, key, effect)

@@ -6,7 +6,7 @@
 
 use crate::key::Class::{C, J, M, O, P, T};
 use crate::key::Source::{File, FileOrProperty, FileUnder, Own, Passed, PassedOrBare, Property};
-use crate::key::Status::{Built, Ensemble, Hint, NotBuilt, Refused};
+use crate::key::Status::{Built, Ensemble, Hint, NotBuilt};
 use crate::key::ValueReader::{
     Bool, Double, Int, LenientInt, LenientLong, Long, OneOf, Secret, SoftDouble, SoftInt, SoftLong, Text, TrueFalse,
     Word,
@@ -18,8 +18,7 @@ pub(crate) const ADMIN: &str = "the admin server";
 const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
-const SASL: &str = "SASL between servers";
-const QUORUM_TLS: &str = "TLS between servers";
+const CANONICAL_NAMES: &str = "the lookup of canonical host names";
 const EARLY_DROP: &str = "the early drop of TLS connections";
 
 /// The row of a name: an exact match, else the family's.
@@ -218,7 +217,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// Keep learner requests out of the commit processor.
         "forward_learner_requests_to_commit_processor_disabled", Passed, Bool, "false", "", P, Hint;
         /// Use the canonical names of the hosts in the `server.N` lines, for Kerberos.
-        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, NotBuilt(SASL);
+        "kerberos.canonicalizeHostNames", Passed, Bool, "false", "", M, NotBuilt(CANONICAL_NAMES);
         /// Log a learner's last packets when it disconnects.
         "messageTracker.Enabled", Passed, Bool, "false", "", P, Hint;
         /// Number of packets that the message tracker keeps.
@@ -499,18 +498,18 @@ pub static SECTIONS: &[Section] = sections! {
         "kinit", Passed, Text("path"), "/usr/bin/kinit", "", P, Hint;
         /// Path of the Kerberos configuration.
         "java.security.krb5.conf", Property, Text("path"), "", "", M, Built;
-        /// Enable SASL between servers.
-        "quorum.auth.enableSasl", File, TrueFalse, "false", "", M, Refused(SASL);
-        /// Refuse servers that do not authenticate by SASL.
-        "quorum.auth.serverRequireSasl", File, TrueFalse, "false", "", M, Refused(SASL);
-        /// Refuse leaders that do not authenticate by SASL.
-        "quorum.auth.learnerRequireSasl", File, TrueFalse, "false", "", M, Refused(SASL);
-        /// Section of the JAAS file for incoming quorum connections.
-        "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, NotBuilt(SASL);
-        /// Section of the JAAS file for outgoing quorum connections.
-        "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, NotBuilt(SASL);
-        /// Kerberos principal of the servers.
-        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, NotBuilt(SASL);
+        /// Enable SASL between servers: read both JAAS sections, and accept servers that authenticate.
+        "quorum.auth.enableSasl", File, TrueFalse, "false", "", M, Ensemble;
+        /// Refuse servers that connect and do not authenticate by SASL.
+        "quorum.auth.serverRequireSasl", File, TrueFalse, "false", "", M, Ensemble;
+        /// Authenticate by SASL when this server connects to others.
+        "quorum.auth.learnerRequireSasl", File, TrueFalse, "false", "", M, Ensemble;
+        /// Section of the JAAS file for servers that connect to this one.
+        "quorum.auth.server.saslLoginContext", File, Text("section"), "QuorumServer", "", M, Ensemble;
+        /// Section of the JAAS file with which this server authenticates.
+        "quorum.auth.learner.saslLoginContext", File, Text("section"), "QuorumLearner", "", M, Ensemble;
+        /// Kerberos principal of the servers; the host `_HOST` stands for the host of each server in `server.N`.
+        "quorum.auth.kerberos.servicePrincipal", File, Text("principal"), "zkquorum/localhost", "", M, Ensemble;
     }
     "TLS" {
         /// Scheme that maps a certificate to an id; only x509.
@@ -558,23 +557,66 @@ pub static SECTIONS: &[Section] = sections! {
         /// Time for the first byte of a connection to a port that accepts plain text and TLS; values below 1 mean the
         /// default.
         "ssl.handshakeDetectionTimeoutMillis", Passed, LenientInt, "5000", "ms", M, Built;
-        /// Settings of TLS between servers, named like those of the client port.
-        "ssl.quorum.*", Passed, Secret, "", "", M, Refused(QUORUM_TLS);
         /// Accept plain text and TLS on `clientPort`.
         "client.portUnification", Passed, Bool, "false", "", M, Built;
         /// Reload the stores of the client port when the content of their files changes.
         "client.certReload", Passed, Bool, "false", "", M, Built;
-        /// Use TLS on quorum and election ports.
-        "sslQuorum", File, TrueFalse, "false", "", M, Refused(QUORUM_TLS);
-        /// Accept plain text and TLS on quorum and election ports.
-        "portUnification", File, TrueFalse, "false", "", M, Refused(QUORUM_TLS);
-        /// Reload the quorum stores when their files change.
-        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, NotBuilt(QUORUM_TLS);
         /// Whether host names between servers are reported only, as Apache does while it restricts itself to FIPS. The
         /// client port of a server has no such rule.
         "fips-mode", Passed, Bool, "true", "", M, Built;
         /// Refuse TLS renegotiation; Oxkeeper always does.
         "jdk.tls.rejectClientInitiatedRenegotiation", Property, Bool, "true", "", J, Hint;
+    }
+    "TLS between servers" {
+        /// Use TLS for connections to other servers, and refuse plain text unless `portUnification` is set.
+        "sslQuorum", File, TrueFalse, "false", "", M, Ensemble;
+        /// Accept plain text and TLS on quorum and election ports, for a rolling change.
+        "portUnification", File, TrueFalse, "false", "", M, Ensemble;
+        /// Reload the stores of TLS between servers when the content of their files changes.
+        "sslQuorumReloadCertFiles", File, TrueFalse, "false", "", M, Ensemble;
+        /// File with the certificate chain of the server and its private key.
+        "ssl.quorum.keyStore.location", Passed, Text("path"), "", "", M, Ensemble;
+        /// Password of the key store.
+        "ssl.quorum.keyStore.password", Passed, Secret, "", "", M, Ensemble;
+        /// File that contains the password of the key store; takes precedence over the password itself.
+        "ssl.quorum.keyStore.passwordPath", Passed, Text("path"), "", "", M, Ensemble;
+        /// Type of the key store. Default: by the suffix `.pem`, `.p12` or `.jks`.
+        "ssl.quorum.keyStore.type", Passed, Text("PEM, PKCS12 or JKS"), "", "", M, Ensemble;
+        /// File with the certificates of the CAs whose servers are accepted.
+        "ssl.quorum.trustStore.location", Passed, Text("path"), "", "", M, Ensemble;
+        /// Password of the trust store.
+        "ssl.quorum.trustStore.password", Passed, Secret, "", "", M, Ensemble;
+        /// File that contains the password of the trust store; takes precedence over the password itself.
+        "ssl.quorum.trustStore.passwordPath", Passed, Text("path"), "", "", M, Ensemble;
+        /// Type of the trust store. Default: by the suffix `.pem`, `.p12` or `.jks`.
+        "ssl.quorum.trustStore.type", Passed, Text("PEM, PKCS12 or JKS"), "", "", M, Ensemble;
+        /// Newest protocol: `TLSv1.3` permits 1.3 and 1.2, `TLSv1.2` only 1.2.
+        "ssl.quorum.protocol", Passed, Text("TLSv1.3 or TLSv1.2"), "TLSv1.3", "", M, Ensemble;
+        /// Permitted protocols, separated by commas. Default: what `ssl.quorum.protocol` implies.
+        "ssl.quorum.enabledProtocols", Passed, Text("protocols"), "", "", M, Ensemble;
+        /// Permitted cipher suites by their IANA names, separated by commas. Default: all that Oxkeeper has. Suites in
+        /// CBC mode are left out with a warning.
+        "ssl.quorum.ciphersuites", Passed, Text("suites"), "", "", M, Ensemble;
+        /// Java class that creates the TLS context. It cannot be loaded: with a value the server refuses to start.
+        "ssl.quorum.context.supplier.class", Passed, Text("class"), "", "", M, Ensemble;
+        /// Whether a server that connects needs a certificate: `need`, `want` or `none`. With less than `need`, servers
+        /// without a certificate are accepted.
+        "ssl.quorum.clientAuth", Passed, Text("need, want or none"), "need", "", M, Ensemble;
+        /// Whether the certificates of other servers must name their host in `server.N`, or their address; see
+        /// `fips-mode`.
+        "ssl.quorum.hostnameVerification", Passed, Bool, "true", "", M, Ensemble;
+        /// Whether that holds for servers that connect to this one, too.
+        "ssl.quorum.clientHostnameVerification", Passed, Bool, "true", "", M, Ensemble;
+        /// Whether Apache looks up the host name of an address. Oxkeeper needs no lookups between servers: it uses the
+        /// names in `server.N`.
+        "ssl.quorum.allowReverseDnsLookup", Passed, Bool, "true", "", P, Hint;
+        /// Refuse revoked certificates, by the lists in `oxkeeper.ssl.quorum.crlFiles`.
+        "ssl.quorum.crl", Passed, Bool, "false", "", M, Ensemble;
+        /// Like `ssl.quorum.crl`: OCSP responders are not asked.
+        "ssl.quorum.ocsp", Passed, Bool, "false", "", M, Ensemble;
+        /// Time for the first byte of a connection to a port that accepts TLS; values below 1 mean the default. A
+        /// connection must be identified within 5 seconds in any case.
+        "ssl.quorum.handshakeDetectionTimeoutMillis", Passed, LenientInt, "5000", "ms", M, Ensemble;
     }
     "Settings of Oxkeeper only" {
         /// Path of a file for the audit log, which rotates. Default: audit events are written to the server's log.
@@ -618,6 +660,8 @@ pub static SECTIONS: &[Section] = sections! {
         /// Certificate revocation lists in PEM or DER, separated by commas; `ssl.crl` and `ssl.ocsp` need them, because
         /// lists are not downloaded.
         "oxkeeper.ssl.crlFiles", Own, Text("paths"), "", "", O, Built;
+        /// The same for `ssl.quorum.crl` and `ssl.quorum.ocsp`.
+        "oxkeeper.ssl.quorum.crlFiles", Own, Text("paths"), "", "", O, Ensemble;
     }
     "Logging and the Java virtual machine" {
         /// Variables of the Java server's logging configuration.

@@ -21,6 +21,7 @@ pub(crate) fn lint(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
         diagnostics.extend(property_diagnostic(settings, name));
     }
     diagnostics.extend(foreign_class(settings));
+    unknown_commands(settings, diagnostics);
     not_built_yet(settings, diagnostics);
     for_java_only(settings, diagnostics);
 }
@@ -46,7 +47,8 @@ fn property_diagnostic(settings: &Settings, name: &str) -> Option<Diagnostic> {
     let own = name.starts_with(OWN_PREFIX).then_some(name);
     let text = match (keys::find_property(name), name.strip_prefix(PREFIX).or(own)) {
         (Some(key), _) => value_warning(&format!("-D{name}"), key, &effective_entry.text)?,
-        (None, None) => return None,
+        (None, None) if is_javas(name) => return None,
+        (None, None) => unknown_property(name),
         (None, Some(bare)) => match keys::find(bare) {
             Some(key) if key.source == Source::File => {
                 format!("-D{name} has no effect; write {bare} into the configuration file instead")
@@ -57,6 +59,58 @@ fn property_diagnostic(settings: &Settings, name: &str) -> Option<Diagnostic> {
     };
     Some(Diagnostic::warn(&effective_entry.place, text))
 }
+
+/// Prefixes of properties that a Java virtual machine and its libraries read.
+const JAVA_PREFIXES: [&str; 16] = [
+    "java.",
+    "javax.",
+    "jdk.",
+    "sun.",
+    "com.sun.",
+    "org.",
+    "io.netty.",
+    "log4j",
+    "logback.",
+    "slf4j.",
+    "awt.",
+    "file.",
+    "user.",
+    "os.",
+    "networkaddress.",
+    "visualvm.",
+];
+
+/// Whether a property without Apache's prefix and without ours concerns the Java virtual machine.
+pub(crate) fn is_javas(name: &str) -> bool {
+    JAVA_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+fn unknown_property(name: &str) -> String {
+    let names: Vec<String> = keys::keys().filter(|key| key.family().is_none()).filter_map(Key::property).collect();
+    let near = keys::find(name).and_then(Key::property);
+    let near = near.as_deref().or_else(|| spelling::nearest(name, names.iter().map(String::as_str)));
+    let hint = near.map(|near| format!("; did you mean -D{near}?")).unwrap_or_default();
+    format!("-D{name} is not a known property and has no effect{hint}")
+}
+
+/// Names in the whitelist that no command has. Apache ignores them too.
+fn unknown_commands(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
+    const KEY: &str = "4lw.commands.whitelist";
+    let whitelist = settings.text(KEY).unwrap_or_default();
+    let names = whitelist.split(',').map(ox_proto::text::trim).filter(|name| !name.is_empty() && *name != "*");
+    for name in names.filter(|name| !FOUR_LETTER_COMMANDS.contains(name)) {
+        let near = spelling::nearest(name, FOUR_LETTER_COMMANDS.into_iter());
+        let hint = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
+        let text = format!("{KEY}: {name} is not a four-letter command{hint}");
+        diagnostics.push(Diagnostic::warn(settings.place_of(KEY), text));
+    }
+}
+
+/// The four-letter commands that a server knows.
+pub const FOUR_LETTER_COMMANDS: [&str; 18] = [
+    "conf", "cons", "crst", "dirs", "dump", "envi", "gtmk", "hash", "isro", "mntr", "ruok", "srst", "srvr", "stat",
+    "stmk", "wchc", "wchp", "wchs",
+];
 
 /// Prefix of all keys that are specific to Oxkeeper.
 pub(crate) const OWN_PREFIX: &str = "oxkeeper.";
@@ -152,7 +206,7 @@ fn for_java_only(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
     let properties = settings.system().iter().filter_map(|(name, _)| {
         let java = match keys::find_property(name) {
             Some(key) => key.class == Class::J,
-            None => !name.starts_with(PREFIX) && !name.starts_with(OWN_PREFIX),
+            None => !name.starts_with(PREFIX) && !name.starts_with(OWN_PREFIX) && is_javas(name),
         };
         java.then(|| format!("-D{name}"))
     });

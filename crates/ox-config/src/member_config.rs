@@ -5,6 +5,8 @@ use ox_proto::{ServerId, Zxid};
 use std::path::PathBuf;
 
 use crate::config::{long_not_negative, not_negative};
+use crate::quorum_sasl::QuorumSaslConfig;
+use crate::quorum_tls::QuorumTlsConfig;
 use crate::settings::Settings;
 
 /// Minimum time in LOOKING state before a server becomes read-only, as in Apache.
@@ -20,6 +22,10 @@ pub struct MemberConfig {
     /// A proposed configuration that was not committed yet.
     pub proposed: Option<Ensemble>,
     pub files: MemberFiles,
+    /// Set if TLS is possible between servers.
+    pub tls: Option<QuorumTlsConfig>,
+    /// Set if SASL is enabled between servers.
+    pub sasl: Option<QuorumSaslConfig>,
     pub change_rules: ChangeRules,
     /// Time limit for connecting and synchronising.
     pub init_ticks: i64,
@@ -112,6 +118,8 @@ impl MemberConfig {
                 config: settings.place().file().unwrap_or_default().into(),
                 has_dynamic_file: settings.line("dynamicConfigFile").is_some(),
             },
+            tls: QuorumTlsConfig::from_checked(settings),
+            sasl: None, // the caller reads its file
             change_rules: ChangeRules { addresses, standalone_enabled: settings.flag("standaloneEnabled") },
             init_ticks,
             sync_ticks,

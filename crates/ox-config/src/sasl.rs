@@ -33,7 +33,7 @@ pub struct SaslConfig {
     pub krb5_conf: Option<PathBuf>,
 }
 
-const JAAS_FILE: &str = "java.security.auth.login.config";
+pub(crate) const JAAS_FILE: &str = "java.security.auth.login.config";
 const SECTION: &str = "sasl.serverconfig";
 const SUPER_PASSWORD: &str = "SASLAuthenticationProvider.superPassword";
 const AUTH_TO_LOCAL: &str = "security.auth_to_local";
@@ -68,24 +68,25 @@ pub(crate) fn read(
 }
 
 /// Java accepts a URL, and a second equals sign in front.
-fn jaas_path(settings: &Settings) -> Option<PathBuf> {
+pub(crate) fn jaas_path(settings: &Settings) -> Option<PathBuf> {
     let path = settings.text(JAAS_FILE)?;
     let path = path.strip_prefix('=').unwrap_or(&path);
     Some(path.strip_prefix("file:").unwrap_or(path).into())
 }
 
-fn read_login(
+/// Reads the JAAS file; `section` is what the caller needs it for. `None` if no file is named.
+pub(crate) fn read_jaas(
     settings: &Settings,
     environment: &Environment<'_>,
-    diagnostics: &mut Vec<Diagnostic>,
-) -> Result<Option<AcceptorLogin>, ConfigError> {
+    section: &str,
+) -> Result<Option<JaasFile>, ConfigError> {
     let Some(path) = jaas_path(settings) else { return Ok(None) };
     let shown = path.display().to_string();
     let place = settings.place_of(JAAS_FILE);
-    let section_name = settings.text(SECTION).unwrap_or_default();
-    let missing =
-        |why: &str| Cause::JaasSectionMissing { section: section_name.clone(), file: format!("'{shown}'. {why}") };
-    let unreadable = |why: &str| place.error(missing(why));
+    let unreadable = |why: &str| {
+        let (section, file) = (section.to_owned(), format!("'{shown}'. {why}"));
+        place.error(Cause::JaasSectionMissing { section, file })
+    };
     let bytes = (environment.read)(&path).map_err(|error| unreadable(&error.to_string()))?;
     let bytes = SecretBytes::new(bytes);
     if JAAS_FILE_BYTES_MAX < bytes.bytes().len() {
@@ -93,7 +94,20 @@ fn read_login(
     }
     let text = std::str::from_utf8(bytes.bytes()).map_err(|_| unreadable("the file is not UTF-8"))?;
     let property = |name: &str| settings.system().get(name).map(str::to_owned);
-    let file = JaasFile::parse(&shown, text, &property).map_err(|error| place.error(Cause::Jaas(error.to_string())))?;
+    let file = JaasFile::parse(&shown, text, &property);
+    file.map(Some).map_err(|error| place.error(Cause::Jaas(error.to_string())))
+}
+
+fn read_login(
+    settings: &Settings,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Result<Option<AcceptorLogin>, ConfigError> {
+    let section_name = settings.text(SECTION).unwrap_or_default();
+    let Some(file) = read_jaas(settings, environment, &section_name)? else { return Ok(None) };
+    let (place, shown) = (settings.place_of(JAAS_FILE), &file.name);
+    let missing =
+        |why: &str| Cause::JaasSectionMissing { section: section_name.clone(), file: format!("'{shown}'. {why}") };
     let Some(section) = file.section(&section_name) else {
         // A file for other sections only, such as those between servers, is usual.
         let is_asked_for = settings.property("zookeeper.sasl.serverconfig").is_some();
@@ -115,7 +129,7 @@ fn read_login(
 }
 
 /// Apache 3.10 refuses DIGEST-MD5 in FIPS mode, which is its default; 3.9 ignores the default.
-fn check_digest_md5(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
+pub(crate) fn check_digest_md5(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
     let is_explicit = settings.property("zookeeper.fips-mode").is_some() && settings.flag("fips-mode");
     if is_explicit {
         return Err(settings.place_of("fips-mode").error(Cause::DigestMd5InFipsMode));

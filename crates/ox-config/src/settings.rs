@@ -204,6 +204,14 @@ impl Settings {
         }
     }
 
+    /// What is written for a key, whether it is valid or not; `None` if nothing is.
+    pub fn written(&self, name: &str) -> Option<&str> {
+        let entry = keys::find(name).and_then(|key| self.given(key).next())?;
+        Some(entry.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// # Panics
+    /// If the key table does not read the name as a flag.
     pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Flag(flag)) => flag,
@@ -211,7 +219,7 @@ impl Settings {
         }
     }
 
-    pub fn text(&self, name: &str) -> Option<String> {
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
         let value = self.value(name)?;
         let Value::Text(text) = value else { panic!("{name} is not read as text") };
         Some(text)

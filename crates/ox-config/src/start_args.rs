@@ -38,6 +38,9 @@ impl StartArgs {
         match args {
             [] => Ok(StartArgs::Nothing),
             [file] => Ok(StartArgs::File(file.into())),
+            [port, _, ..] if port.parse::<i32>().is_err() => {
+                Err(Place::Argument("server").error(Cause::FirstNotAPort(port.clone())))
+            }
             [port, data_dir, rest @ ..] if rest.len() <= 2 => Ok(StartArgs::Arguments {
                 port: port.clone(),
                 data_dir: data_dir.clone(),
@@ -84,6 +87,10 @@ mod tests {
         let shown: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
         assert_eq!(shown, ["clientPort=2181", "dataDir=/data", "tickTime=2000", "maxClientCnxns=9"]);
         assert_eq!(start(&["2181", "/data"]).unwrap().pairs().last().unwrap().1, "0");
+        let error = start(&["min.cfg", "a", "b"]).unwrap_err();
+        let expected = "\"min.cfg\" is not a port; expected a configuration file alone, or port datadir [ticktime] \
+                        [maxcnxns]";
+        assert_eq!((error.exit_code(), error.cause.to_string().as_str()), (2, expected));
         let error = start(&["1", "2", "3", "4", "5"]).unwrap_err();
         assert_eq!((error.exit_code(), error.cause), (2, Cause::Arguments(5)));
     }

@@ -191,6 +191,6 @@ fn given(settings: &Settings, key: &str) -> Option<String> {
     settings.text(key).filter(|text| !text.is_empty())
 }
 
-fn path(settings: &Settings, key: &str) -> Option<PathBuf> {
+pub(crate) fn path(settings: &Settings, key: &str) -> Option<PathBuf> {
     given(settings, key).map(PathBuf::from)
 }

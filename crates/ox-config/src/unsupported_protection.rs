@@ -1,7 +1,5 @@
 //! Refuses settings that enable a security feature that is not implemented yet.
 
-use std::collections::BTreeSet;
-
 use crate::auth::DigestHashSetting;
 use crate::error::{Cause, ErrorCollector, Place};
 use crate::key::{Key, Status};
@@ -9,20 +7,14 @@ use crate::keys;
 use crate::providers;
 use crate::settings::Settings;
 
-/// Refuses settings that require unsupported protection, with one error per feature.
+/// Refuses each setting that requires unsupported protection.
 pub(crate) fn check(settings: &Settings, errors: &mut ErrorCollector) {
-    let mut refused = BTreeSet::new();
-    let mut refuse = |place: &Place, feature, errors: &mut ErrorCollector| {
-        if refused.insert(feature) {
-            errors.add(place.error(Cause::ProtectionNotBuilt { feature }));
-        }
-    };
     for key in keys::keys() {
         let Status::Refused(feature) = key.status else {
             continue;
         };
-        if let Some(place) = places_set(settings, key).first() {
-            refuse(place, feature, errors);
+        for place in places_set(settings, key) {
+            errors.add(place.error(Cause::ProtectionNotBuilt { feature }));
         }
     }
     for (entry, provider) in providers::configured(settings) {
@@ -31,7 +23,7 @@ pub(crate) fn check(settings: &Settings, errors: &mut ErrorCollector) {
             continue;
         };
         if let Some(feature) = provider.missing {
-            refuse(&entry.place, feature, errors);
+            errors.add(entry.place.error(Cause::ProtectionNotBuilt { feature }));
         }
     }
     errors.check(DigestHashSetting::read(settings));

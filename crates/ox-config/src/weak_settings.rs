@@ -3,6 +3,8 @@
 use crate::auth::FourLetterWhitelist;
 use crate::config::Config;
 use crate::member_config::MemberConfig;
+use crate::tls::SslKeys;
+use ox_proto::text::trim;
 use std::net::IpAddr;
 
 /// One weakened setting.
@@ -30,8 +32,8 @@ pub fn weak_settings(config: &Config) -> Vec<WeakSetting> {
     client_ports(config, &mut weak);
     authentication(config, &mut weak);
     if config.member.as_ref().is_some_and(|member| crosses_hosts(member) && !protects_links(member)) {
-        let text = "servers do not authenticate each other: any host that reaches the quorum ports can join; protect \
-                    the ports by a firewall";
+        let text = "servers do not authenticate each other: any host that reaches the quorum ports can join; use \
+                    TLS or SASL between servers without exceptions, or a firewall";
         weak.push(default("sslQuorum", text));
     }
     if !config.storage.force_sync {
@@ -92,7 +94,11 @@ fn crosses_hosts(member: &MemberConfig) -> bool {
     member.ensemble.members().values().any(|server| server.quorum.iter().any(|address| !address.is_loopback()))
 }
 
-/// Whether servers prove their identity to each other. No setting for that is implemented yet.
-fn protects_links(_member: &MemberConfig) -> bool {
-    false
+/// Whether servers must prove their identity to each other. A port that accepts plain text too, or servers without a
+/// certificate, admits every host.
+fn protects_links(member: &MemberConfig) -> bool {
+    let needs_certificate =
+        |keys: &SslKeys| keys.client_auth.as_deref().is_none_or(|text| trim(text).eq_ignore_ascii_case("need"));
+    let by_tls = member.tls.as_ref().is_some_and(|tls| !tls.accepts_plain && needs_certificate(&tls.keys));
+    by_tls || member.sasl.as_ref().is_some_and(|sasl| sasl.is_required)
 }

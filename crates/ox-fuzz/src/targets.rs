@@ -29,6 +29,7 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "config", corpus: config::corpus, run: config::run },
     FuzzTarget { name: "quorum-packets", corpus: quorum::packet_corpus, run: quorum::run_packets },
     FuzzTarget { name: "quorum-hello", corpus: quorum::hello_corpus, run: quorum::run_hello },
+    FuzzTarget { name: "quorum-auth", corpus: quorum::auth_corpus, run: quorum::run_auth },
     FuzzTarget { name: "quorum-notifications", corpus: quorum::notification_corpus, run: quorum::run_notifications },
     FuzzTarget { name: "tls-store", corpus: tls::store_corpus, run: tls::run_store },
     FuzzTarget { name: "tls-hello", corpus: tls::hello_corpus, run: tls::run_hello },

@@ -10,7 +10,8 @@ use ox_store::disk::{Disk, read_full};
 use ox_store::log_reader::{LogFrame, LogHeader, LogReader};
 use ox_store::log_tail::{DamagedTail, TailState, TailVerdict, examine};
 use ox_store::marker::Marker;
-use ox_store::names::{FileName, LogFile, parse_name};
+use ox_store::names::{Dirs, FileName, LogFile, parse_name};
+use ox_store::start_preview::is_copied;
 use ox_store::{Damage, IoContext, Lookback, StoreError, is_empty_log};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,8 @@ pub struct LogCheck {
     pub padding: u64,
     /// The synced position, if `oxk.synced` names this log.
     pub synced: Option<u64>,
+    /// The directory is a copy of a running server: the end of the log may be missing.
+    pub is_copied: bool,
     /// The log was created but has no records.
     pub is_empty: bool,
     /// There are more faults than were analysed.
@@ -161,17 +164,23 @@ impl LogCheck {
     }
 }
 
-/// Checks every record of a log.
+/// Checks every record of a log, with the snapshots in the same directory.
 pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    check_log_of(disk, path, &Dirs { snapshots: dir.to_owned(), logs: dir.to_owned() })
+}
+
+/// Checks every record of a log of these directories.
+pub fn check_log_of(disk: &dyn Disk, path: &Path, dirs: &Dirs) -> Result<LogCheck, StoreError> {
     let mut reader = LogReader::open(disk, path)?;
     let named = match path.file_name().and_then(|name| name.to_str()).map(parse_name) {
         Some(FileName::Log(first)) => Some(first),
         _ => None,
     };
     let log = LogFile { first: named.unwrap_or(Zxid::ZERO), path: path.to_owned() };
-    // The marker in a copy that was made while the server ran proves nothing.
-    let found = path.parent().map_or(Ok(None), |dir| Marker::load(disk, dir))?;
-    let found = found.filter(|found| !found.is_copied || found.marker.closed.is_some());
+    // The marker in a copy of a running server proves nothing. A start decides in the same way.
+    let is_copied = is_copied(disk, dirs)?;
+    let found = Marker::load(disk, &dirs.logs)?.filter(|_| !is_copied);
     let marker = found.map(|found| found.marker).filter(|marker| Some(marker.log) == named);
     let lookback = Lookback::new(disk, std::slice::from_ref(&log));
     let mut scan = Scan { last: None, run: None, pieces: Vec::new(), times_ms: None, lookback };
@@ -209,7 +218,7 @@ pub fn check_log(disk: &dyn Disk, path: &Path) -> Result<LogCheck, StoreError> {
     let (pieces, times_ms) = (scan.pieces, scan.times_ms);
     let (header, length, path) = (reader.header(), reader.length(), path.to_owned());
     let is_empty = is_empty_log(disk, &log)?;
-    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_empty, is_incomplete })
+    Ok(LogCheck { path, length, header, named, pieces, times_ms, padding, synced, is_copied, is_empty, is_incomplete })
 }
 
 struct Scan<'a> {

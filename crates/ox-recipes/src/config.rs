@@ -152,7 +152,8 @@ impl<T: Serialize + DeserializeOwned> SharedConfig<T> {
         }
     }
 
-    /// Publishes an earlier version again, as a new version.
+    /// Publishes an earlier version again, as a new version. The first version is 1; a version that does not exist is
+    /// [`RecipeError::NoVersion`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -169,9 +170,8 @@ impl<T: Serialize + DeserializeOwned> SharedConfig<T> {
     /// # }
     /// ```
     pub async fn roll_back(&self, version: u32) -> Result<u32, RecipeError> {
-        let earlier = self.revision(version).await?;
-        let earlier =
-            earlier.ok_or_else(|| RecipeError::bad_data(&self.path, format!("version {version} does not exist")))?;
+        let missing = || RecipeError::NoVersion { path: self.path.clone(), version };
+        let earlier = self.revision(version).await?.ok_or_else(missing)?;
         self.publish(&earlier.value).await
     }
 

@@ -55,7 +55,8 @@ pub struct Versioned {
 }
 
 impl SharedCount {
-    /// Opens the counter at a path, and creates it with `seed` if it does not exist.
+    /// Opens the counter at a path, and creates it with `seed` if it does not exist. A node whose data is not a counter
+    /// is [`RecipeError::BadData`].
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -67,7 +68,9 @@ impl SharedCount {
     pub async fn open(client: &Client, path: &str, seed: i32) -> Result<Self, RecipeError> {
         let client = with_session_retries(client);
         create_with(&client, path, &seed.to_be_bytes()).await?;
-        Ok(Self { client, path: path.to_owned() })
+        let count = Self { client, path: path.to_owned() };
+        count.get().await?;
+        Ok(count)
     }
 
     /// Reads the current value and its version.

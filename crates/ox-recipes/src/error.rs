@@ -1,6 +1,7 @@
 //! Errors that recipes return.
 
 use ox_client::ErrorCode;
+use std::fmt;
 
 /// The reason why a recipe failed.
 ///
@@ -16,7 +17,7 @@ use ox_client::ErrorCode;
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecipeError {
     /// A request of the client failed.
@@ -36,6 +37,21 @@ pub enum RecipeError {
         /// Why the data cannot be decoded.
         reason: String,
     },
+    /// A [`SharedConfig`](crate::config::SharedConfig) has no such version: it was never published, or it is deleted.
+    #[error("{path}: version {version} does not exist; revision() reads the versions that do")]
+    NoVersion {
+        /// The path of the configuration.
+        path: String,
+        /// The version that was requested.
+        version: u32,
+    },
+}
+
+/// The same text as `Display`: a `main` that returns this error prints it by `Debug`.
+impl fmt::Debug for RecipeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl RecipeError {

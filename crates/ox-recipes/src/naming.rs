@@ -114,15 +114,19 @@ impl NameRegistry {
             match written {
                 Ok(()) => return Ok(()),
                 Err(error) if error.is_retriable() => (),
-                Err(error) if error.outcome() == RequestOutcome::NoEffect && is_race(&error) => (),
+                Err(error) if error.outcome() == RequestOutcome::NoEffect && is_race(&error, version) => (),
                 Err(error) => return Err(error.into()),
             }
         }
     }
 }
 
-fn is_race(error: &ox_client::Error) -> bool {
-    matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NodeExists | ErrorCode::NoNode))
+/// Whether another client has changed, created or deleted the node that was read with this version.
+fn is_race(error: &ox_client::Error, version: Option<i32>) -> bool {
+    match version {
+        Some(_) => matches!(error.code(), Some(ErrorCode::BadVersion | ErrorCode::NoNode)),
+        None => error.code() == Some(ErrorCode::NodeExists),
+    }
 }
 
 fn addresses(data: &[u8]) -> Vec<String> {

@@ -2,7 +2,7 @@
 
 use crate::error::has_code;
 pub(crate) use ox_client::path::child;
-use ox_client::path::parent;
+use ox_client::path::{parent, validate};
 use ox_client::{Client, CreateMode, Error, ErrorCode, RetryPolicy, Version};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -47,8 +47,11 @@ pub(crate) async fn ensure_containers(client: &Client, path: &str) -> Result<(),
 /// Ensures that a node and all its ancestors exist. Missing ancestors become containers, as in Curator: servers delete
 /// them some time after their last child. Servers without container support get persistent nodes.
 pub(crate) async fn ensure(client: &Client, path: &str, last: CreateMode) -> Result<(), Error> {
-    if path == "/" || client.exists(path).await?.is_some() {
+    if client.exists(path).await?.is_some() {
         return Ok(());
+    }
+    if path == "/" {
+        return client.get(path).await.map(drop); // a chroot that does not exist: the error names it
     }
     let mut above = CreateMode::Container;
     let mut ends: Vec<usize> = path.match_indices('/').map(|(at, _)| at).skip(1).collect();
@@ -201,9 +204,13 @@ pub(crate) async fn with_parent<T, F: Future<Output = Result<T, Error>>>(
     mode: CreateMode,
     work: impl Fn() -> F,
 ) -> Result<T, Error> {
+    if validate(parent).is_err() {
+        client.create(parent, b"", mode).await?; // fails without a request, and names the path of the application
+    }
     loop {
         let done = work().await;
-        if !has_code(&done, ErrorCode::NoNode) {
+        // The root exists, or it is a chroot that does not exist and that a recipe does not create.
+        if !has_code(&done, ErrorCode::NoNode) || parent == "/" {
             return done;
         }
         ensure(client, parent, mode).await?;

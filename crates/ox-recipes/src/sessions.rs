@@ -18,6 +18,10 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// This is how a program takes part for as long as it runs: everything it sets up with a client ends with that client's
 /// session and is set up again with the next one.
 ///
+/// If no server establishes the first session within [`Builder::connect_timeout`], the error of the client is returned
+/// ([`ErrorKind::NoServer`], with a cause for each server): the address is probably wrong. Later sessions are retried
+/// until a server is back; each failed attempt is logged as a warning (`tracing`).
+///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -43,16 +47,10 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
     builder: &Builder,
     work: impl Fn(Client) -> F,
 ) -> Result<T, RecipeError> {
+    let mut if_no_server = IfNoServer::Fail;
     loop {
-        let client = match builder.clone().connect().await {
-            Ok(client) => client,
-            Err(error) if matches!(error.kind(), ErrorKind::NoServer(_) | ErrorKind::SessionExpired) => {
-                tracing::debug!(%error, "cannot establish a session; retrying");
-                tokio::time::sleep(PAUSE).await;
-                continue;
-            }
-            Err(error) => return Err(error.into()),
-        };
+        let client = connect(builder, if_no_server).await?;
+        if_no_server = IfNoServer::Retry;
         let done = work(client.clone()).await;
         let is_expired = client.state() == SessionState::Expired;
         match done {
@@ -63,6 +61,30 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
             }
             done => return done,
         }
+    }
+}
+
+/// What to do when no server establishes a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfNoServer {
+    Fail,
+    Retry,
+}
+
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other errors end the attempts")]
+async fn connect(builder: &Builder, if_no_server: IfNoServer) -> Result<Client, RecipeError> {
+    loop {
+        match builder.clone().connect().await {
+            Ok(client) => return Ok(client),
+            Err(error) => match error.kind() {
+                ErrorKind::SessionExpired => tracing::debug!(%error, "the new session has ended; retrying"),
+                ErrorKind::NoServer(_) if if_no_server == IfNoServer::Retry => {
+                    tracing::warn!(%error, "cannot establish a new session; retrying");
+                }
+                _ => return Err(error.into()),
+            },
+        }
+        tokio::time::sleep(PAUSE).await;
     }
 }
 

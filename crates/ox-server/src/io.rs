@@ -2,7 +2,7 @@
 //!
 //! `io_thread.rs` accepts connections, waits for events (mio) and runs the iteration of `ox-driver/src/client_io.rs`,
 //! which reads, serves and writes them. `host.rs` gives that iteration sockets, state, metrics and log lines;
-//! `transport.rs` is what is below a socket, TCP or TLS. `tls_handshakes.rs` runs the handshakes of TLS connections on
+//! `stream.rs` is what is below a socket, TCP or TLS. `tls_handshakes.rs` runs the handshakes of TLS connections on
 //! threads of their own, before an I/O thread gets them.
 
 mod accept;
@@ -18,6 +18,7 @@ mod io_thread;
 mod iteration_stats;
 pub(crate) mod mailbox;
 pub(crate) mod reverse_lookups;
+pub(crate) mod stream;
 mod tls_handshakes;
 mod transport;
 

@@ -31,6 +31,7 @@ pub use audit::AUDIT_LOG_TARGET;
 pub use io::client_port_tls::{check_stores, tls_settings};
 pub use io::client_sasl::SaslSetupError;
 pub use io::fd_limit::TooFewDescriptors;
+pub use peers::quorum_sasl::QuorumSaslError;
 pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space};
 pub use shared::Fatal;
 pub use status::four_letter::commands_page;

@@ -70,6 +70,12 @@ pub(crate) const LOG_LINES_BURST: i64 = 10;
 pub(crate) const EXPIRY_LINES_BURST: i64 = 100;
 /// Time from accept to the complete hello, on the ports for other servers.
 pub(crate) const IDENTIFY_MS: i64 = 2_000;
+/// The same where TLS or SASL is possible: a Java virtual machine may need a second for its first TLS handshake.
+pub(crate) const IDENTIFY_SECURED_MS: i64 = 5_000;
+/// Time after which an election connection without SASL is identified where SASL is optional.
+pub(crate) const SASL_START_MS: i64 = 500;
+/// Bytes that another server may send in its TLS handshake: some certificate chains have 20 KB.
+pub(crate) const PEER_TLS_HANDSHAKE_BYTES_MAX: usize = 64 << 10;
 /// Silent unidentified connections of one port and one origin; a quarter of it for incomplete hellos. Large enough that
 /// a hello which follows its connection by milliseconds arrives before a flood from the same address closes it.
 pub(crate) const UNIDENTIFIED_MAX: usize = 128;

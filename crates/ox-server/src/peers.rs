@@ -8,7 +8,8 @@
 //! Accepted connections are identified first ([`handshakes`]). Election connections carry notifications, of which only
 //! the newest counts ([`election`]); links carry packets, and sometimes a whole snapshot ([`link`]). Received packets
 //! that the replica has not processed are bounded per link. Work that may take long has short-lived threads: resolving
-//! names, binding ports, reading the on-disk log for a learner, and loading a received snapshot.
+//! names, binding ports, reading the on-disk log for a learner, and loading a received snapshot. The computations of TLS
+//! handshakes have threads of their own ([`tls_workers`]).
 
 mod address_match;
 mod addresses;
@@ -21,12 +22,18 @@ mod link;
 mod listeners;
 mod log_diff_sender;
 mod observer_target;
+pub(crate) mod port_tls;
+pub(crate) mod quorum_sasl;
 mod resolver;
+mod sasl_dial;
+pub(crate) mod security;
 mod socket;
 mod timed_log_limit;
+mod tls_handshake;
+pub(crate) mod tls_workers;
 
 pub(crate) use commands::PeerCommands;
-pub(crate) use handshakes::unidentified_limits;
+pub(crate) use handshakes::unidentified_max;
 
 use crate::io::WAKER;
 use crate::limits::{PACKET_BYTES_MIN, PEERS_POLL_MS, STALLED_LINK_GRACE};
@@ -36,7 +43,7 @@ use crate::watchdog::Heartbeat;
 use addresses::EnsembleAddresses;
 use dial::{Dialed, Dialer, Target};
 use election::Elections;
-use handshakes::{Handshakes, Identified, Peer};
+use handshakes::{Accepted, Handshakes, Identified, Peer};
 use link::PeerLinks;
 use listeners::{Listeners, Port};
 use mio::{Events, Poll, Token};
@@ -47,7 +54,10 @@ use ox_driver::replica_loop::{PeerCommand, PeerEvent};
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Ensemble, Role};
 use ox_zab::{LeaderSilence, LinkAction, Origin};
+use port_tls::PeerSide;
 use resolver::{NameLookup, Resolver};
+use security::PeerSecurity;
+use std::collections::BTreeSet;
 use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -75,6 +85,14 @@ pub(crate) struct Peers {
     tokens: Tokens,
     events: Vec<PeerEvent>,
     refusal_log: TimedLogLimit,
+    security: Arc<PeerSecurity>,
+    certificate_log: TimedLogLimit,
+}
+
+/// Fails if the election port of a member cannot be bound, after as many attempts as are configured.
+pub(crate) fn check_election_port(member: &MemberConfig) -> io::Result<()> {
+    let addresses = EnsembleAddresses::new(member).ok_or(io::ErrorKind::AddrNotAvailable)?;
+    listeners::check(&addresses.election_binds(), member.bind_attempts)
 }
 
 impl Peers {
@@ -84,6 +102,7 @@ impl Peers {
         member: Arc<MemberConfig>,
         poll: Poll,
         commands: Arc<PeerCommands>,
+        security: Arc<PeerSecurity>,
     ) -> io::Result<Self> {
         let addresses = EnsembleAddresses::new(&member).ok_or(io::ErrorKind::AddrNotAvailable)?;
         let mut listeners = Listeners::new(Arc::clone(&commands), NameLookup::system());
@@ -91,9 +110,14 @@ impl Peers {
         let mut resolver = Resolver::new(Arc::clone(&commands), NameLookup::system());
         resolver.set_members(addresses.hosts(), Instant::now());
         let leader_silence = Duration::from_millis(u64::from(shared.config.tick_ms) * 3 / 4);
+        let mut handshakes = Handshakes::new(member.handshake_ms, Arc::clone(&security));
+        handshakes.set_hosts(all_hosts(&addresses));
+        let mut dialer = Dialer::new(resolver, &member, Arc::clone(&security));
+        dialer.set_greeting(member.server, addresses.own().election.clone());
         Ok(Self {
-            dialer: Dialer::new(resolver, &member),
-            handshakes: Handshakes::new(member.handshake_ms),
+            dialer,
+            handshakes,
+            security,
             leader_silence: leader_silence.max(LEADER_SILENCE_MIN),
             elections: Elections::new(&member, &addresses, shared.config.reconfig_enabled).map_err(io::Error::other)?,
             observer_targets: ObserverTargets::new(&addresses, member.reconnect_delay_ms),
@@ -114,6 +138,7 @@ impl Peers {
             tokens: Tokens(0),
             events: Vec::new(),
             refusal_log: TimedLogLimit::new(),
+            certificate_log: TimedLogLimit::new(),
         })
     }
 
@@ -144,6 +169,7 @@ impl Peers {
             self.accept();
             self.take_commands();
             self.take_bound();
+            self.take_tls_results();
             self.take_dialed();
             self.take_identified();
             self.dialer.run_iteration(Instant::now(), &mut self.tokens, self.poll.registry());
@@ -165,11 +191,20 @@ impl Peers {
         }
     }
 
+    /// Continues TLS handshakes.
+    fn take_tls_results(&mut self) {
+        for result in self.security.workers.take() {
+            if let Some(result) = self.handshakes.on_tls(result) {
+                self.dialer.on_tls(result, self.poll.registry());
+            }
+        }
+    }
+
     /// Hands connections with a valid hello over to the elections and links.
     fn take_identified(&mut self) {
         self.handshakes.run_iteration();
         for Identified { peer, conn } in self.handshakes.take() {
-            if self.is_refused(&peer, conn.address) {
+            if !self.has_valid_certificate(&peer, &conn) || self.is_refused(&peer, conn.address) {
                 continue;
             }
             match peer {
@@ -181,6 +216,31 @@ impl Peers {
                 }
             }
         }
+    }
+
+    /// Whether the certificate of a connection, if there is one, may be that of the server which its hello names.
+    fn has_valid_certificate(&mut self, peer: &Peer, conn: &Accepted) -> bool {
+        let (Some(tls), Some(state)) = (&self.security.tls, conn.stream.tls_state()) else { return true };
+        let (server, address) = (peer.server(), conn.address);
+        let hosts = self.addresses.hosts().remove(&server).unwrap_or_default();
+        let now_seconds = self.shared.clock.now().wall_ms.div_euclid(1000);
+        let checked = tls.check(state, PeerSide::Initiator, address, hosts, now_seconds);
+        match &checked {
+            Ok(None) => return true,
+            Ok(Some(_)) => self.security.metrics.quorum_host_name_mismatches.add(1),
+            Err(_) => self.security.metrics.quorum_handshakes_rejected.add(1),
+        }
+        if let Some(suppressed) = self.certificate_log.allow() {
+            match &checked {
+                Ok(Some(mismatch)) => {
+                    let line = "server accepted with a certificate of another host";
+                    tracing::warn!(%server, %address, suppressed, "{line}: {mismatch}");
+                }
+                Err(reason) => tracing::error!(%server, %address, suppressed, "connection refused: {reason}"),
+                Ok(None) => (),
+            }
+        }
+        checked.is_ok()
     }
 
     /// Whether the server that a hello names is connected from an address that fits it better.
@@ -257,11 +317,16 @@ impl Peers {
             match (target, stream) {
                 (Target::Leader(server), stream) => {
                     let Some(leader) = wanted(server) else { continue };
-                    let Ok(stream) = stream else {
-                        self.events.push(PeerEvent::Dialed(leader, None));
-                        continue;
+                    let stream = match stream {
+                        // A leader sends nothing before the hello of its learner.
+                        Ok(established) if established.input.is_empty() => established.stream,
+                        outcome => {
+                            self.log_failed_dial(server, outcome.err());
+                            self.events.push(PeerEvent::Dialed(leader, None));
+                            continue;
+                        }
                     };
-                    let address = stream.peer_addr().map_or_else(|error| error.to_string(), java_text::address);
+                    let address = stream.tcp().peer_addr().map_or_else(|error| error.to_string(), java_text::address);
                     if self.addresses.own().role == Role::Observer {
                         tracing::info!("Observing new leader sid={server} addr={address}");
                     }
@@ -277,6 +342,15 @@ impl Peers {
                     self.elections.on_dialed(server, stream, token, self.poll.registry(), &mut self.events);
                 }
             }
+        }
+    }
+
+    /// Reports why a leader cannot be reached, where TLS or SASL may be the reason.
+    fn log_failed_dial(&mut self, server: ServerId, reason: Option<String>) {
+        if self.security.is_negotiated()
+            && let Some(suppressed) = self.refusal_log.allow()
+        {
+            tracing::warn!(%server, reason, suppressed, "cannot connect to the leader");
         }
     }
 
@@ -302,6 +376,8 @@ impl Peers {
     /// Applies a new ensemble configuration.
     fn reconfigure(&mut self, committed: Arc<Ensemble>, proposed: Option<Arc<Ensemble>>) {
         self.addresses.set(self.me, committed, proposed);
+        self.dialer.set_greeting(self.me, self.addresses.own().election.clone());
+        self.handshakes.set_hosts(all_hosts(&self.addresses));
         self.dialer.resolver.set_members(self.addresses.hosts(), Instant::now());
         self.observer_targets.reconfigure(&self.addresses);
         self.elections.reconfigure(&self.addresses, &mut self.events);
@@ -370,6 +446,11 @@ impl Peers {
             });
         }
     }
+}
+
+/// The hosts of all servers of the ensemble.
+fn all_hosts(addresses: &EnsembleAddresses) -> BTreeSet<String> {
+    addresses.hosts().into_values().flatten().collect()
 }
 
 /// Packets are bounded by what the sender accepted from its clients. The limit here is higher, so that different

@@ -12,6 +12,10 @@ use crate::maintenance;
 use crate::member_setup;
 use crate::options::{replica_settings, store_options, tree_options};
 use crate::peers::config_activation::save_config;
+use crate::peers::port_tls::{self, PeerPortTls, PeerStores};
+use crate::peers::quorum_sasl::{QuorumSasl, QuorumSaslError};
+use crate::peers::security::PeerSecurity;
+use crate::peers::tls_workers::worker_count;
 use crate::peers::{PeerCommands, Peers};
 use crate::replica_thread::ReplicaThread;
 use crate::replica_thread::log_writer::{self, SharedLogQueue};
@@ -65,6 +69,9 @@ pub enum StartError {
     /// A file of SASL cannot be used.
     #[error("{0}")]
     Sasl(#[from] SaslSetupError),
+    /// A file of SASL between servers cannot be used.
+    #[error("{0}")]
+    QuorumSasl(#[from] QuorumSaslError),
     /// The file of the audit log cannot be written.
     #[error("cannot write the audit log {}: {source}", path.display())]
     Audit { path: PathBuf, source: io::Error },
@@ -87,7 +94,10 @@ impl StartError {
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Store(error) => error.remedy(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::Audit { .. } => None,
+            Self::Audit { .. } => {
+                Some("create its directory, let the user of the server write there, or change oxkeeper.audit.file")
+            }
+            Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::QuorumSasl(_) => None,
             Self::Tls(_) | Self::Link(_) => None, // their texts contain the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
@@ -103,13 +113,13 @@ impl StartError {
         matches!(self, Self::Store(ox_store::StoreError::Locked(_)))
     }
 
-    /// Apache's exit code for the same error.
+    /// Apache's exit code for the same error; 2 if the configuration names a file that cannot be used.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Store(error) => error.exit_code(),
-            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::Audit { .. } => 1,
-            Self::Tls(_) => 2,  // as other errors of the configuration
-            Self::Link(_) => 3, // as other errors of the directories
+            Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::QuorumSasl(_) => 1,
+            Self::Audit { .. } | Self::Tls(_) => 2, // as other errors of the configuration
+            Self::Link(_) => 3,                     // as other errors of the directories
         }
     }
 }
@@ -124,13 +134,39 @@ pub struct Server {
     has_audit_thread: bool,
 }
 
+/// What was read for TLS and SASL before the data.
+struct Protection {
+    client_stores: Option<ClientStores>,
+    client_sasl: Option<ClientSasl>,
+    peer_stores: Option<PeerStores>,
+    peer_sasl: Option<QuorumSasl>,
+}
+
+impl Protection {
+    fn read(config: &Config) -> Result<Self, StartError> {
+        Ok(Self {
+            client_stores: client_port_tls::load(config)?,
+            client_sasl: ClientSasl::open(&config.sasl)?,
+            peer_stores: port_tls::load(config)?,
+            peer_sasl: QuorumSasl::open(config.member.as_ref().and_then(|member| member.sasl.as_ref()))?,
+        })
+    }
+}
+
 /// What the replica and the log thread start with.
 struct Core {
     replica: Replica,
     space: FreeSpace,
     log: ServerLog,
     commands: Option<Arc<PeerCommands>>,
-    peers: Option<Peers>,
+    peers: Option<PeersStart>,
+}
+
+/// What the threads for other servers start with.
+struct PeersStart {
+    peers: Peers,
+    security: Arc<PeerSecurity>,
+    stores: Option<PeerStores>,
 }
 
 /// The ports for clients.
@@ -192,28 +228,32 @@ impl Server {
     pub fn start_on(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         let config_of_audit = config.audit.clone();
         let started = Self::start_with(disk, build, config);
-        if started.is_err() && config_of_audit.enabled {
+        let is_audit = matches!(started, Err(StartError::Audit { .. })); // it would fail again
+        if started.is_err() && !is_audit && config_of_audit.enabled {
             audit::note_failed_start(&config_of_audit, &audit::server_user(None));
         }
         started
     }
 
     fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
-        startup_banner::starting(build, &config);
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
         if let Some(link) = protection::find_link(&config).map_err(StartError::Setup)? {
             return Err(StartError::Link(link));
         }
-        let stores = client_port_tls::load(&config)?;
-        let sasl = ClientSasl::open(&config.sasl)?;
+        if let Some(member) = &config.member {
+            crate::peers::check_election_port(member).map_err(|source| election_error(member, source))?;
+        }
+        startup_banner::starting(build, &config);
+        let protection = Protection::read(&config)?;
         audit::check(&config.audit).map_err(|source| {
             let path = config.audit.file.clone().unwrap_or_default();
             StartError::Audit { path, source }
         })?;
         if let Some(member) = config.member.clone() {
-            return Self::start_member(disk, build, config, member, (stores, sasl));
+            return Self::start_member(disk, build, config, member, protection);
         }
+        let Protection { client_stores: stores, client_sasl: sasl, .. } = protection;
         let started = Instant::now();
         let (hash_seed, log_seed) = (rand::random(), rand::random());
         let opened = Store::open(disk, &store_options(&config), &tree_options(&config, hash_seed), log_seed)?;
@@ -249,9 +289,10 @@ impl Server {
         build: Build,
         config: Config,
         member: MemberConfig,
-        (stores, sasl): (Option<ClientStores>, Option<ClientSasl>),
+        protection: Protection,
     ) -> Result<Self, StartError> {
         let started = Instant::now();
+        let Protection { client_stores: stores, client_sasl: sasl, peer_stores, peer_sasl } = protection;
         let config_files = member_setup::config_files(&disk, &config, &member);
         let opened = member_setup::open(disk, &config, &member)?;
         let total_ms = millis(started.elapsed());
@@ -281,16 +322,15 @@ impl Server {
         let poll = Poll::new().map_err(StartError::Setup)?;
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), WAKER).map_err(StartError::Setup)?));
         let member = Arc::new(member);
-        let peers = Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands));
-        let peers = peers.map_err(|source| StartError::Bind {
-            purpose: "election",
-            address: election_addresses(&member),
-            source,
-        })?;
+        let security = peer_security(&member, peer_stores.as_ref(), peer_sasl, &commands, &shared);
+        let peers =
+            Peers::new(Arc::clone(&shared), Arc::clone(&member), poll, Arc::clone(&commands), Arc::clone(&security));
+        let peers = peers.map_err(|source| election_error(&member, source))?;
         startup_banner::listening(&member, &peers.election_binds());
         let replica = Replica::new(settings, opened.peer, &shared.state.read(), shared.clock.now());
         let log = ServerLog::Member(Box::new(opened.log));
-        let core = Core { replica, space, log, commands: Some(commands), peers: Some(peers) };
+        let peers = Some(PeersStart { peers, security, stores: peer_stores });
+        let core = Core { replica, space, log, commands: Some(commands), peers };
         server.launch(polls, listeners, core, StartSnapshot::NotNeeded).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -341,7 +381,7 @@ impl Server {
             self.spawn_tls(&mut dog, tls, stores, handshake_polls)?;
         }
         if let Some(peers) = peers {
-            self.spawn_watched(&mut dog, "peers", None, move |heartbeat| peers.run(heartbeat))?;
+            self.spawn_peers(&mut dog, peers)?;
         }
         for (number, thread) in io.into_iter().enumerate() {
             self.spawn_watched(&mut dog, "io", Some(number), move |heartbeat| {
@@ -400,6 +440,25 @@ impl Server {
         self.spawn_watched(dog, "certificates", None, move |heartbeat| {
             client_port_tls::watch_stores(&shared, &tls, stores, heartbeat);
         })
+    }
+
+    fn spawn_peers(&mut self, dog: &mut Watchdog, start: PeersStart) -> io::Result<()> {
+        let PeersStart { peers, security, stores } = start;
+        if let Some(stores) = stores {
+            for number in 0..worker_count() {
+                let (shared, security) = (Arc::clone(&self.shared), Arc::clone(&security));
+                self.spawn_watched(dog, "peer handshake", Some(number), move |heartbeat| {
+                    security.workers.run(&shared, heartbeat);
+                })?;
+            }
+            let shared = Arc::clone(&self.shared);
+            self.spawn_watched(dog, "peer certificates", None, move |heartbeat| {
+                if let Some(tls) = &security.tls {
+                    port_tls::watch_stores(&shared, tls, stores, heartbeat);
+                }
+            })?;
+        }
+        self.spawn_watched(dog, "peers", None, move |heartbeat| peers.run(heartbeat))
     }
 
     /// Starts a thread whose end means the end of the server, and whose heartbeat the watchdog checks.
@@ -480,6 +539,18 @@ impl Drop for Server {
         self.shared.stop();
         self.join(); // errors are returned by `wait`, which was not called
     }
+}
+
+fn peer_security(
+    member: &MemberConfig,
+    stores: Option<&PeerStores>,
+    sasl: Option<QuorumSasl>,
+    commands: &Arc<PeerCommands>,
+    shared: &Shared,
+) -> Arc<PeerSecurity> {
+    let tls = member.tls.as_ref().zip(stores).map(|(config, stores)| PeerPortTls::new(config, stores));
+    let security = PeerSecurity::new(tls, sasl, Arc::clone(commands), Arc::clone(&shared.metrics));
+    Arc::clone(shared.peer_security.get_or_init(|| Arc::new(security)))
 }
 
 /// Whether a server that ended because of a full disk can start again. True where free space cannot be measured.
@@ -566,6 +637,10 @@ fn check_client_ports(config: &Config) -> Result<(), StartError> {
         bound.map_err(|source| client.error(source))?;
     }
     Ok(())
+}
+
+fn election_error(member: &MemberConfig, source: io::Error) -> StartError {
+    StartError::Bind { purpose: "election", address: election_addresses(member), source }
 }
 
 fn election_addresses(member: &MemberConfig) -> String {

@@ -4,9 +4,9 @@
 //! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
-//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port have a lock
-//! that a handshake takes once; failed logins by address have a mutex that an accepted connection takes once, and the
-//! Kerberos replay cache has one that a login takes once.
+//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port, and those
+//! for other servers, have a lock that a handshake takes once; failed logins by address have a mutex that an accepted
+//! connection takes once, and the Kerberos replay cache has one that a login takes once.
 
 use crate::audit::AuditQueue;
 use crate::clock::Clock;
@@ -16,6 +16,7 @@ use crate::io::connection_table::ConnectionTable;
 use crate::io::failed_logins::FailedLogins;
 use crate::io::mailbox::Mailbox;
 use crate::options::global_limits;
+use crate::peers::security::PeerSecurity;
 use crate::replica_thread::inbox::Inbox;
 use crate::status::metrics::Metrics;
 use crate::status::stats::Stats;
@@ -29,8 +30,8 @@ use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex, RwLock};
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Why a server stopped by itself.
@@ -76,6 +77,8 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<AuditQueue>,
     /// Set if a port for clients uses TLS.
     pub(crate) tls: Option<Arc<ClientPortTls>>,
+    /// Set once on a member of an ensemble.
+    pub(crate) peer_security: OnceLock<Arc<PeerSecurity>>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
     pub(crate) failed_logins: FailedLogins,
@@ -113,6 +116,7 @@ impl Shared {
             store,
             audit,
             tls: None,
+            peer_security: OnceLock::new(),
             sasl: None,
             failed_logins: FailedLogins::default(),
             address: Mutex::new(None),

@@ -38,9 +38,10 @@ impl Server {
     /// Starts a standalone server for tests, on a free port of the loopback interface, with a directory that is removed
     /// when the returned handle is dropped.
     ///
-    /// Session timeouts from 100 ms are granted, TTL nodes and all four-letter commands are enabled, the number of
-    /// connections per address is unlimited, and the log is not fsynced: the data survives [`TestServer::restart`], but
-    /// not a crash of the machine.
+    /// Session timeouts from 100 ms are granted, all four-letter commands are enabled, the number of connections per
+    /// address is unlimited, and the log is not fsynced: the data survives [`TestServer::restart`], but not a crash of
+    /// the machine. Everything else is as on a server with default settings; TTL nodes, for example, are off unless
+    /// [`TestServer::start`] sets `extended_types`.
     ///
     /// ```
     /// let mut server = ox_server::Server::ephemeral()?;
@@ -64,6 +65,12 @@ pub struct TestServer {
 
 impl TestServer {
     /// Starts a server; `change` adapts the settings of [`Server::ephemeral`].
+    ///
+    /// ```
+    /// use ox_server::TestServer;
+    /// let server = TestServer::start(|config| config.extended_types = true)?; // with TTL nodes
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn start(change: impl FnOnce(&mut Config)) -> Result<Self, StartError> {
         let dir = Directory::new().map_err(StartError::Setup)?;
         let mut config = Config::default_standalone();
@@ -77,7 +84,6 @@ impl TestServer {
         config.limits.max_client_cnxns = 0;
         config.storage.force_sync = false;
         config.storage.pre_alloc_bytes = 0;
-        config.extended_types = true;
         config.four_letter_whitelist = FourLetterWhitelist::All;
         change(&mut config);
         let server = Server::start(Build::UNKNOWN, config.clone())?;

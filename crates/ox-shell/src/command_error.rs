@@ -21,6 +21,8 @@ pub enum CommandError {
     NotFound(String),
     /// A message for the user.
     Message(String),
+    /// The root of all paths does not exist, which is a chroot.
+    MissingRoot,
     /// An error of the client or the server.
     Client(Error),
     /// Wrong options: the Java class of the exception, which scripts know, and what is wrong.
@@ -52,6 +54,7 @@ impl CommandError {
             Self::Silent(status) => *status,
             Self::NotConnected
             | Self::Usage
+            | Self::MissingRoot
             | Self::Message(_)
             | Self::Client(_)
             | Self::Options(..)
@@ -67,7 +70,12 @@ impl CommandError {
             Self::NotFound(name) => format!("Unknown command: {name}"),
             Self::Client(error) => native_text(error),
             Self::Options(_, text) => text.clone(),
-            Self::Usage | Self::Message(_) | Self::Fatal(_) | Self::Silent(_) | Self::Interrupted => self.to_string(),
+            Self::Usage
+            | Self::MissingRoot
+            | Self::Message(_)
+            | Self::Fatal(_)
+            | Self::Silent(_)
+            | Self::Interrupted => self.to_string(),
         }
     }
 }
@@ -77,6 +85,7 @@ impl fmt::Display for CommandError {
         match self {
             Self::Usage => f.write_str("usage"),
             Self::NotConnected => f.write_str("Not connected"),
+            Self::MissingRoot => f.write_str("Node does not exist: /"),
             Self::NotFound(name) => write!(f, "Command not found: Command not found {name}"),
             Self::Message(text) | Self::Fatal(text) => f.write_str(text),
             Self::Client(error) => f.write_str(&text(error)),

@@ -60,6 +60,8 @@ pub struct CommandSpec {
     pub options: &'static [Opt],
     /// Whether all words after the name are operands, even with a dash.
     pub ignores_options: bool,
+    /// Whether an operand is the data of a node, which must be quoted if it contains blanks.
+    pub takes_data: bool,
     /// Whether the command runs until Ctrl-C, which is then not a failure.
     pub runs_until_ctrl_c: bool,
     /// The permitted number of operands. Compat: `zkCli` ignores superfluous ones.
@@ -91,6 +93,7 @@ const NODE: CommandSpec = CommandSpec {
     help: "",
     options: &[],
     ignores_options: false,
+    takes_data: false,
     runs_until_ctrl_c: false,
     operands: 1..=usize::MAX,
     operands_max: 1,
@@ -117,6 +120,7 @@ const EXTENSION: CommandSpec = CommandSpec { is_zkcli: false, operands: 0..=1, o
 
 /// Short names, and the words that they stand for. In the style of `zkCli` only `exit` is known.
 pub const ALIASES: &[(&str, &[&str])] = &[
+    ("?", &["help"]),
     ("cat", &["get"]),
     ("exit", &["quit"]),
     ("ll", &["ls", "-l"]),
@@ -188,6 +192,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         syntax: "[-s] [-e] [-c] [-t ttl] path [data] [acl]",
         native_syntax: Some("[-p] [-s] [-e] [-c] [-t ttl] path [data] [acl]"),
         operands_max: 3,
+        takes_data: true,
         help: "Create a node",
         options: &[
             Opt::native("-p", "Create missing parents, as persistent nodes without data"),
@@ -221,10 +226,12 @@ pub const COMMANDS: &[CommandSpec] = &[
         syntax: "[-n|-b|-N|-B] path",
         help: "Remove a limit of a node, or all of them",
         options: &[
-            Opt::switch("-n", "num soft quota"),
-            Opt::switch("-b", "bytes soft quota"),
-            Opt::switch("-N", "num hard quota"),
-            Opt::switch("-B", "bytes hard quota"),
+            Opt::switch("-n", "num soft quota").explained("Nodes, soft limit: the server only logs a warning"),
+            Opt::switch("-b", "bytes soft quota")
+                .explained("Bytes of data, soft limit: the server only logs a warning"),
+            Opt::switch("-N", "num hard quota").explained("Nodes, hard limit: the server refuses writes above it"),
+            Opt::switch("-B", "bytes hard quota")
+                .explained("Bytes of data, hard limit: the server refuses writes above it"),
         ],
         run: |shell, args| Box::pin(quota::delete(shell, args)),
         ..NODE
@@ -281,7 +288,7 @@ pub const COMMANDS: &[CommandSpec] = &[
     grep::COMMAND,
     CommandSpec {
         name: "help",
-        syntax: "[command]",
+        syntax: "[command|all]",
         help: "List the commands, or describe one",
         needs_session: false,
         paths: &[],
@@ -309,11 +316,11 @@ pub const COMMANDS: &[CommandSpec] = &[
         native_syntax: Some("[-l] [-s] [-w] [-R] [--json] [path]"),
         help: "List a node's children",
         options: &[
-            Opt::switch("-?", "help"),
+            Opt::switch("-?", "help").explained("Describe the command"),
             Opt::native("-l", "With number of children, size and modification time"),
-            Opt::switch("-R", "recurse"),
-            Opt::switch("-s", "stat"),
-            Opt::switch("-w", "watch"),
+            Opt::switch("-R", "recurse").explained("List the whole subtree, as paths"),
+            Opt::switch("-s", "stat").explained("Print the metadata of the node, too"),
+            Opt::switch("-w", "watch").explained("Print one event when a child is created or deleted"),
             JSON,
         ],
         operands: ANY,
@@ -396,6 +403,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         ],
         operands: 2..=usize::MAX,
         operands_max: 2,
+        takes_data: true,
         explains_options: true,
         run: |shell, args| Box::pin(set::run(shell, args)),
         ..NODE
@@ -420,10 +428,12 @@ pub const COMMANDS: &[CommandSpec] = &[
         syntax: "-n|-b|-N|-B val path",
         help: "Limit the nodes or bytes of a subtree",
         options: &[
-            Opt::with("-n", "val", "num soft quota"),
-            Opt::with("-b", "val", "bytes soft quota"),
-            Opt::with("-N", "val", "num hard quota"),
-            Opt::with("-B", "val", "bytes hard quota"),
+            Opt::with("-n", "val", "num soft quota").explained("Nodes, soft limit: the server only logs a warning"),
+            Opt::with("-b", "val", "bytes soft quota")
+                .explained("Bytes of data, soft limit: the server only logs a warning"),
+            Opt::with("-N", "val", "num hard quota").explained("Nodes, hard limit: the server refuses writes above it"),
+            Opt::with("-B", "val", "bytes hard quota")
+                .explained("Bytes of data, hard limit: the server refuses writes above it"),
         ],
         operands: ANY,
         run: |shell, args| Box::pin(quota::set(shell, args)),
@@ -433,7 +443,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         name: "stat",
         syntax: "[-w] path",
         help: "Print a node's metadata",
-        options: &[Opt::switch("-w", "watch"), JSON],
+        options: &[Opt::switch("-w", "watch").explained("Print one event when the node changes"), JSON],
         run: |shell, args| Box::pin(stat::run(shell, args)),
         ..NODE
     },
@@ -477,6 +487,11 @@ fn version(args: &CommandArgs) -> Result<Version, CommandError> {
     }
 }
 
+/// Prints the syntax, the help and the options of a command.
+pub(crate) fn describe(shell: &Shell, command: &CommandSpec) -> Result<(), CommandError> {
+    help::one(shell, command)
+}
+
 /// Finds a command by name or alias.
 pub fn find(name: &str) -> Option<&'static CommandSpec> {
     let name = expand(name).first().copied().unwrap_or(name);
@@ -503,6 +518,16 @@ pub fn usage() -> String {
 }
 
 impl CommandSpec {
+    /// Whether the words ask for the description of the command.
+    pub fn is_help_wanted(&self, words: &[String]) -> bool {
+        let is_wanted = |word: &str| match word {
+            "--help" | "-?" => true,
+            "-h" => self.options.iter().all(|opt| opt.name != word),
+            _ => false,
+        };
+        words.iter().take_while(|word| *word != "--").any(|word| is_wanted(word))
+    }
+
     /// Name and syntax in the native style.
     pub fn native_usage(&self) -> String {
         format!("{} {}", self.name, self.native_syntax.unwrap_or(self.syntax)).trim_end().to_owned()
@@ -528,22 +553,22 @@ impl CommandSpec {
     /// this table.
     pub fn option_table(&self) -> String {
         let classic = self.options.iter().filter(|opt| !opt.is_native && !opt.name.starts_with("--"));
-        aligned(classic).into_iter().map(|line| format!(" {line}\n")).collect()
+        aligned(classic, |opt| opt.help).into_iter().map(|line| format!(" {line}\n")).collect()
     }
 
     /// All options, aligned, for `help`.
     pub fn options_help(&self) -> Vec<String> {
-        aligned(self.options.iter())
+        aligned(self.options.iter(), |opt| opt.native_help.unwrap_or(opt.help))
     }
 }
 
-fn aligned<'a>(options: impl Iterator<Item = &'a Opt> + Clone) -> Vec<String> {
+fn aligned<'a>(options: impl Iterator<Item = &'a Opt> + Clone, help: impl Fn(&Opt) -> &'static str) -> Vec<String> {
     let left = |opt: &Opt| match opt.value {
         Some(value) => format!("{} <{value}>", opt.name),
         None => opt.name.to_owned(),
     };
     let width = options.clone().map(|opt| left(opt).len()).max().unwrap_or(0);
-    options.map(|opt| format!("{:width$}   {}", left(opt), opt.help)).collect()
+    options.map(|opt| format!("{:width$}   {}", left(opt), help(opt))).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Tab completion of commands, options and node paths.
 
 use crate::commands;
+use crate::output::Output;
 use crate::{paths, tokenize};
 use ox_client::Client;
 use parking_lot::Mutex;
@@ -22,11 +23,13 @@ pub(crate) struct CompletionState(Arc<Mutex<Inner>>);
 struct Inner {
     client: Option<Client>,
     directory: String,
+    /// Whether this line has shown why nothing is completed.
+    has_explained: bool,
 }
 
 impl CompletionState {
     pub(crate) fn update(&self, client: Option<Client>, directory: &str) {
-        *self.0.lock() = Inner { client, directory: directory.to_owned() };
+        *self.0.lock() = Inner { client, directory: directory.to_owned(), has_explained: false };
     }
 }
 
@@ -34,6 +37,8 @@ impl CompletionState {
 pub(crate) struct ShellCompleter {
     pub(crate) completion_state: CompletionState,
     pub(crate) runtime: Handle,
+    /// Shows why nothing is completed.
+    pub(crate) out: Output,
 }
 
 /// A candidate for the word at the cursor.
@@ -52,6 +57,10 @@ impl Completer for ShellCompleter {
         let word = &before[start..];
         let offers = match kind(&before[..start], word) {
             Expected::Fixed(offers) => offers,
+            Expected::Node if !self.is_connected() => {
+                self.explain();
+                return CompletionResult::Pending; // an empty list would say that no node matches
+            }
             Expected::Node => self.nodes(word),
             Expected::Nothing => Vec::new(),
         };
@@ -71,6 +80,17 @@ impl Completer for ShellCompleter {
 }
 
 impl ShellCompleter {
+    fn is_connected(&self) -> bool {
+        self.completion_state.0.lock().client.as_ref().is_some_and(|client| client.state().is_connected())
+    }
+
+    /// Shows once per line why no node is completed.
+    fn explain(&self) {
+        if !std::mem::replace(&mut self.completion_state.0.lock().has_explained, true) {
+            self.out.event("not connected: nodes cannot be completed\n");
+        }
+    }
+
     /// Nodes whose path starts with the typed text.
     fn nodes(&self, word: &str) -> Vec<Candidate> {
         let (client, directory) = {

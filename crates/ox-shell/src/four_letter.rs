@@ -2,7 +2,16 @@
 
 use ox_client::{Client, ConnectCause, ServerAddress};
 use std::io;
+use std::net::IpAddr;
 use std::time::Duration;
+
+/// What to do if no process listens on this machine.
+pub const NO_SERVER_HINT: &str = "hint: is a server running? `oxkeeper server` starts one";
+
+/// Whether a host name or address is this machine.
+pub fn is_local(host: &str) -> bool {
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
 
 /// Sends a four-letter command, with TLS if the client uses it, and returns the reply. The error is one or two words.
 pub(crate) async fn send(

@@ -6,7 +6,7 @@
 use crate::command_error;
 use crate::profiles::{self, Profile};
 use crate::suggest;
-use ox_client::ClientProperties;
+use ox_client::{Client, ClientProperties};
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,6 +53,7 @@ const WRONG_USAGE: u8 = 2;
 /// All options, for suggestions.
 const OPTIONS: &[&str] = &[
     "-server",
+    "-s",
     "-timeout",
     "-r",
     "-e",
@@ -96,6 +97,8 @@ struct Given {
     /// Words of the form `-Dname=value`.
     definitions: Vec<String>,
     timeout: Option<Duration>,
+    /// What is wrong with the timeout.
+    bad_timeout: Option<String>,
     unknown: Option<String>,
     without_value: Option<String>,
 }
@@ -123,9 +126,10 @@ impl Invocation {
                 _ => (word.clone(), None),
             };
             match name.as_str() {
-                "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" | "--profile" => {
+                "-s" if this.zkcli => drop(given.unknown.get_or_insert(word)), // Compat: zkCli ignores it
+                "-s" | "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" | "--profile" => {
                     match attached.or_else(|| words.next()) {
-                        Some(value) => this.set(&mut given, &name, value)?,
+                        Some(value) => this.set(&mut given, &name, value),
                         None => {
                             given.without_value = Some(word);
                             break;
@@ -147,14 +151,16 @@ impl Invocation {
         Ok(this)
     }
 
-    fn set(&mut self, given: &mut Given, name: &str, value: String) -> Result<(), InvocationError> {
+    fn set(&mut self, given: &mut Given, name: &str, value: String) {
         match name.trim_start_matches('-') {
-            "server" => given.server = Some(value),
+            "s" | "server" => given.server = Some(value),
             "profile" => self.profile = Some(value),
-            "timeout" => given.timeout = Some(timeout(&value).map_err(|text| (text, command_error::FAILED))?),
+            "timeout" => match timeout(&value) {
+                Ok(timeout) => given.timeout = Some(timeout),
+                Err(text) => given.bad_timeout = Some(text),
+            },
             _ => given.configuration = Some(value),
         }
-        Ok(())
     }
 
     /// Refuses wrong options. Compat: with `--zkcli`, they are ignored or only reported.
@@ -164,6 +170,10 @@ impl Invocation {
                 return Err((format!("option {word} needs a value"), WRONG_USAGE));
             }
             self.notes.push(format!("Error: no argument found for option {word}"));
+        }
+        if let Some(text) = &given.bad_timeout {
+            let code = if self.zkcli { command_error::FAILED } else { WRONG_USAGE };
+            return Err((text.clone(), code));
         }
         match &given.unknown {
             Some(word) if !self.zkcli || word.starts_with("--") => {
@@ -188,16 +198,26 @@ impl Invocation {
             Some(name) => profiles::load(name, &variable).map_err(|text| (text, WRONG_USAGE))?,
             None => Profile::default(),
         };
+        self.notes.extend(profile.warning.clone());
         self.properties = ClientProperties::from_variables(&variable);
         given.definitions.iter().for_each(|word| self.properties.add_flags(word));
         if let Some(file) = given.configuration.or(profile.client_configuration) {
             self.add_configuration(&file)?;
         }
         self.server = given.server.or(server).or(profile.server).unwrap_or_else(|| self.server.clone());
+        self.check_servers()?;
         self.timeout = given.timeout.or(profile.timeout).unwrap_or(self.timeout);
         self.read_only |= profile.read_only;
         self.auth = profile.auth;
         Ok(())
+    }
+
+    /// Refuses a connection string that cannot be parsed. Compat: with `--zkcli`, the connection attempt reports it.
+    fn check_servers(&self) -> Result<(), InvocationError> {
+        match Client::builder().servers(&self.server) {
+            Err(error) if !self.zkcli => Err((error.kind().to_string(), WRONG_USAGE)),
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// Compat: a missing file ends the program with 2.
@@ -245,6 +265,10 @@ mod tests {
         let zkcli = Invocation { zkcli: true, ..expected.clone() };
         assert_eq!(parse("--server=a:1,b:2/x -foo --timeout 3000 --read-only --wait --zkcli ls -R /"), Ok(zkcli));
         assert_eq!(
+            parse("-e -s a:1,b:2/x --timeout 3000 -r --wait ls -R /").map(|found| found.server),
+            Ok(expected.server.clone())
+        );
+        assert_eq!(
             parse("-e --server=a:1,b:2/x --timeout 3000 -r --wait ls -R /").map(|found| found.server),
             Ok(expected.server)
         );
@@ -257,7 +281,13 @@ mod tests {
         assert_eq!(parse("--zkcli -server"), Ok(Invocation { notes, zkcli: true, ..Invocation::default() }));
         for (line, text, status) in [
             ("-server", "option -server needs a value", 2),
-            ("-timeout abc", "-timeout must be a number of milliseconds, not `abc`", 1),
+            ("-timeout abc", "-timeout must be a number of milliseconds, not `abc`", 2),
+            ("--zkcli -timeout abc", "-timeout must be a number of milliseconds, not `abc`", 1),
+            (
+                "-server 127.0.0.1:abc ls /",
+                "invalid connection string `127.0.0.1:abc`; expected host:port,host:port/chroot, with ports up to 65535",
+                2,
+            ),
             ("--jsn ls /", "unknown option --jsn; did you mean --json?", 2),
             ("-sever a:1 ls /", "unknown option -sever; did you mean -server?", 2),
             ("-q ls /", "unknown option -q; see oxkeeper cli --help", 2),

@@ -13,8 +13,10 @@ pub struct Opt {
     pub name: &'static str,
     /// Placeholder of the value in help; `None` for a switch.
     pub value: Option<&'static str>,
-    /// One line of help.
+    /// One line of help. Compat: as `zkCli` prints it, for its options.
     pub help: &'static str,
+    /// The help in the native style, where it differs.
+    pub native_help: Option<&'static str>,
     /// Whether the option exists in the native style only.
     pub is_native: bool,
 }
@@ -22,12 +24,17 @@ pub struct Opt {
 impl Opt {
     /// Creates an option without a value.
     pub const fn switch(name: &'static str, help: &'static str) -> Self {
-        Self { name, value: None, help, is_native: false }
+        Self { name, value: None, help, native_help: None, is_native: false }
     }
 
     /// Creates an option without a value that a command of `zkCli` has in the native style only.
     pub const fn native(name: &'static str, help: &'static str) -> Self {
         Self { is_native: true, ..Self::switch(name, help) }
+    }
+
+    /// Explains the option in the native style.
+    pub const fn explained(self, native_help: &'static str) -> Self {
+        Self { native_help: Some(native_help), ..self }
     }
 
     /// Creates an option with a value.

@@ -13,7 +13,7 @@
 use crate::invocation;
 use crate::suggest;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// The settings of one profile.
@@ -23,6 +23,8 @@ pub(crate) struct Profile {
     pub(crate) timeout: Option<Duration>,
     pub(crate) read_only: bool,
     pub(crate) auth: Option<(String, String)>,
+    /// A warning about the permissions of the file.
+    pub(crate) warning: Option<String>,
     /// A properties file for TLS and SASL.
     pub(crate) client_configuration: Option<String>,
 }
@@ -37,7 +39,19 @@ pub(crate) fn load(name: &str, variable: impl Fn(&str) -> Option<String>) -> Res
             false => format!("cannot read the profiles in {file}: {error}"),
         }
     })?;
-    parse(&text, name).map_err(|text| format!("{}{text}", file.display()))
+    let mut profile = parse(&text, name).map_err(|text| format!("{}{text}", file.display()))?;
+    if profile.auth.is_some() && is_readable_by_others(&file) {
+        let file = file.display();
+        profile.warning = Some(format!(
+            "warning: other users of this machine can read the credentials in {file}; `chmod 600 {file}` prevents that"
+        ));
+    }
+    Ok(profile)
+}
+
+fn is_readable_by_others(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(file).is_ok_and(|metadata| metadata.permissions().mode() & 0o044 != 0)
 }
 
 /// `OXKEEPER_CLI_CONFIG`, or a file in the user's configuration directory.

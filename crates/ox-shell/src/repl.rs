@@ -52,7 +52,11 @@ pub(crate) fn run(runtime: &Runtime, invocation: Invocation, out: Output) -> u8 
     let completion_state = CompletionState::default();
     let printer = ExternalPrinter::new(EVENTS_MAX);
     let events = printer.sender();
-    let completer = ShellCompleter { completion_state: completion_state.clone(), runtime: runtime.handle().clone() };
+    let completer = ShellCompleter {
+        completion_state: completion_state.clone(),
+        runtime: runtime.handle().clone(),
+        out: shell.out.clone(),
+    };
     let mut editor = editor(&shell, printer, completer);
     while !shell.should_exit {
         completion_state.update(shell.client().ok(), shell.directory());
@@ -93,7 +97,7 @@ fn editor(shell: &Shell, printer: ExternalPrinter<String>, completer: ShellCompl
         ReedlineEvent::UntilFound(vec![ReedlineEvent::Menu("completion".to_owned()), ReedlineEvent::MenuNext]);
     keys.add_binding(KeyModifiers::NONE, KeyCode::Tab, complete);
     keys.add_binding(KeyModifiers::SHIFT, KeyCode::BackTab, ReedlineEvent::MenuPrevious);
-    let menu = ColumnarMenu::default().with_name("completion");
+    let menu = ColumnarMenu::default().with_name("completion").with_marker("");
     let mut editor = Reedline::create()
         .with_external_printer(printer)
         .with_poll_interval(POLL_INTERVAL)

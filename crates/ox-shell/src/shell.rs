@@ -9,12 +9,18 @@ use crate::invocation::Invocation;
 use crate::options::CommandArgs;
 use crate::output::Output;
 use crate::{paths, prompt, suggest, tokenize, unreachable};
-use ox_client::{AddWatchMode, Client, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
+use ox_client::{AddWatchMode, Client, Error, ErrorCode, RetryPolicy, SessionState, Watch, WatchStream, WatcherType};
+use std::path::Path;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+
+/// How long the end of the shell waits for a connection that was lost, to close the session.
+const RECONNECT_PATIENCE: Duration = Duration::from_millis(500);
+/// How long the end of the shell waits for a server before it tells the user so.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How the shell is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,13 +195,33 @@ impl Shell {
         }
     }
 
-    /// Closes the session, if one is open.
+    /// Closes the session, if one is open. It expires if it cannot be closed.
     pub async fn close(&mut self) {
         if let Some(Session { client, events }) = self.session.take() {
-            let _ = client.close().await; // the session expires if it cannot be closed
+            let has_failed = *events.status().borrow() == ConnectionStatus::NoServer;
+            match client.state().is_connected() {
+                _ if self.is_zkcli() => drop(client.close().await),
+                true if self.mode == ShellMode::Terminal => self.close_unless_interrupted(&client).await,
+                true => drop(client.close().await),
+                false if has_failed => drop(client.detach()),
+                false => drop(tokio::time::timeout(RECONNECT_PATIENCE, client.close()).await),
+            }
             events.catch_up();
         }
         self.watches.clear();
+    }
+
+    /// A server that hangs does not keep the user.
+    async fn close_unless_interrupted(&self, client: &Client) {
+        let mut ctrl_c = CtrlC::listen();
+        let mut closing = pin!(client.close());
+        if tokio::time::timeout(CLOSE_PATIENCE, &mut closing).await.is_err() {
+            self.out.info("Closing the session; Ctrl-C leaves it to its timeout");
+            tokio::select! {
+                _ = closing => (),
+                () = ctrl_c.next() => (),
+            }
+        }
     }
 
     /// Returns the client of the session.
@@ -335,6 +361,14 @@ impl Shell {
             return Ok(());
         }
         self.history.push(line.trim_end());
+        if !self.is_zkcli()
+            && let Some(open) = tokenize::unclosed(line)
+        {
+            let failure = CommandError::message(format!("Unclosed quote: {open}"));
+            self.report(&failure, None);
+            self.status = failure.status(false);
+            return Err(failure);
+        }
         self.run_words(&words).await
     }
 
@@ -364,6 +398,9 @@ impl Shell {
 
     /// Like [`Shell::run_words`] for a command that runs another one, whose exit code counts.
     pub async fn run(&mut self, command: &'static CommandSpec, words: &[String]) -> Result<(), CommandError> {
+        if !self.is_zkcli() && command.is_help_wanted(words) {
+            return commands::describe(self, command);
+        }
         if command.needs_session {
             self.client()?;
         }
@@ -381,7 +418,8 @@ impl Shell {
             && let Some(superfluous) = args.operand(command.operands_max)
         {
             let usage = command.native_usage();
-            return Err(CommandError::message(format!("Superfluous argument: {superfluous}\nusage: {usage}")));
+            let hint = if command.takes_data { "\nhint: quote data that contains spaces" } else { "" };
+            return Err(CommandError::message(format!("Superfluous argument: {superfluous}\nusage: {usage}{hint}")));
         }
         if !command.runs_until_ctrl_c {
             return (command.run)(self, &args).await;
@@ -450,13 +488,15 @@ impl Shell {
 
     fn report_native(&self, failure: &CommandError, command: Option<&CommandSpec>) {
         let place = self.script_line.map(|number| format!("line {number}: ")).unwrap_or_default();
-        let text = failure.native_text();
+        let text = self.missing_chroot(failure).unwrap_or_else(|| failure.native_text());
         match (failure, command) {
             (CommandError::Silent(_), _) => (),
             (CommandError::Usage, Some(command)) => self.out.info(&format!("{place}usage: {}", command.native_usage())),
             (CommandError::NotFound(name), _) => {
                 self.out.error(&format!("{place}{text}"));
-                self.out.info(&unknown_command_hint(name));
+                let is_single = self.mode == ShellMode::Script && self.script_line.is_none();
+                let hint = is_single.then(|| single_command_hint(name)).flatten();
+                self.out.info(&hint.unwrap_or_else(|| unknown_command_hint(name)));
             }
             (CommandError::Options(kind, _), Some(command)) => {
                 self.out.error(&format!("{place}{text}"));
@@ -469,6 +509,20 @@ impl Shell {
             }
             _ => self.out.error(&format!("{place}{text}")),
         }
+    }
+
+    /// The root of all paths does not exist only if it is a chroot.
+    fn missing_chroot(&self, failure: &CommandError) -> Option<String> {
+        let is_missing_root = |error: &Error| error.code() == Some(ErrorCode::NoNode) && error.path() == Some("/");
+        let is_missing = matches!(failure, CommandError::MissingRoot)
+            || matches!(failure, CommandError::Client(error) if is_missing_root(error));
+        if !is_missing {
+            return None;
+        }
+        let (servers, chroot) = self.invocation.server.split_once('/')?;
+        Some(format!(
+            "The chroot /{chroot} does not exist\nhint: `oxkeeper cli -server {servers} create -p /{chroot}` creates it"
+        ))
     }
 
     /// Waits for the connection and returns the client. Commands that need a server call this first.
@@ -499,6 +553,19 @@ impl Shell {
     pub fn timeout(&self) -> Duration {
         self.invocation.timeout
     }
+}
+
+/// What a user of a single command probably meant: a quoted line, a server, or a file with commands.
+fn single_command_hint(name: &str) -> Option<String> {
+    let first = name.split_whitespace().next()?;
+    if first != name && commands::find(first).is_some() {
+        return Some(format!("hint: omit the quotes: oxkeeper cli {name}"));
+    }
+    let port = name.split(['/', ',']).next().and_then(|server| server.rsplit_once(':'));
+    if port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+        return Some(format!("hint: name the server by an option: oxkeeper cli -s {name}"));
+    }
+    Path::new(name).is_file().then(|| format!("hint: commands from a file: oxkeeper cli -e < {name}"))
 }
 
 /// Suggests a command with a similar name.

@@ -21,6 +21,23 @@ pub fn split(line: &str) -> Vec<String> {
     words
 }
 
+/// A word that begins with a quote which is never closed. [`split`] takes such a quote for an ordinary character, so that
+/// the words are seldom what the user meant.
+pub fn unclosed(line: &str) -> Option<&str> {
+    let mut rest = line.trim();
+    while let Some(first) = rest.chars().next() {
+        let behind = match first {
+            '"' | '\'' => match rest[1..].split_once(first) {
+                Some((_, behind)) => behind,
+                None => return Some(rest),
+            },
+            _ => &rest[rest.find(char::is_whitespace).unwrap_or(rest.len())..],
+        };
+        rest = behind.trim_start();
+    }
+    None
+}
+
 /// The start of the last, possibly incomplete word of a line: after the last blank, or at an open quote.
 pub fn last(line: &str) -> usize {
     let mut rest = line.trim_start();
@@ -67,6 +84,21 @@ mod tests {
         ];
         for (line, words) in cases {
             assert_eq!(split(line), words, "{line}");
+        }
+    }
+
+    #[test]
+    fn unclosed_quote_is_found() {
+        for (line, expected) in [
+            ("set /q \"abc", Some("\"abc")),
+            ("set /q 'it is \"x\" ", Some("'it is \"x\"")),
+            ("set /q 'a' \"b c", Some("\"b c")),
+            ("set /q it's", None),
+            ("set /q \"it's\"", None),
+            ("set /q ''", None),
+            ("", None),
+        ] {
+            assert_eq!(unclosed(line), expected, "{line}");
         }
     }
 

@@ -13,15 +13,23 @@ pub(crate) async fn text(client: &Client) -> String {
     for failure in client.connect_failures() {
         causes.push((failure.server.to_string(), cause(client, &failure).await));
     }
+    let hint = match client.connect_failures().iter().all(is_local_refusal) {
+        true => format!("\n{}", four_letter::NO_SERVER_HINT),
+        false => String::new(),
+    };
     match causes.as_slice() {
         [] => "Connection lost; the shell reconnects".to_owned(),
-        [(server, cause)] => format!("Cannot connect to {server}: {cause}"),
+        [(server, cause)] => format!("Cannot connect to {server}: {cause}{hint}"),
         causes => {
             let width = causes.iter().map(|(server, _)| server.len()).max().unwrap_or(0);
             let line = |(server, cause): &(String, String)| format!("\n  {server:width$}  {cause}");
-            format!("Cannot connect to any server:{}", causes.iter().map(line).collect::<String>())
+            format!("Cannot connect to any server:{}{hint}", causes.iter().map(line).collect::<String>())
         }
     }
+}
+
+fn is_local_refusal(failure: &ConnectFailure) -> bool {
+    matches!(failure.cause, ConnectCause::Refused) && four_letter::is_local(&failure.server.host)
 }
 
 /// The client cannot see why a server opens no session; the reply to `srvr` tells whether it lacks a quorum.

@@ -122,9 +122,9 @@ pub enum StoreError {
         /// The last zxid of the history.
         last: Zxid,
     },
-    /// The directory is a copy that was made while its server was running, so that its end may be missing.
-    #[error("{} is a copy that was made while its server was running: it ends at {last}, the original had reached \
-             {synced} at least", path.display())]
+    /// The directory is a copy of a running server, so that its end may be missing; or files were removed from a copy.
+    #[error("{} is a copy of a running server, or files were removed from it: it ends at {last}, the original had \
+             reached {synced} at least", path.display())]
     Copied {
         path: PathBuf,
         /// The last zxid of the copy.
@@ -133,7 +133,7 @@ pub enum StoreError {
         synced: Zxid,
     },
     /// As [`Self::Copied`], with a gap or damage before the end of the copy.
-    #[error("{} is a copy that was made while its server was running, and more than its end is missing: {source}",
+    #[error("{} is a copy of a running server, or files were removed from it, and more than its end is missing: {source}",
             path.display())]
     CopyBroken { path: PathBuf, source: Box<StoreError> },
     /// As [`Self::Copied`], made during the installation of a leader's snapshot.
@@ -238,9 +238,14 @@ const RESTORE_OR_RESET: &str = "restore the missing files from a backup; or, if 
 const RESTORE_FILE: &str = "restore an intact copy of the file; or move it away and start once with \
                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to continue without \
                             its contents";
-const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start a quorum of them once with \
+const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start all of them once with \
                            oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to continue with the \
                            copy that has the highest zxid";
+const OWN_DIRECTORY: &str = "stop the other process, or give each server its own dataDir";
+const WRITABLE_DIRECTORY: &str = "choose another directory, or let the user of the server write to it";
+const MOVE_FILE: &str = "move the file to the other directory, or correct dataDir and dataLogDir";
+const OWN_DATA: &str = "use the directory of this server, or correct myid; if the data was copied on purpose, delete \
+                        version-2/oxk.* in the copy";
 const COPY_AGAIN: &str = "copy the directory again";
 const RESTORE_SNAPSHOT: &str = "restore an intact snapshot from a backup; or, if the logs are complete from the first \
                                 transaction, move the snapshots away and start once with \
@@ -253,7 +258,7 @@ const RESTORE_INSTALL: &str = "restore an intact copy of it; or restore all earl
                                oxk.install";
 
 impl StoreError {
-    /// What an operator can do about an incomplete history.
+    /// What an operator can do, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
             Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
@@ -277,12 +282,13 @@ impl StoreError {
                 let first = rejected.iter().find(is_read).or(rejected.first());
                 first.and_then(|one| one.reason.remedy())
             }
+            Self::Locked(_) => Some(OWN_DIRECTORY),
+            Self::UnusableDirectory { .. } if !self.is_full() => Some(WRITABLE_DIRECTORY),
+            Self::Misplaced(_) => Some(MOVE_FILE),
+            Self::OtherServer { .. } => Some(OWN_DATA),
             Self::Io { .. }
             | Self::MissingDirectory(_)
             | Self::UnusableDirectory { .. }
-            | Self::Locked(_)
-            | Self::Misplaced(_)
-            | Self::OtherServer { .. }
             | Self::NoSnapshot(_)
             | Self::SnapshotWrite { .. }
             | Self::NotSynced

@@ -14,7 +14,7 @@
 //! damaged files, but quarantines them, because the other members have the missing transactions.
 
 pub(crate) mod epochs;
-mod identity;
+pub(crate) mod identity;
 pub(crate) mod install;
 pub(crate) mod open;
 mod quarantine;

@@ -4,7 +4,7 @@ use crate::disk::Disk;
 use crate::error::{RejectedSnapshot, StoreError};
 use crate::member::epochs::{FoundEpochs, TrustHints};
 use crate::member::open::read_history;
-use crate::member::{MemberOptions, Quarantine, install};
+use crate::member::{MemberOptions, Quarantine, identity, install};
 use crate::names::{self, DirListing, Dirs};
 use crate::recovery::{Files, recover};
 use crate::store::StoreOptions;
@@ -27,6 +27,8 @@ pub struct PreviewedHistory {
     /// The numbers of compared digests and of mismatches.
     pub digests: (u64, u64),
     pub warnings: Vec<String>,
+    /// The directory is a copy of a running server.
+    pub is_copied: bool,
 }
 
 /// The files of a directory and the result of a start with them.
@@ -61,6 +63,7 @@ fn read(files: (&dyn Disk, &Dirs, &DirListing), epochs: Option<&FoundEpochs>) ->
         return Err(StoreError::Misplaced(path.clone()));
     }
     let (options, tree_options) = (StoreOptions::new(""), TreeOptions::default());
+    let is_copied = Files::new(disk, dirs, listing)?.copied_from.is_some();
     let recovered = match epochs {
         Some(found) => {
             let rules = MemberOptions { recent_max: 0, ..MemberOptions::new(0) }.rules(&options);
@@ -91,5 +94,20 @@ fn read(files: (&dyn Disk, &Dirs, &DirListing), epochs: Option<&FoundEpochs>) ->
         cut: replay.torn.map(|torn| (torn.log.path, torn.offset, torn.last_dropped)),
         digests: (replay.digests.compared, replay.digests.mismatches),
         warnings,
+        is_copied,
     })
+}
+
+/// Whether a start would treat the directory as a copy of a running server, whose end may be missing.
+pub fn is_copied(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, StoreError> {
+    Ok(Files::new(disk, dirs, &names::list(disk, dirs)?)?.copied_from.is_some())
+}
+
+/// The checks of a start that need neither the lock nor the contents of logs and snapshots: files in the wrong directory,
+/// and directories of another server. `server` is the id of a member.
+pub fn check_dirs(disk: &dyn Disk, dirs: &Dirs, server: Option<i64>) -> Result<(), StoreError> {
+    if let Some(path) = names::list(disk, dirs)?.misplaced.first() {
+        return Err(StoreError::Misplaced(path.clone()));
+    }
+    server.map_or(Ok(()), |server| identity::check(disk, dirs, server))
 }

@@ -8,7 +8,7 @@ use crate::connection::RawConnection;
 use crate::packet::{RawHandshake, RawPacket};
 use crate::raw_client::{OpenError, RawClient};
 use ox_proto::SessionId;
-use ox_server::{Server, TestServer};
+use ox_server::TestServer;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +34,7 @@ impl ServerFixture {
     pub fn start() -> Self {
         match std::env::var(SERVER) {
             Ok(address) => Self::External(ExternalServer::start(address.parse().unwrap())),
-            Err(_) => Self::InProcess(Box::new(Server::ephemeral().unwrap())),
+            Err(_) => Self::InProcess(Box::new(TestServer::start(|config| config.extended_types = true).unwrap())),
         }
     }
 

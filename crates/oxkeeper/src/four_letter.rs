@@ -100,6 +100,13 @@ pub(crate) fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
+/// What to do if no process listens on a port of this machine.
+pub(crate) fn hint(server: &str, error: &io::Error) -> Option<&'static str> {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
+    let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+    (is_refused && ox_shell::four_letter::is_local(host)).then_some(ox_shell::four_letter::NO_SERVER_HINT)
+}
+
 /// The address with the default port, if it has none.
 pub(crate) fn with_port(server: &str) -> String {
     let has_port = server

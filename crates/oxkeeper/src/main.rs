@@ -2,9 +2,11 @@
 
 mod commands;
 mod four_letter;
+mod lock_owner;
 mod logging;
 mod port_owner;
 mod terminal;
+mod usage_hint;
 
 use clap::{Parser, Subcommand};
 use std::fmt;
@@ -73,7 +75,7 @@ fn main() -> ExitCode {
     if let Some(code) = commands::cli::run_if_called_zkcli() {
         return code;
     }
-    match Cli::parse().command {
+    match parse().command {
         Command::Server(args) => commands::server::run(&args),
         Command::Ensemble(args) => report(commands::ensemble::run(&args)),
         Command::Cli(args) => commands::cli::run(args),
@@ -87,6 +89,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// Parses the command line. A wrong one ends the program.
+fn parse() -> Cli {
+    Cli::try_parse().unwrap_or_else(|mut error| {
+        let words: Vec<String> = std::env::args().skip(1).collect();
+        let hint = usage_hint::improve(&mut error, &words);
+        let _ = error.print(); // a failure cannot be reported anywhere
+        if let Some(hint) = hint {
+            say(format_args!("\nhint: {hint}"));
+        }
+        std::process::exit(error.exit_code())
+    })
+}
+
 fn report(result: anyhow::Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -97,20 +112,38 @@ fn report(result: anyhow::Result<()>) -> ExitCode {
     }
 }
 
-/// An error with its causes; some error texts contain their causes already.
+/// An error with its causes, and below them the hints. Some error texts contain their causes already.
 fn all_causes(error: &anyhow::Error) -> String {
-    let mut text = String::new();
+    let (mut text, mut hints) = (String::new(), String::new());
     for cause in error.chain().map(ToString::to_string) {
+        let (cause, hint) = match cause.split_once("\nhint: ") {
+            Some((cause, hint)) => (cause.to_owned(), Some(hint)),
+            None => (cause.clone(), None),
+        };
+        if let Some(hint) = hint.filter(|hint| !hints.contains(*hint)) {
+            hints += &format!("\nhint: {hint}");
+        }
         if text.is_empty() {
             text = cause;
         } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    text + &hints
 }
 
 /// Prints to stderr if possible; `eprintln!` panics if it is not.
 fn say(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "{text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hints_follow_all_causes() {
+        let error = anyhow::anyhow!("no such file").context("read the usage\nhint: is it running?").context("set up");
+        assert_eq!(all_causes(&error), "set up: read the usage: no such file\nhint: is it running?");
+    }
 }

@@ -4,21 +4,28 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::fs;
 
-/// A process that listens on a port.
+/// A process that listens on a port, or holds a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct PortOwner {
+pub(crate) struct ProcessName {
     pid: u32,
     name: String,
 }
 
-impl fmt::Display for PortOwner {
+impl ProcessName {
+    pub(crate) fn of_pid(pid: u32) -> Self {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        Self { pid, name: name.trim_end().to_owned() }
+    }
+}
+
+impl fmt::Display for ProcessName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "pid {} ({})", self.pid, self.name)
     }
 }
 
 /// The process that listens on a TCP port of this machine. `None` if there is none, or if it belongs to another user.
-pub(crate) fn find(port: u16) -> Option<PortOwner> {
+pub(crate) fn find(port: u16) -> Option<ProcessName> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
     let sockets: BTreeSet<String> = tables.iter().flat_map(|table| listening_sockets(table, port)).collect();
     if sockets.is_empty() {
@@ -26,8 +33,7 @@ pub(crate) fn find(port: u16) -> Option<PortOwner> {
     }
     let pids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let pid = pids.into_iter().find(|pid| has_one_of(*pid, &sockets))?;
-    let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    Some(PortOwner { pid, name: name.trim_end().to_owned() })
+    Some(ProcessName::of_pid(pid))
 }
 
 /// Inodes of the sockets that listen on a port, from a table of the kernel, as links to them name them.

@@ -6,6 +6,7 @@ mod client_kerberos;
 mod client_stores;
 mod client_transcripts;
 mod kdc;
+mod quorum;
 mod sasl;
 mod ticket_lifetime;
 mod tls_suites;
@@ -28,8 +29,11 @@ struct Case {
 /// with Apache servers. `--full` adds the C client, which is built first.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let only = args.only.as_deref();
-    sasl::prepare(workspace)?;
-    let cases = sasl::CASES.iter().filter(|case| only.is_none_or(|only| case.name.contains(only)));
+    let is_selected = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
+    if sasl::CASES.iter().any(|case| is_selected(&case)) {
+        sasl::prepare(workspace)?;
+    }
+    let cases = sasl::CASES.iter().chain(quorum::CASES).filter(is_selected);
     let (mut count, mut failures) = (0, 0);
     for Case { name, run } in cases {
         let home = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;

@@ -72,13 +72,26 @@ impl Call<'_> {
 }
 
 impl Client {
-    /// Sends a request, retries it by the policy, and returns a successful reply.
+    /// Sends a request, retries it by the policy, and returns a successful reply. Errors name a chroot that does not exist,
+    /// and servers that cannot be reached.
     pub(crate) async fn call(&self, call: Call<'_>) -> Result<Reply, Error> {
+        match self.send_with_retries(&call).await {
+            // A node that does not exist is a result of `exists`, and not an error.
+            Err(error) if call.op != OpCode::Exists => {
+                let error = self.shared().name_unreachable_servers(error);
+                Err(self.name_missing_chroot(error).await)
+            }
+            Err(error) => Err(self.shared().name_unreachable_servers(error)),
+            Ok(reply) => Ok(reply),
+        }
+    }
+
+    async fn send_with_retries(&self, call: &Call<'_>) -> Result<Reply, Error> {
         let retry = self.retry;
         let mut started = None;
         let mut tries = 0;
         loop {
-            let error = match self.attempt(retry, &call, &mut started).await {
+            let error = match self.attempt(retry, call, &mut started).await {
                 Ok(reply) if reply.err == 0 => return Ok(reply),
                 Ok(reply) => call.refused(reply.err),
                 Err(error) => error,
@@ -92,6 +105,11 @@ impl Client {
             let Some(pause) = retry.pause(tries, elapsed) else { return Err(error) };
             sleep(pause).await;
         }
+    }
+
+    /// Sends a request if the client is connected, without retries. The reply may be an error code.
+    pub(crate) async fn send_once(&self, call: &Call<'_>) -> Result<Reply, Error> {
+        self.attempt(RetryPolicy::None, call, &mut None).await
     }
 
     /// One attempt. `started` is set to the time of the first attempt.

@@ -2,6 +2,7 @@
 
 use super::call::{Kind, decode};
 use super::{Call, Client};
+use crate::acl::explain_acl;
 use crate::error::Error;
 use crate::limits::DELETES_IN_FLIGHT_MAX;
 use crate::path;
@@ -70,7 +71,7 @@ impl Client {
         data: Option<&[u8]>,
         options: &CreateOptions,
     ) -> Result<Created, Error> {
-        let inner = self.server_path("create", path)?;
+        let inner = self.new_node_path(path, options)?;
         let reply = self
             .call(Call {
                 name: "create",
@@ -80,7 +81,8 @@ impl Client {
                 encode: &|out| put_create(out, &inner, data, options),
                 watch: None,
             })
-            .await?;
+            .await
+            .map_err(|error| options.explain(error))?;
         let CreatedReply { path: created, stat } = decode("create", Some(path), &reply)?;
         Ok(Created { path: self.shared().client_path(created.unwrap_or_default().into_owned()), stat })
     }
@@ -286,7 +288,7 @@ impl Client {
             encode: &encode,
             watch: None,
         };
-        let reply = self.call(call).await?;
+        let reply = self.call(call).await.map_err(|error| explain_acl(error, acl))?;
         decode("set acl", Some(path), &reply)
     }
 
@@ -354,7 +356,8 @@ impl Client {
         }
     }
 
-    /// Ensures that a node and all its ancestors exist. Missing ones become persistent and empty, with the open ACL.
+    /// Ensures that a node and all its ancestors exist. Missing ones become persistent and empty, with the open ACL. A
+    /// chroot that does not exist is an error; [`Client::create_chroot`] creates it.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -374,6 +377,10 @@ impl Client {
         let mut missing = ends.len();
         while 0 < missing && self.exists(&path[..ends[missing - 1]]).await?.is_none() {
             missing -= 1;
+        }
+        if missing == 0 && path == "/" {
+            let error = Error::refused("create", Some(path), ErrorCode::NoNode.code());
+            return Err(self.name_missing_chroot(error).await);
         }
         for end in &ends[missing..] {
             self.create_if_missing(&path[..*end]).await?;

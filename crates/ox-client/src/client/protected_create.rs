@@ -1,7 +1,7 @@
 //! Protected creates, which survive lost replies, and the write barrier that they use.
 
 use super::{Call, Client, Kind};
-use crate::error::{Error, ErrorKind, RequestOutcome};
+use crate::error::{Error, RequestOutcome};
 use crate::path::child;
 use crate::retry::RetryPolicy;
 use crate::types::{CreateOptions, Created, NodeData, Version};
@@ -55,22 +55,21 @@ impl Client {
         options: impl Into<CreateOptions>,
     ) -> Result<Created, Error> {
         let options = options.into();
-        let Some((parent, name)) = path.rsplit_once('/') else {
-            return Err(Error::early("create", Some(path), ErrorKind::InvalidPath));
-        };
+        self.new_node_path(path, &options)?;
+        let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parent = if parent.is_empty() { "/" } else { parent };
         let prefix = protected_prefix();
-        let path = child(parent, &format!("{prefix}{name}"));
+        let prefixed = child(parent, &format!("{prefix}{name}"));
         let runtime = Handle::try_current().ok();
         let mut cleanup = OrphanCleanup { client: self, parent, prefix: &prefix, is_armed: false, runtime };
         loop {
             cleanup.is_armed = true;
-            let error = match self.create_bytes(&path, data.bytes(), &options).await {
+            let error = match self.create_bytes(&prefixed, data.bytes(), &options).await {
                 Ok(created) => {
                     cleanup.is_armed = false;
                     return Ok(created);
                 }
-                Err(error) => error,
+                Err(error) => error.with_path(path),
             };
             if error.outcome() == RequestOutcome::NoEffect {
                 cleanup.is_armed = false;
@@ -81,7 +80,7 @@ impl Client {
             }
             let found = self.find_protected(parent, &prefix).await;
             let unknown =
-                |error: Error| Error::new("create", Some(&path), error.kind().clone(), RequestOutcome::Unknown);
+                |error: Error| Error::new("create", Some(path), error.kind().clone(), RequestOutcome::Unknown);
             if let Some(created) = found.map_err(unknown)? {
                 cleanup.is_armed = false;
                 return Ok(created);

@@ -1,10 +1,11 @@
 //! The state shared by the client handles, the watches and the driver of a session.
 
-use crate::connect_failure::{ConnectCause, ConnectFailure};
+use crate::connect_failure::{self, ConnectCause, ConnectFailure};
 use crate::core::{
     Disconnect, Effect, Failure, Phase, Reply, Request, Session, SessionEnd, SubmitError, SubmitResult, Waiter,
     WatchClass, WatchId,
 };
+use crate::error::{Error, ErrorKind};
 use crate::reader_queue::ReaderQueue;
 use crate::server_list::ServerAddress;
 use crate::session_events::{self, SessionEvent};
@@ -15,7 +16,7 @@ use bytes::BytesMut;
 use ox_proto::SessionId;
 use parking_lot::Mutex;
 use std::pin::pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Waker;
 use std::time::{Duration, Instant};
@@ -42,6 +43,8 @@ pub(crate) struct Shared {
     started: Instant,
     /// The prefix of all paths on the server; empty for the root.
     pub(crate) chroot: String,
+    /// Whether the chroot has existed, so that a NoNode error is about another node.
+    pub(crate) has_seen_chroot: AtomicBool,
     pub(crate) dialer: Arc<Dialer>,
     watches: AtomicU64,
 }
@@ -99,6 +102,7 @@ impl Shared {
             capacity,
             started: Instant::now(),
             chroot,
+            has_seen_chroot: AtomicBool::new(false),
             dialer: Arc::new(dialer),
             watches,
         }
@@ -287,6 +291,15 @@ impl Shared {
             known.map_or(ConnectCause::Timeout, |failure| failure.cause.clone())
         };
         servers.into_iter().map(|server| ConnectFailure { cause: cause(&server), server }).collect()
+    }
+
+    /// Adds to an error of a lost connection why no server can be reached, if attempts have failed.
+    pub(crate) fn name_unreachable_servers(&self, error: Error) -> Error {
+        let locked = self.locked.lock();
+        if *error.kind() != ErrorKind::ConnectionLoss || locked.failures.is_empty() {
+            return error;
+        }
+        error.with_detail(connect_failure::list(&locked.failures))
     }
 
     /// Why SASL ended the session.

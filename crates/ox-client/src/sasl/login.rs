@@ -1,9 +1,11 @@
 //! The login of a client: user and password, or Kerberos; given directly, or by a section of a JAAS file.
 
-use super::kerberos_files;
 use crate::error::{Error, ErrorKind};
+use ox_kerberos::files;
 use ox_sasl::jaas::modules::{DigestCredentials, InitiatorLogin, Krb5LoginOptions};
 use ox_sasl::jaas::{JAAS_FILE_BYTES_MAX, JaasFile};
+use ox_sasl::krb5::KerberosError;
+use ox_sasl::krb5::principal::Principal;
 use ox_sasl::secret::SecretBytes;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
@@ -32,6 +34,20 @@ pub(crate) struct ServerPrincipal {
     pub(crate) service: Option<String>,
     /// The realm of the client by default.
     pub(crate) realm: Option<String>,
+}
+
+impl ServerPrincipal {
+    /// The principal of the server on a host. Names of hosts are not looked up in the DNS.
+    pub(crate) fn of_host(&self, host: &str, client_realm: &str) -> Result<Principal, KerberosError> {
+        let realm = self.realm.as_deref().unwrap_or(client_realm);
+        match &self.principal {
+            Some(principal) => Principal::parse(principal, Some(realm)),
+            None => {
+                let host = host.strip_suffix('.').unwrap_or(host);
+                Principal::parse(&format!("{}/{host}", self.service.as_deref().unwrap_or("zookeeper")), Some(realm))
+            }
+        }
+    }
 }
 
 impl SaslLogin {
@@ -98,7 +114,7 @@ impl SaslLogin {
     ) -> Result<Option<Self>, Error> {
         let bad = |text: String| Error::connect(ErrorKind::BadSecurity(text));
         let name = file.display().to_string();
-        let bytes = Zeroizing::new(kerberos_files::read(file, JAAS_FILE_BYTES_MAX).map_err(bad)?);
+        let bytes = Zeroizing::new(files::read(file, JAAS_FILE_BYTES_MAX).map_err(bad)?);
         let text = std::str::from_utf8(&bytes).map_err(|_| bad(format!("{name}: the file is not UTF-8 text")))?;
         let parsed = JaasFile::parse(&name, text, property).map_err(|error| bad(error.to_string()))?;
         let Some(section) = parsed.section(section) else { return Ok(None) };
@@ -173,5 +189,23 @@ fn kerberos() -> Krb5LoginOptions {
         renew_tgt: false,
         is_initiator: true,
         store_key: false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn principal_of_server_comes_from_host_and_settings() {
+        let principal = |server: &ServerPrincipal| server.of_host("zk1.example.com", "HOME").unwrap().to_string();
+        let mut server = ServerPrincipal::default();
+        assert_eq!(principal(&server), "zookeeper/zk1.example.com@HOME");
+        (server.service, server.realm) = (Some("zk".to_owned()), Some("AWAY".to_owned()));
+        assert_eq!(principal(&server), "zk/zk1.example.com@AWAY");
+        server.principal = Some("zookeeper/all".to_owned());
+        assert_eq!(principal(&server), "zookeeper/all@AWAY");
+        server.principal = Some("zookeeper/all@THERE".to_owned());
+        assert_eq!(principal(&server), "zookeeper/all@THERE");
     }
 }

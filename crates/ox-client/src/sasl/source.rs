@@ -1,10 +1,10 @@
 //! Makes the SASL exchange of each connection. Kerberos needs a ticket of the server, from a KDC.
 
-use super::kerberos_login::KerberosLogin;
-use super::login::SaslLogin;
+use super::login::{SaslLogin, ServerPrincipal};
 use crate::connect_failure::ConnectCause;
 use crate::core::SaslExchange;
 use crate::server_list::ServerAddress;
+use ox_kerberos::KerberosLogin;
 use ox_sasl::jaas::modules::{DigestCredentials, InitiatorLogin};
 use parking_lot::Mutex;
 use rand::Rng;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub(crate) enum SaslSource {
     DigestMd5(DigestCredentials),
-    Kerberos(Arc<Mutex<KerberosLogin>>),
+    Kerberos(Arc<Mutex<KerberosLogin>>, ServerPrincipal),
 }
 
 impl SaslSource {
@@ -23,7 +23,7 @@ impl SaslSource {
         match login {
             InitiatorLogin::DigestMd5(credentials) => Self::DigestMd5(credentials),
             InitiatorLogin::Gssapi(options) => {
-                Self::Kerberos(Arc::new(Mutex::new(KerberosLogin::new(options, server, krb5_conf))))
+                Self::Kerberos(Arc::new(Mutex::new(KerberosLogin::new(options, krb5_conf))), server)
             }
         }
     }
@@ -43,10 +43,11 @@ impl SaslSource {
                 rand::rng().fill_bytes(&mut nonce);
                 Ok(SaslExchange::digest_md5(credentials.clone(), nonce))
             }
-            Self::Kerberos(login) => {
-                let (login, host) = (Arc::clone(login), server.host.clone());
+            Self::Kerberos(login, principal) => {
+                let (login, principal, host) = (Arc::clone(login), principal.clone(), server.host.clone());
                 let until = Instant::now() + limit;
-                let started = tokio::task::spawn_blocking(move || login.lock().start(&host, until)).await;
+                let start = move || login.lock().start(&|realm| principal.of_host(&host, realm), until);
+                let started = tokio::task::spawn_blocking(start).await;
                 let (initiator, token) = started.map_err(std::io::Error::other)?.map_err(ConnectCause::SaslLogin)?;
                 Ok(SaslExchange::gssapi(initiator, token))
             }

@@ -4,6 +4,7 @@
 
 mod blocking;
 mod chaos;
+mod error_texts;
 mod limits;
 mod nodes;
 mod sasl;

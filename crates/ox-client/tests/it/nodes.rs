@@ -130,14 +130,31 @@ async fn standalone_server_rejects_reconfig() {
 async fn invalid_paths_are_rejected() {
     let server = server();
     let client = client(&server).await;
-    for path in ["", "a", "a/b"] {
+    for path in ["", "a", "a/b", "/a/", "/a//b", "/a/../b"] {
         assert_eq!(client.get(path).await.unwrap_err().kind(), &ErrorKind::InvalidPath);
         assert_eq!(client.get_and_watch(path).await.unwrap_err().kind(), &ErrorKind::InvalidPath);
+        assert_eq!(client.ensure_path(path).await.unwrap_err().kind(), &ErrorKind::InvalidPath);
+        let created = client.create(path, b"", CreateMode::Persistent).await;
+        assert_eq!(created.unwrap_err().kind(), &ErrorKind::InvalidPath);
     }
-    let error = client.create("/a/../b", b"", CreateMode::Persistent).await.unwrap_err();
-    assert!(matches!(error.code(), Some(ErrorCode::NoNode | ErrorCode::BadArguments)), "{error}");
     assert!(!client.check_watches("/", WatcherType::Any).await.unwrap());
     let error = client.remove_watches("/", WatcherType::Any).await.unwrap_err();
     assert_eq!(error.code(), Some(ErrorCode::NoWatcher));
     drop(client.watch("/not/there", AddWatchMode::Persistent).await.unwrap());
+}
+
+/// Apache's client validates the path with a number appended.
+#[tokio::test]
+async fn sequential_node_may_have_an_empty_prefix() {
+    let server = server();
+    let client = client(&server).await;
+    client.ensure_path("/a").await.unwrap();
+    let created = client.create("/a/", b"", CreateMode::PersistentSequential).await.unwrap();
+    assert_eq!(created.path, "/a/0000000000");
+    let mut multi = client.multi();
+    let second = multi.create("/a/", b"", CreateMode::EphemeralSequential);
+    assert_eq!(multi.commit().await.unwrap().get(second).path, "/a/0000000001");
+    let created = client.create_protected("/a/", b"", CreateMode::EphemeralSequential).await.unwrap();
+    assert!(created.path.starts_with("/a/_c_") && created.path.ends_with("-0000000002"), "{created:?}");
+    assert!(client.create("", b"", CreateMode::PersistentSequential).await.is_err());
 }

@@ -1,7 +1,7 @@
 //! Diagnostics: names without effect, values parsed unexpectedly, features not implemented yet, and settings that are
 //! refused.
 
-use ox_config::{Cause, DigestHashSetting, Level, StartArgs};
+use ox_config::{DigestHashSetting, Level, StartArgs};
 use ox_proto::ensemble::Address;
 
 use crate::harness::Harness;
@@ -37,6 +37,25 @@ fn unknown_key_is_reported_with_suggestion() {
     let text = "-Doxkeeper.recovery.allowGap: oxkeeper.recovery.allowGap is not a known key and has no effect; did you \
                 mean oxkeeper.recovery.allowGaps?";
     check("", "-Doxkeeper.recovery.allowGap=true", text);
+}
+
+#[test]
+fn unknown_property_is_reported_unless_it_is_javas() {
+    let text = "-Djute.maxbufer is not a known property and has no effect; did you mean -Djute.maxbuffer?";
+    check("", "-Djute.maxbufer=5", text);
+    let text = "-DsnapCount is not a known property and has no effect; did you mean -Dzookeeper.snapCount?";
+    check("", "-DsnapCount=5", text);
+    check("", "-Dfoo=bar", "-Dfoo is not a known property and has no effect");
+    assert_eq!(warnings("", "-Djava.net.preferIPv4Stack=true -Dlog4j2.level=info"), Vec::<String>::new());
+}
+
+#[test]
+fn unknown_command_in_whitelist_is_reported() {
+    let text = "/data/tc.cfg:2: 4lw.commands.whitelist: mntrr is not a four-letter command; did you mean mntr?";
+    check("4lw.commands.whitelist=srvr, mntrr\n", "", text);
+    let text = "/data/tc.cfg:2: 4lw.commands.whitelist: xyz is not a four-letter command";
+    check("4lw.commands.whitelist=xyz,ruok\n", "", text);
+    assert_eq!(warnings("4lw.commands.whitelist=srvr, *\n", ""), Vec::<String>::new());
 }
 
 #[test]
@@ -141,13 +160,21 @@ fn all_errors_are_reported_and_none_follows_from_another() {
     check(
         "clientPort=99999\ntickTime=x\nmaxSessionTimeout=8\nauthProvider.1=com.X\nsnapCount=1\nserver.1=a\n",
         &[
-            ":2: tickTime: \"x\" is not a whole number of 32 bits",
-            ": dataDir is not set; add a line such as dataDir=/var/lib/zookeeper",
             ":1: clientPort: port 99999 is out of range; expected 0 to 65535",
-            ":6: server.1: a does not have the form server_config or server_config;client_config where server_config is \
-             the pipe separated list of host:port:port or host:port:port:type and client_config is port or host:port",
+            ":2: tickTime: \"x\" is not a whole number of 32 bits",
             ":4: authProvider.1: com.X cannot be loaded: Java classes do not run here, and the server does not start \
              with less protection than configured; remove the line, or use one of Apache's classes",
+            ":6: server.1: \"a\" is not a member; expected server.N=host:2888:3888[:role][;clientPort]",
+            ": dataDir is not set; add a line such as dataDir=/var/lib/zookeeper",
+        ],
+    );
+    // Missing settings of an ensemble are reported although its members cannot be read.
+    check(
+        "dataDir=/d\nsyncLimit=5\ninitLimt=5\nserver.x=a:1:2\nserver.2=b\n",
+        &[
+            ":4: server.x: \"x\" is not a whole number of 64 bits",
+            ":5: server.2: \"b\" is not a member; expected server.N=host:2888:3888[:role][;clientPort]",
+            ": initLimit is not set; add a line such as initLimit=10",
         ],
     );
     check(
@@ -159,11 +186,26 @@ fn all_errors_are_reported_and_none_follows_from_another() {
             ": myid is missing: write 1 or 2 into /d/myid",
         ],
     );
-    let built = "is not implemented yet, and the server does not start with less protection than configured";
-    check(
-        "dataDir=/d\nsslQuorum=true\nssl.quorum.keyStore.location=/k\nssl.quorum.keyStore.password=p\n",
-        &[&format!(":3: ssl.quorum.keyStore.location: TLS between servers {built}")],
-    );
+}
+
+#[test]
+fn equal_addresses_of_two_servers_are_reported() {
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=a:3:2\n";
+    let outcome = Harness::with_config(lines).and_file("/d/myid", "1").start();
+    let expected = "/data/tc.cfg:6: server.1 and server.3 have the same address a:2; only one can start";
+    assert_eq!(outcome.warnings(), [expected]);
+}
+
+/// The text must not suggest the id of a running member.
+#[test]
+fn removed_member_is_not_told_to_take_another_id() {
+    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:3:4\nserver.3=c:5:6\n";
+    let outcome = Harness::with_config(lines).and_file("/d/myid", "4").start();
+    let error = outcome.result.unwrap_err();
+    assert_eq!(error.exit_code(), 2, "a restart does not help");
+    let expected = "/data/tc.cfg: server 4 is not a member: it was removed by reconfig, or its line server.4 is missing; \
+                    correct /d/myid only if 4 is not the id of this server";
+    assert_eq!(error.to_string(), expected);
 }
 
 #[test]
@@ -190,26 +232,6 @@ fn diagnostics_accompany_errors() {
     let text = "/data/tc.cfg:1: datadir is not a known key and has no effect; did you mean dataDir?";
     assert_eq!(outcome.warnings(), [text]);
     assert!(outcome.error().contains("dataDir is not set; "));
-}
-
-#[test]
-fn unbuilt_protection_is_refused() {
-    let lines = [
-        "ssl.quorum.keyStore.location=/k.jks",
-        "sslQuorum=true",
-        "portUnification=true",
-        "quorum.auth.enableSasl=true",
-    ];
-    for line in lines {
-        let outcome = Harness::with_config(&format!("dataDir=/d\n{line}\n")).start();
-        let error = outcome.result.unwrap_err();
-        assert!(matches!(error.cause, Cause::ProtectionNotBuilt { .. }), "{line}: {error}");
-        assert_eq!((error.place.line(), error.exit_code()), (Some(2), 2), "{line}");
-    }
-    for flag in ["-Dzookeeper.authProvider.1=com.X", "-Dzookeeper.ssl.quorum.trustStore.location=/t"] {
-        let error = Harness::with_config("dataDir=/d\n").and_flags(flag).start().error();
-        assert!(error.contains("does not start with less protection than configured"), "{error}");
-    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod diagnostics;
 mod docs;
 #[cfg(test)]
 mod harness;
+mod quorum_security;
 #[cfg(test)]
 mod recorded_configs;
 mod sasl;

@@ -45,8 +45,8 @@ fn port_and_directory_arguments_are_parsed() {
     assert_eq!((config.tick_ms, config.limits.max_client_cnxns), (2000, 0));
     assert_eq!(config.data_log_dir.to_str(), Some("data"));
     assert_eq!(start(&["2182", "data", "2000", "9"]).config().limits.max_client_cnxns, 9);
-    let error = start(&["abc", "data"]).error();
-    assert!(error.starts_with("command line: clientPort: \"abc\" is not "), "{error}");
+    let error = start(&["2182", "data", "abc"]).error();
+    assert!(error.starts_with("command line: tickTime: \"abc\" is not "), "{error}");
     assert!(start(&["99999", "data"]).error().contains("port 99999 is out of range"));
     assert!(start(&["2182", "data", "0"]).error().contains("tickTime is not set"));
 }

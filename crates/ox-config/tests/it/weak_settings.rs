@@ -46,4 +46,9 @@ fn links_without_authentication_are_weak_if_they_leave_the_host() {
     };
     check(&members("127.0.0.1"), &[]);
     check(&members("zk.example.com"), &["sslQuorum"]);
+    let stores = "ssl.quorum.keyStore.location=/k.pem\nssl.quorum.trustStore.location=/t.pem\n";
+    let remote = |lines: &str| format!("{}{stores}{lines}", members("zk.example.com"));
+    check(&remote("sslQuorum=true\n"), &[]);
+    check(&remote("sslQuorum=true\nportUnification=true\n"), &["sslQuorum"]);
+    check(&remote("sslQuorum=true\nssl.quorum.clientAuth=want\n"), &["sslQuorum"]);
 }

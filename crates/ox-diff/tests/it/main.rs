@@ -8,7 +8,7 @@ use faulty_proxy::Fault;
 use ox_diff::runner::{Runner, ServerPair};
 use ox_diff::script::Script;
 use ox_diff::shrink::shrink;
-use ox_server::{Server, TestServer};
+use ox_server::TestServer;
 use ox_testkit::Proxy;
 use std::time::{Duration, Instant};
 
@@ -32,7 +32,7 @@ B closeSession
 
 /// A server, and the same behind a proxy that may corrupt a reply.
 fn start(fault: Fault) -> (ServerPair, [TestServer; 2], Proxy) {
-    let servers = [(); 2].map(|()| Server::ephemeral().unwrap());
+    let servers = [(); 2].map(|()| TestServer::start(|config| config.extended_types = true).unwrap());
     let proxy = faulty_proxy::start(servers[0].address(), fault);
     let pair = ServerPair { ours: proxy.address().to_string(), apache: servers[1].address().to_string() };
     (pair, servers, proxy)

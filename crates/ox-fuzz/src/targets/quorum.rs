@@ -4,7 +4,8 @@ use ox_proto::ensemble::{Address, Addresses, Ensemble};
 use ox_proto::quorum::identities::put_ids;
 use ox_proto::quorum::payload::{self, Activation, ForwardedRequest, LearnerInfo, Revalidate, Revalidated, Touches};
 use ox_proto::quorum::{
-    Hello, HelloVersion, Notification, Packet, PacketKind, PacketReader, PeerState, RawIds, hello, notification, packet,
+    AuthPacket, AuthStatus, Hello, HelloVersion, Notification, Packet, PacketKind, PacketReader, PeerState, RawIds,
+    hello, notification, packet,
 };
 use ox_proto::{Jute, ServerId, SessionId, Zxid};
 
@@ -161,4 +162,35 @@ pub(super) fn run_ensemble(input: &[u8]) {
     assert_eq!(again.version(), ensemble.version());
     let other = again.with_version(i64::from(ensemble.version() == 0)).expect("a good version");
     assert!(ensemble.is_same(&other), "{ensemble:?} {other:?}");
+}
+
+pub(super) fn auth_corpus() -> Vec<Vec<u8>> {
+    let mut corpus = Vec::new();
+    for (status, token) in [
+        (AuthStatus::InProgress, Some(Vec::new())),
+        (AuthStatus::InProgress, Some(b"realm=\"zk-quorum-sasl-md5\",nonce=\"n\",algorithm=md5-sess".to_vec())),
+        (AuthStatus::Success, Some(b"rspauth=0".to_vec())),
+        (AuthStatus::Success, None),
+        (AuthStatus::Error, Some(Vec::new())),
+    ] {
+        let mut bytes = Vec::new();
+        AuthPacket { status, token }.put(&mut bytes);
+        corpus.push(bytes);
+    }
+    corpus.push(corpus.concat());
+    corpus
+}
+
+/// Packets of SASL encode to the bytes they were decoded from, and are incomplete at every shorter length.
+pub(super) fn run_auth(input: &[u8]) {
+    let mut rest = input;
+    while let Ok(Some((packet, length))) = AuthPacket::next(rest) {
+        let mut written = Vec::new();
+        packet.put(&mut written);
+        assert_eq!(written, rest[..length]);
+        for end in [0, 7, 8, 12, length - 1].into_iter().filter(|end| *end < length) {
+            assert_eq!(AuthPacket::next(&rest[..end]), Ok(None));
+        }
+        rest = &rest[length..];
+    }
 }

@@ -6,9 +6,11 @@ mod barriers;
 mod caches;
 mod chaos;
 mod counters;
+mod error_texts;
 mod leaders;
 mod locks;
 mod lost_replies;
+mod missing_chroot;
 mod queues;
 mod workers;
 

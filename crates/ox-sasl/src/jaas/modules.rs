@@ -15,7 +15,7 @@ pub struct DigestAccounts {
 }
 
 /// The account with which a client or a learner authenticates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestCredentials {
     pub username: String,
     pub password: SecretBytes,
@@ -46,7 +46,7 @@ pub enum AcceptorLogin {
 }
 
 /// How the connecting side of a section authenticates.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InitiatorLogin {
     DigestMd5(DigestCredentials),
     Gssapi(Krb5LoginOptions),

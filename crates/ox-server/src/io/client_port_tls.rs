@@ -9,7 +9,8 @@ use crate::watchdog::Heartbeat;
 use mio::Poll;
 use ox_config::{Config, SslKeys, StoreKeys, TlsConfig};
 use ox_tls::{
-    ReloadOutcome, Reloader, ServerTls, SettingsGroup, StorePassword, StoreSettings, TlsError, TlsSettings, TlsWarning,
+    PeerTls, ReloadOutcome, Reloader, ServerTls, SettingsGroup, StorePassword, StoreSettings, TlsError, TlsSettings,
+    TlsWarning,
 };
 use parking_lot::{Mutex, RwLock};
 use std::io;
@@ -149,9 +150,16 @@ pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
 
 /// Reads the stores and returns what an operator should know about them, without starting a server.
 pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
-    let Some(tls) = &config.tls else { return Ok(Vec::new()) };
-    let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Client), ServerTls::build)?;
-    Ok(stores.current().warnings().to_vec())
+    let mut warnings = Vec::new();
+    if let Some(tls) = &config.tls {
+        let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Client), ServerTls::build)?;
+        warnings.extend_from_slice(stores.current().warnings());
+    }
+    if let Some(tls) = config.member.as_ref().and_then(|member| member.tls.as_ref()) {
+        let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Quorum), PeerTls::build)?;
+        warnings.extend_from_slice(stores.current().server.warnings());
+    }
+    Ok(warnings)
 }
 
 /// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.

@@ -225,7 +225,7 @@ fn is_included(name: &str) -> bool {
 }
 
 /// Warns about a file with secrets that other users can read.
-fn warn_if_open(path: &Path) {
+pub(crate) fn warn_if_open(path: &Path) {
     if fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o077 != 0) {
         let file = path.display();
         tracing::warn!(%file, "other users can access a file with secrets: chmod 600");

@@ -4,7 +4,7 @@
 //! descriptors run out, and further clients wait until a connection closes.
 
 use crate::limits::{MEMBER_DESCRIPTORS, SPARE_DESCRIPTORS, UNKNOWN_SERVERS_MAX};
-use crate::peers::unidentified_limits;
+use crate::peers::unidentified_max;
 use crate::status::os_info;
 
 /// Descriptors open without clients, where the system does not report them.
@@ -30,7 +30,7 @@ pub(crate) fn connections_max(is_member: bool) -> Result<usize, TooFewDescriptor
 /// Descriptors for the election port and one port for learners (the quorum port and the observer master port are never
 /// open together). At most a quarter of all descriptors: where there are very few, clients need them more.
 fn peer_descriptors(limit: u64) -> u64 {
-    let unidentified = 2 * unidentified_limits(limit).connections_max() as u64;
+    let unidentified = 2 * unidentified_max(limit) as u64;
     (unidentified + 2 * UNKNOWN_SERVERS_MAX as u64 + MEMBER_DESCRIPTORS).min(limit / 4)
 }
 

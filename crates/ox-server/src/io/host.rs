@@ -4,7 +4,8 @@
 use super::auth_log::AuthLog;
 use super::in_flight::InFlight;
 use super::iteration_stats::IterationStats;
-use super::transport::{Transport, TransportRead};
+use super::stream::StreamRead;
+use super::transport::Transport;
 use crate::io::client_sasl::conn_auth;
 use crate::io::connection_table::ConnStats;
 use crate::io::mailbox::AcceptedClient;
@@ -86,7 +87,7 @@ impl Sockets for Host<'_> {
     type Socket = Transport;
 
     fn receive(&mut self, socket: &mut Transport, buffer: &mut [u8]) -> SocketRead {
-        let TransportRead { read, is_unfinished } = socket.receive(buffer, &mut self.records.ciphertext);
+        let StreamRead { read, is_unfinished } = socket.receive(buffer, &mut self.records.ciphertext);
         if is_unfinished {
             self.records.readable.push(socket.token);
         }

@@ -11,7 +11,8 @@
 //! connection only.
 
 use super::io_thread::WAKER;
-use super::transport::{FlushOutcome, Transport, flush};
+use super::stream::{FlushOutcome, flush};
+use super::transport::Transport;
 use crate::io::client_port_tls::ClientPortTls;
 use crate::io::connection_table::ClientPort;
 use crate::io::mailbox::AcceptedClient;
@@ -26,7 +27,7 @@ use ox_replica::Now;
 use ox_tls::{CertificateInfo, FirstByte, PeerDecision, PeerEndpoint, ServerTls};
 use ox_tree::auth::{Identity, X509_SCHEME};
 use parking_lot::Mutex;
-use rustls::ServerConnection;
+use rustls::{Connection, ServerConnection};
 use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::net::SocketAddr;
@@ -75,9 +76,9 @@ enum Stage {
     /// Plain text and TLS are both possible.
     FirstByte,
     /// The configuration with which the handshake began decides about the certificate, too.
-    Tls { server: Arc<ServerTls>, tls: Box<ServerConnection> },
+    Tls { server: Arc<ServerTls>, tls: Box<Connection> },
     /// The handshake is complete, and the name of the client's address is looked up.
-    AwaitsName { server: Arc<ServerTls>, tls: Box<ServerConnection> },
+    AwaitsName { server: Arc<ServerTls>, tls: Box<Connection> },
 }
 
 struct Handshake {
@@ -290,7 +291,7 @@ impl HandshakeThread {
     fn identify(
         &mut self,
         server: &ServerTls,
-        tls: &ServerConnection,
+        tls: &Connection,
         address: SocketAddr,
     ) -> Result<Option<Vec<Identity>>, HandshakeFailure> {
         let Some(certificate) = tls.peer_certificates().and_then(<[_]>::first) else { return Ok(Some(Vec::new())) };
@@ -372,7 +373,7 @@ impl HandshakeThread {
 impl Stage {
     fn tls(port: &ClientPortTls) -> Result<Self, rustls::Error> {
         let server = port.current();
-        let tls = Box::new(ServerConnection::new(Arc::clone(server.config()))?);
+        let tls = Box::new(ServerConnection::new(Arc::clone(server.config()))?.into());
         Ok(Self::Tls { server, tls })
     }
 }

@@ -1,23 +1,11 @@
-//! What carries the bytes of a client connection: TCP alone, or TLS over TCP.
-//!
-//! The driver sends and receives plaintext. It relies on two properties of sockets, which TLS has to keep: a read that
-//! does not fill its buffer leaves nothing behind, and bytes that a write has taken are out of its hands. So a read
-//! decrypts until the buffer is full or the socket is empty, and a write reports a chunk only when the kernel has all of
-//! its ciphertext. Until then the chunk stays in the driver's buffer, where it is counted, and the next write continues
-//! it.
-//!
-//! Calls to the kernel are direct where possible: the C library's functions are cancellation points, which costs time on
-//! each call.
+//! The transport of a client connection: its stream, and where it came from.
 
 use crate::io::connection_table::ClientPort;
-use crate::limits::{TLS_CHUNK_BYTES, TLS_READS_PER_CALL_MAX};
+use crate::io::stream::{Stream, StreamRead};
 use mio::Token;
 use mio::net::TcpStream;
-use ox_driver::sockets::{SocketRead, SocketWrite};
-use rustix::io::{Errno, retry_on_intr};
-use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustls::ServerConnection;
-use std::io::{self, Read, Write};
+use ox_driver::sockets::SocketWrite;
+use rustls::Connection;
 
 /// Replaced before it is used.
 const UNREGISTERED: Token = Token(usize::MAX);
@@ -25,211 +13,42 @@ const UNREGISTERED: Token = Token(usize::MAX);
 /// The transport of a client connection.
 #[derive(Debug)]
 pub(crate) struct Transport {
-    layer: Layer,
+    stream: Stream,
     /// The listener that has accepted the connection.
     pub(crate) port: ClientPort,
     /// The token under which an I/O thread has registered the socket.
     pub(super) token: Token,
 }
 
-#[derive(Debug)]
-enum Layer {
-    Plain(TcpStream),
-    Tls(Box<TlsLayer>),
-}
-
-/// TLS after the handshake.
-#[derive(Debug)]
-struct TlsLayer {
-    tcp: TcpStream,
-    tls: ServerConnection,
-    /// Bytes at the start of the next write that are encrypted, and whose ciphertext is not sent completely.
-    encrypted: usize,
-    /// Received ciphertext that did not fit into the buffer of a read.
-    undecrypted: Vec<u8>,
-    /// The peer has ended the stream, or the stream is broken. Plaintext received before may be left.
-    has_ended: bool,
-}
-
-/// Result of a read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TransportRead {
-    pub(super) read: SocketRead,
-    /// There may be more although the buffer is not full, and no event announces it.
-    pub(super) is_unfinished: bool,
-}
-
 impl Transport {
     pub(crate) fn plain(tcp: TcpStream, port: ClientPort) -> Self {
-        Self { layer: Layer::Plain(tcp), port, token: UNREGISTERED }
+        Self { stream: Stream::Plain(tcp), port, token: UNREGISTERED }
     }
 
     /// A connection whose handshake is complete.
-    pub(crate) fn tls(tcp: TcpStream, tls: ServerConnection, port: ClientPort) -> Self {
-        let layer = TlsLayer { tcp, tls, encrypted: 0, undecrypted: Vec::new(), has_ended: false };
-        Self { layer: Layer::Tls(Box::new(layer)), port, token: UNREGISTERED }
+    pub(crate) fn tls(tcp: TcpStream, tls: Connection, port: ClientPort) -> Self {
+        Self { stream: Stream::tls(tcp, tls), port, token: UNREGISTERED }
     }
 
     pub(super) fn is_tls(&self) -> bool {
-        matches!(self.layer, Layer::Tls(_))
+        self.stream.is_tls()
     }
 
     pub(super) fn tcp(&mut self) -> &mut TcpStream {
-        match &mut self.layer {
-            Layer::Plain(tcp) => tcp,
-            Layer::Tls(layer) => &mut layer.tcp,
-        }
+        self.stream.tcp_mut()
     }
 
     /// Reads into `buffer`. `scratch` holds ciphertext meanwhile.
-    pub(super) fn receive(&mut self, buffer: &mut [u8], scratch: &mut Vec<u8>) -> TransportRead {
-        match &mut self.layer {
-            Layer::Plain(tcp) => TransportRead { read: receive_plain(tcp, buffer), is_unfinished: false },
-            Layer::Tls(layer) => layer.receive(buffer, scratch),
-        }
+    pub(super) fn receive(&mut self, buffer: &mut [u8], scratch: &mut Vec<u8>) -> StreamRead {
+        self.stream.receive(buffer, scratch)
     }
 
     pub(super) fn send(&mut self, bytes: &[u8]) -> SocketWrite {
-        match &mut self.layer {
-            Layer::Plain(tcp) => match retry_on_intr(|| send(&*tcp, bytes, SendFlags::NOSIGNAL)) {
-                Ok(count) => SocketWrite::Bytes(count),
-                Err(Errno::WOULDBLOCK) => SocketWrite::Full,
-                Err(_) => SocketWrite::Broken,
-            },
-            Layer::Tls(layer) => layer.send(bytes),
-        }
+        self.stream.send(bytes)
     }
 
     /// Tells the peer that nothing follows, as far as the socket takes it.
     pub(super) fn end_output(&mut self) {
-        if let Layer::Tls(layer) = &mut self.layer {
-            layer.tls.send_close_notify();
-            let _ = flush(&mut layer.tls, &mut layer.tcp); // the peer then sees the end of the TCP stream only
-        }
+        self.stream.end_output();
     }
-}
-
-fn receive_plain(tcp: &TcpStream, buffer: &mut [u8]) -> SocketRead {
-    match retry_on_intr(|| recv(tcp, &mut *buffer, RecvFlags::empty())) {
-        Ok((0, _)) => SocketRead::End,
-        Ok((count, _)) => SocketRead::Bytes(count),
-        Err(Errno::WOULDBLOCK) => SocketRead::Nothing,
-        Err(_) => SocketRead::End,
-    }
-}
-
-impl TlsLayer {
-    fn receive(&mut self, buffer: &mut [u8], scratch: &mut Vec<u8>) -> TransportRead {
-        scratch.resize(TLS_CHUNK_BYTES, 0);
-        let mut filled = 0;
-        let undecrypted = std::mem::take(&mut self.undecrypted);
-        self.decrypt(&undecrypted, buffer, &mut filled);
-        // Records without data do not fill the buffer, and must not occupy the thread.
-        let mut reads_left = TLS_READS_PER_CALL_MAX;
-        while filled < buffer.len() && !self.has_ended && 0 < reads_left {
-            reads_left -= 1;
-            let length = scratch.len().min(buffer.len() - filled);
-            match receive_plain(&self.tcp, &mut scratch[..length]) {
-                SocketRead::Bytes(count) => {
-                    self.decrypt(&scratch[..count], buffer, &mut filled);
-                    if count < length {
-                        break; // the socket is empty: further bytes raise a new event
-                    }
-                }
-                SocketRead::Nothing => break,
-                SocketRead::End => self.has_ended = true,
-            }
-        }
-        let is_full = filled == buffer.len();
-        let read = match filled {
-            0 if self.has_ended => SocketRead::End,
-            0 => SocketRead::Nothing,
-            filled => SocketRead::Bytes(filled),
-        };
-        let is_left = self.has_ended || reads_left == 0;
-        TransportRead { read, is_unfinished: is_left && !is_full && read != SocketRead::End }
-    }
-
-    /// Decrypts received bytes into the free part of `buffer`, and keeps what does not fit.
-    fn decrypt(&mut self, mut ciphertext: &[u8], buffer: &mut [u8], filled: &mut usize) {
-        loop {
-            self.take_plaintext(buffer, filled);
-            if ciphertext.is_empty() || self.has_ended {
-                return;
-            }
-            if *filled == buffer.len() {
-                self.undecrypted = ciphertext.to_vec();
-                return;
-            }
-            let taken = self.tls.read_tls(&mut ciphertext);
-            // After the peer's close_notify, rustls takes no more.
-            if !taken.is_ok_and(|count| 0 < count) || self.tls.process_new_packets().is_err() {
-                self.has_ended = true;
-            }
-            if self.tls.wants_write() {
-                let _ = flush(&mut self.tls, &mut self.tcp); // an alert or a key update; a later write continues it
-            }
-        }
-    }
-
-    fn take_plaintext(&mut self, buffer: &mut [u8], filled: &mut usize) {
-        while *filled < buffer.len() {
-            match self.tls.reader().read(&mut buffer[*filled..]) {
-                Ok(0) => {
-                    self.has_ended = true;
-                    return;
-                }
-                Ok(count) => *filled += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(_) => {
-                    self.has_ended = true;
-                    return;
-                }
-            }
-        }
-    }
-
-    fn send(&mut self, bytes: &[u8]) -> SocketWrite {
-        let mut sent = 0;
-        loop {
-            if self.encrypted == 0 {
-                let chunk = &bytes[sent..bytes.len().min(sent + TLS_CHUNK_BYTES)];
-                match self.tls.writer().write(chunk) {
-                    Ok(count) if 0 < count => self.encrypted = count,
-                    Ok(_) | Err(_) => return SocketWrite::Broken,
-                }
-            }
-            match flush(&mut self.tls, &mut self.tcp) {
-                Ok(FlushOutcome::Empty) => sent += std::mem::take(&mut self.encrypted).min(bytes.len() - sent),
-                Ok(FlushOutcome::Full) if sent == 0 => return SocketWrite::Full,
-                Ok(FlushOutcome::Full) => return SocketWrite::Bytes(sent),
-                Err(_) => return SocketWrite::Broken,
-            }
-            if sent == bytes.len() {
-                return SocketWrite::Bytes(sent);
-            }
-        }
-    }
-}
-
-/// How far a flush came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum FlushOutcome {
-    /// The kernel has all ciphertext.
-    Empty,
-    /// The socket is full.
-    Full,
-}
-
-/// Sends the ciphertext that rustls holds.
-pub(super) fn flush(tls: &mut ServerConnection, tcp: &mut TcpStream) -> io::Result<FlushOutcome> {
-    while tls.wants_write() {
-        match tls.write_tls(tcp) {
-            Ok(_) => (),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(FlushOutcome::Full),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(FlushOutcome::Empty)
 }

@@ -8,14 +8,14 @@
 //! when it disconnects.
 
 use super::addresses::EnsembleAddresses;
-use super::dial::{Dialer, Target};
+use super::dial::{Dialer, Established, Target};
 use super::handshakes::Accepted;
 use super::socket::{PeerSocket, PeerSockets};
 use super::timed_log_limit::TimedLogLimit;
+use crate::io::stream::Stream;
 use crate::limits::{DIAL_BACK_INTERVAL, PROBE_AFTER, REDIAL_MAX, REDIAL_MIN};
 use crate::limits::{ELECTION_INPUT_BYTES_MAX, ELECTION_READ_BYTES, ELECTION_UNACKED_MAX};
 use crate::limits::{UNKNOWN_ADDRESSES_MAX, UNKNOWN_SERVERS_MAX};
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_config::MemberConfig;
 use ox_driver::replica_loop::{LatestVote, PeerEvent};
@@ -44,14 +44,14 @@ struct Conn {
 
 impl Conn {
     /// Appends input up to `max` bytes. False if there may be more.
-    fn read(&mut self, max: usize) -> Result<bool, Broken> {
+    fn read(&mut self, max: usize, sockets: &mut PeerSockets) -> Result<bool, Broken> {
         let mut buffer = [0; RECEIVE_BUFFER_BYTES];
-        read_available(&mut self.input, max, &mut buffer, &mut PeerSockets, &mut self.socket)
+        read_available(&mut self.input, max, &mut buffer, sockets, &mut self.socket)
     }
 
     /// Sends what the kernel accepts.
-    fn flush(&mut self) -> Result<usize, Broken> {
-        self.unsent.flush(ELECTION_INPUT_BYTES_MAX, &mut PeerSockets, &mut self.socket)
+    fn flush(&mut self, sockets: &mut PeerSockets) -> Result<usize, Broken> {
+        self.unsent.flush(ELECTION_INPUT_BYTES_MAX, sockets, &mut self.socket)
     }
 }
 
@@ -105,6 +105,7 @@ pub(super) struct Elections {
     ready: BTreeSet<Token>,
     votes: BTreeMap<ServerId, LatestVote>,
     malformed_log: TimedLogLimit,
+    sockets: PeerSockets,
 }
 
 impl Elections {
@@ -131,6 +132,7 @@ impl Elections {
             ready: BTreeSet::new(),
             votes: BTreeMap::new(),
             malformed_log: TimedLogLimit::new(),
+            sockets: PeerSockets::default(),
         })
     }
 
@@ -151,14 +153,14 @@ impl Elections {
         }
     }
 
-    fn insert(&mut self, stream: TcpStream, token: Token, server: ServerId, from: Option<IpAddr>, input: Vec<u8>) {
-        let _ = stream.set_nodelay(true);
+    fn insert(&mut self, stream: Stream, token: Token, server: ServerId, from: Option<IpAddr>, input: Vec<u8>) {
+        let _ = stream.tcp().set_nodelay(true);
         if self.keep_alive {
-            let _ = SockRef::from(&stream).set_tcp_keepalive(&TcpKeepalive::new());
+            let _ = SockRef::from(stream.tcp()).set_tcp_keepalive(&TcpKeepalive::new());
         }
         // Otherwise votes would wait, after a long partition, until the kernel retransmits them.
         #[cfg(target_os = "linux")]
-        let _ = SockRef::from(&stream).set_tcp_user_timeout(Some(self.unacked_max));
+        let _ = SockRef::from(stream.tcp()).set_tcp_user_timeout(Some(self.unacked_max));
         let (socket, unsent, since) = (PeerSocket { stream, from }, UnsentBuffer::default(), Instant::now());
         let conn = Conn { socket, input, unsent, server, since, first_notification: None };
         self.conns.insert(token, conn);
@@ -231,7 +233,7 @@ impl Elections {
     pub(super) fn on_dialed(
         &mut self,
         server: ServerId,
-        stream: Result<TcpStream, String>,
+        stream: Result<Established, String>,
         token: Token,
         registry: &Registry,
         events: &mut Vec<PeerEvent>,
@@ -239,8 +241,8 @@ impl Elections {
         let configured = self.configured.get(&server);
         let remote = self.servers.entry(server).or_default();
         remote.redial_later();
-        let mut stream = match stream {
-            Ok(stream) => stream,
+        let Established { mut stream, input, is_greeted } = match stream {
+            Ok(established) => established,
             Err(cause) => {
                 if !std::mem::replace(&mut remote.is_unreachable, true)
                     && let Some(addresses) = configured
@@ -259,15 +261,16 @@ impl Elections {
                 return;
             }
         };
-        let local = stream.local_addr().ok().map(|address| address.ip());
-        if registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).is_err() {
+        let local = stream.tcp().local_addr().ok().map(|address| address.ip());
+        if registry.register(stream.tcp_mut(), token, Interest::READABLE | Interest::WRITABLE).is_err() {
             return;
         }
-        self.insert(stream, token, server, None, Vec::new());
+        self.insert(stream, token, server, None, input);
         let sent = match (self.conns.get_mut(&token), hello_of(self.me, &self.mine, local)) {
+            (Some(_), _) if is_greeted => true,
             (Some(conn), Ok(hello)) => {
                 conn.unsent.push(hello);
-                conn.flush().is_ok()
+                conn.flush(&mut self.sockets).is_ok()
             }
             (_, Err(error)) => {
                 tracing::error!(%error, "cannot encode the election hello: the addresses are too long");
@@ -314,7 +317,7 @@ impl Elections {
         for token in std::mem::take(&mut self.ready) {
             let Some(conn) = self.conns.get_mut(&token) else { continue };
             let max = (conn.input.len() + ELECTION_READ_BYTES).min(ELECTION_INPUT_BYTES_MAX);
-            let read = conn.read(max);
+            let read = conn.read(max, &mut self.sockets);
             let is_good = self.take_notifications(token);
             match read {
                 Ok(is_all) if is_good => {
@@ -463,7 +466,7 @@ impl Elections {
         {
             conn.unsent.push(frame);
         }
-        if conn.flush().is_err() {
+        if conn.flush(&mut self.sockets).is_err() {
             self.drop_conn(token, events);
         }
     }
@@ -511,7 +514,7 @@ impl Elections {
 }
 
 /// The hello of this server, with `local` in place of the wildcard address, which cannot be dialled back (K89).
-fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result<Vec<u8>, HelloError> {
+pub(super) fn hello_of(server: ServerId, mine: &[Address], local: Option<IpAddr>) -> Result<Vec<u8>, HelloError> {
     let here = |address: &Address| match local.filter(|_| is_wildcard(address)) {
         Some(local) => Address::new(&local.to_string(), address.port),
         None => address.clone(),

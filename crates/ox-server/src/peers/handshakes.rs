@@ -2,21 +2,43 @@
 //!
 //! Any host can connect, and send anything or nothing. Only [`Unidentified`] decides which of these connections stay;
 //! no other part of the server sees a connection before it is identified.
+//!
+//! ```text
+//! accept ─► first byte ─► TLS handshake ─► first message ─► identified
+//!                 └──────── plain ───────────┘
+//! ```
+//! With SASL, its exchange follows the first message on the election port, and precedes it on the other ports.
+//!
+//! Where TLS is possible, the first byte decides. A TLS handshake needs several messages, and garbage that looks like
+//! the start of one must not displace it: once its first flight is answered, it moves to a queue of its own
+//! ([`Negotiating`]), which only connections whose handshake has cost a worker's time can fill.
+
+mod negotiating;
 
 use super::listeners::Port;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, LOG_LINES_BURST, UNIDENTIFIED_MAX};
+use super::quorum_sasl::{AuthAcceptor, AuthStep, NOT_AUTHENTICATING, QuorumSasl};
+use super::security::PeerSecurity;
+use super::tls_handshake::{TlsHandshake, TlsStep};
+use super::tls_workers::TlsJobResult;
+use crate::io::stream::Stream;
+use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, IDENTIFY_SECURED_MS, SASL_START_MS};
+use crate::limits::{LOG_LINES_BURST, UNIDENTIFIED_MAX};
 use crate::log_limit::LogLimit;
 use crate::status::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
+use negotiating::Negotiating;
+use ox_driver::sockets::{SocketRead, SocketWrite};
 use ox_proto::ServerId;
 use ox_proto::quorum::hello::{self, Hello};
 use ox_proto::quorum::packet::PacketReader;
+use ox_tls::FirstByte;
 use ox_zab::{Message, Origin, Sender, Unidentified, UnidentifiedLimits};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use std::time::Instant;
 
 /// The server that a first message names.
@@ -44,7 +66,7 @@ pub(super) struct Identified {
 
 /// An accepted connection, registered under `token`.
 pub(super) struct Accepted {
-    pub(super) stream: TcpStream,
+    pub(super) stream: Stream,
     pub(super) token: Token,
     /// Address of the remote end.
     pub(super) address: IpAddr,
@@ -52,16 +74,96 @@ pub(super) struct Accepted {
     pub(super) input: Vec<u8>,
 }
 
+enum Stage {
+    /// Plain text and TLS are both possible, or plain text is refused.
+    FirstByte(TcpStream),
+    Tls(TlsHandshake),
+    Open(Stream),
+}
+
+impl Stage {
+    fn tcp_mut(&mut self) -> &mut TcpStream {
+        match self {
+            Self::FirstByte(tcp) => tcp,
+            Self::Tls(handshake) => handshake.tcp_mut(),
+            Self::Open(stream) => stream.tcp_mut(),
+        }
+    }
+}
+
 struct Conn {
     port: Port,
-    stream: TcpStream,
+    /// `None` only while it changes.
+    stage: Option<Stage>,
     address: SocketAddr,
+    origin: Origin,
+    accepted_ms: i64,
+    /// Whether the peer has sent anything.
+    has_sent: bool,
     input: Vec<u8>,
+    /// The hello of an election connection, while the SASL exchange goes on.
+    hello: Option<Hello>,
+    /// The SASL exchange until its end.
+    auth: Option<AuthAcceptor>,
+    /// Replies of the SASL exchange.
+    unsent: Vec<u8>,
 }
 
 impl Conn {
-    fn identified(self, peer: Peer, token: Token, input: Vec<u8>) -> Identified {
-        Identified { peer, conn: Accepted { stream: self.stream, token, address: self.address.ip(), input } }
+    fn register(&mut self, token: Token, registry: &Registry) -> bool {
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        self.stage.as_mut().is_some_and(|stage| registry.register(stage.tcp_mut(), token, interest).is_ok())
+    }
+
+    /// Whether the connection needs no SASL exchange, and none has begun after its hello.
+    fn may_pass(&self) -> bool {
+        self.hello.is_some() && self.input.is_empty() && self.auth.as_ref().is_some_and(AuthAcceptor::is_optional)
+    }
+
+    /// Processes input: the hello, and the SASL exchange.
+    fn process(&mut self, sasl: Option<&QuorumSasl>, hosts: &BTreeSet<String>) -> Outcome {
+        if self.port == Port::Election && self.hello.is_none() {
+            match hello::next(&self.input) {
+                Ok(Some((hello, used))) => {
+                    self.input.drain(..used);
+                    self.hello = Some(hello);
+                }
+                Ok(None) => return self.incomplete(),
+                Err(error) => return Outcome::Rejected(error.to_string()),
+            }
+        }
+        if let (Some(auth), Some(sasl)) = (&mut self.auth, sasl) {
+            match auth.advance(sasl, hosts, &mut self.input, &mut self.unsent) {
+                AuthStep::Wait => return Outcome::Incomplete(false),
+                AuthStep::Failed(reason) => return Outcome::Rejected(reason),
+                AuthStep::Passed(user) => {
+                    let address = self.address;
+                    tracing::debug!(%address, user, "server authenticated by SASL");
+                    self.auth = None;
+                }
+            }
+        }
+        if let Some(hello) = self.hello.take() {
+            return Outcome::Identified(Peer::Election(hello), std::mem::take(&mut self.input));
+        }
+        match learner(&self.input) {
+            Ok(Some(peer)) => Outcome::Identified(peer, std::mem::take(&mut self.input)),
+            Ok(None) => self.incomplete(),
+            Err(reason) => Outcome::Rejected(reason),
+        }
+    }
+
+    fn incomplete(&self) -> Outcome {
+        if self.input.len() < FIRST_PACKET_BYTES_MAX {
+            Outcome::Incomplete(false)
+        } else {
+            Outcome::Rejected("the first message is too long".to_owned())
+        }
+    }
+
+    fn identified(self, peer: Peer, token: Token, input: Vec<u8>) -> Option<Identified> {
+        let Some(Stage::Open(stream)) = self.stage else { return None };
+        Some(Identified { peer, conn: Accepted { stream, token, address: self.address.ip(), input } })
     }
 }
 
@@ -77,12 +179,18 @@ enum Outcome {
 /// The unidentified connections of all ports.
 pub(super) struct Handshakes {
     began: Instant,
+    security: Arc<PeerSecurity>,
     limits: UnidentifiedLimits,
     pools: BTreeMap<Port, Unidentified<Token>>,
+    negotiating: BTreeMap<Port, Negotiating>,
     conns: BTreeMap<Token, Conn>,
     ready: BTreeSet<Token>,
     identified: Vec<Identified>,
     rejections: LogLimit,
+    /// The hosts of all members, on which Kerberos peers must be.
+    hosts: BTreeSet<String>,
+    /// Ciphertext that is being decrypted.
+    scratch: Vec<u8>,
 }
 
 /// The limits, which are lower where the process may have few descriptors.
@@ -91,44 +199,61 @@ pub(crate) fn unidentified_limits(open_files_max: u64) -> UnidentifiedLimits {
     UnidentifiedLimits { deadline_ms: IDENTIFY_MS, silent_max: share, partial_max: share / 4 }
 }
 
+/// The most unidentified connections of one port.
+pub(crate) fn unidentified_max(open_files_max: u64) -> usize {
+    let limits = unidentified_limits(open_files_max);
+    limits.connections_max() + 2 * limits.partial_max
+}
+
 impl Handshakes {
     /// Connections have to be identified within `deadline_ms`.
-    pub(super) fn new(deadline_ms: i64) -> Self {
+    pub(super) fn new(deadline_ms: i64, security: Arc<PeerSecurity>) -> Self {
         let limits = unidentified_limits(os_info::open_files_max());
+        let longest_ms = if security.is_negotiated() { IDENTIFY_SECURED_MS } else { limits.deadline_ms };
         Self {
             began: Instant::now(),
-            limits: UnidentifiedLimits { deadline_ms: deadline_ms.min(limits.deadline_ms), ..limits },
+            security,
+            limits: UnidentifiedLimits { deadline_ms: deadline_ms.min(longest_ms), ..limits },
             pools: BTreeMap::new(),
+            negotiating: BTreeMap::new(),
             conns: BTreeMap::new(),
             ready: BTreeSet::new(),
             identified: Vec::new(),
             rejections: LogLimit::new(LOG_LINES_BURST),
+            hosts: BTreeSet::new(),
+            scratch: Vec::new(),
         }
+    }
+
+    /// Sets the hosts of all members.
+    pub(super) fn set_hosts(&mut self, hosts: BTreeSet<String>) {
+        self.hosts = hosts;
     }
 
     /// Takes an accepted connection, and reads from it immediately: its hello may have arrived.
     pub(super) fn add(
         &mut self,
         port: Port,
-        (stream, address): (TcpStream, SocketAddr),
+        (tcp, address): (TcpStream, SocketAddr),
         origin: Origin,
         token: Token,
         registry: &Registry,
     ) {
-        let mut conn = Conn { port, stream, address, input: Vec::new() };
-        let outcome = read(&mut conn);
-        let is_registered = |conn: &mut Conn| {
-            registry.register(&mut conn.stream, token, Interest::READABLE | Interest::WRITABLE).is_ok()
-        };
-        match outcome {
+        let has_tls = self.security.tls.is_some();
+        let stage = Some(if has_tls { Stage::FirstByte(tcp) } else { Stage::Open(Stream::Plain(tcp)) });
+        let (accepted_ms, has_sent) = (self.now_ms(), false);
+        let auth = self.security.sasl.as_ref().map(QuorumSasl::acceptor);
+        let (hello, input, unsent) = (None, Vec::new(), Vec::new());
+        let mut conn = Conn { port, stage, address, origin, accepted_ms, has_sent, input, hello, auth, unsent };
+        match self.read(&mut conn, token) {
             Outcome::Rejected(reason) => self.reject(&conn, &reason),
             Outcome::Identified(peer, input) => {
-                if is_registered(&mut conn) {
-                    self.identified.push(conn.identified(peer, token, input));
+                if conn.register(token, registry) {
+                    self.identified.extend(conn.identified(peer, token, input));
                 }
             }
             Outcome::Incomplete(has_sent) => {
-                if !is_registered(&mut conn) {
+                if !conn.register(token, registry) {
                     return;
                 }
                 // A connection that is about to be closed may have become readable meanwhile.
@@ -150,6 +275,7 @@ impl Handshakes {
     /// Closes all unidentified connections of a port.
     pub(super) fn close_port(&mut self, port: Port) {
         self.pools.remove(&port);
+        self.negotiating.remove(&port);
         self.conns.retain(|_, conn| conn.port != port);
     }
 
@@ -162,14 +288,78 @@ impl Handshakes {
         is_here
     }
 
+    /// Continues a TLS handshake with the result of its job; the result is returned if it belongs to none here.
+    pub(super) fn on_tls(&mut self, result: TlsJobResult) -> Option<TlsJobResult> {
+        let token = result.token;
+        let Some(Conn { stage: Some(Stage::Tls(handshake)), port, origin, accepted_ms, .. }) =
+            self.conns.get_mut(&token)
+        else {
+            return Some(result);
+        };
+        let (port, origin, deadline_ms) = (*port, *origin, *accepted_ms + self.limits.deadline_ms);
+        let was_advanced = handshake.is_advanced();
+        match handshake.on_result(result) {
+            Err(reason) => {
+                self.pool(port).remove(token);
+                self.negotiating.entry(port).or_default().remove(token);
+                if let Some(conn) = self.conns.remove(&token) {
+                    self.reject(&conn, &reason);
+                }
+            }
+            Ok(()) => {
+                if handshake.is_advanced() && !was_advanced {
+                    self.pool(port).remove(token);
+                    let max = self.limits.partial_max;
+                    let closed = self.negotiating.entry(port).or_default().add(token, origin, deadline_ms, max);
+                    self.close(closed);
+                }
+                self.advance(token);
+            }
+        }
+        None
+    }
+
     /// Reads from ready connections, and closes those whose time is over.
     pub(super) fn run_iteration(&mut self) {
         for token in std::mem::take(&mut self.ready) {
             self.advance(token);
         }
         let now_ms = self.now_ms();
-        let late: Vec<Token> = self.pools.values_mut().flat_map(|pool| pool.expire(now_ms)).collect();
+        let mut late: Vec<Token> = self.pools.values_mut().flat_map(|pool| pool.expire(now_ms)).collect();
+        late.extend(self.negotiating.values_mut().flat_map(|queue| queue.expire(now_ms)));
         for token in late {
+            self.conns.remove(&token);
+        }
+        self.close_undetected(now_ms);
+        self.pass_silent(now_ms);
+    }
+
+    /// Identifies election connections on which no SASL exchange has begun after a while, if none is required: a server
+    /// without SASL may have nothing to send.
+    fn pass_silent(&mut self, now_ms: i64) {
+        if self.security.sasl.as_ref().is_none_or(|sasl| sasl.is_required) {
+            return;
+        }
+        let is_silent = |conn: &Conn| conn.may_pass() && conn.accepted_ms + SASL_START_MS <= now_ms;
+        let silent = self.conns.iter().filter(|(_, conn)| is_silent(conn)).map(|(token, _)| *token);
+        for token in silent.collect::<Vec<_>>() {
+            let Some(mut conn) = self.conns.remove(&token) else { continue };
+            let Some(hello) = conn.hello.take() else { continue };
+            self.pool(conn.port).remove(token);
+            self.negotiating.entry(conn.port).or_default().remove(token);
+            self.identified.extend(conn.identified(Peer::Election(hello), token, Vec::new()));
+        }
+    }
+
+    /// Closes connections that have sent no byte, on ports where the first byte decides.
+    fn close_undetected(&mut self, now_ms: i64) {
+        let Some(tls) = &self.security.tls else { return };
+        let detection_ms = i64::from(tls.config().detection_ms);
+        let is_late =
+            |conn: &Conn| matches!(conn.stage, Some(Stage::FirstByte(_))) && conn.accepted_ms + detection_ms <= now_ms;
+        let late = self.conns.iter().filter(|(_, conn)| is_late(conn)).map(|(token, conn)| (*token, conn.port));
+        for (token, port) in late.collect::<Vec<_>>() {
+            self.pool(port).remove(token);
             self.conns.remove(&token);
         }
     }
@@ -181,27 +371,22 @@ impl Handshakes {
 
     /// Reads from a connection. False if its state has not changed.
     fn advance(&mut self, token: Token) -> bool {
-        let Some(conn) = self.conns.get_mut(&token) else { return false };
-        let (port, outcome) = (conn.port, read(conn));
-        match outcome {
-            Outcome::Incomplete(false) => return false,
-            Outcome::Incomplete(true) => {
-                let closed = self.pool(port).on_bytes(token);
-                self.close(closed);
-                return true;
-            }
-            Outcome::Identified(peer, input) => {
-                if let Some(conn) = self.conns.remove(&token) {
-                    self.identified.push(conn.identified(peer, token, input));
+        let Some(mut conn) = self.conns.remove(&token) else { return false };
+        let port = conn.port;
+        match self.read(&mut conn, token) {
+            Outcome::Incomplete(has_sent) => {
+                self.conns.insert(token, conn);
+                if has_sent {
+                    let closed = self.pool(port).on_bytes(token);
+                    self.close(closed);
                 }
+                return has_sent;
             }
-            Outcome::Rejected(reason) => {
-                if let Some(conn) = self.conns.remove(&token) {
-                    self.reject(&conn, &reason);
-                }
-            }
+            Outcome::Identified(peer, input) => self.identified.extend(conn.identified(peer, token, input)),
+            Outcome::Rejected(reason) => self.reject(&conn, &reason),
         }
         self.pool(port).remove(token);
+        self.negotiating.entry(port).or_default().remove(token);
         true
     }
 
@@ -216,8 +401,11 @@ impl Handshakes {
 
     fn reject(&mut self, conn: &Conn, reason: &str) {
         // Without any bytes it was a port scan, or a check by a load balancer.
-        if conn.input.is_empty() {
+        if !conn.has_sent {
             return;
+        }
+        if self.security.is_negotiated() {
+            self.security.metrics.quorum_handshakes_rejected.add(1);
         }
         if let Some(suppressed) = self.rejections.allow(self.now_ms()) {
             let (address, port) = (conn.address, conn.port);
@@ -228,43 +416,129 @@ impl Handshakes {
     fn now_ms(&self) -> i64 {
         i64::try_from(self.began.elapsed().as_millis()).unwrap_or(i64::MAX)
     }
-}
 
-fn read(conn: &mut Conn) -> Outcome {
-    let before = conn.input.len();
-    let mut chunk = [0; FIRST_PACKET_BYTES_MAX];
-    loop {
-        match conn.stream.read(&mut chunk) {
-            Ok(0) => return Outcome::Rejected("closed by the peer".to_owned()),
-            Ok(count) => conn.input.extend_from_slice(&chunk[..count]),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                return Outcome::Incomplete(before < conn.input.len());
+    /// Reads what has arrived, through all stages.
+    fn read(&mut self, conn: &mut Conn, token: Token) -> Outcome {
+        loop {
+            match conn.stage.take() {
+                Some(Stage::FirstByte(tcp)) => match self.detect(conn, tcp) {
+                    Ok(stage) => conn.stage = Some(stage),
+                    Err(outcome) => return outcome,
+                },
+                Some(Stage::Tls(mut handshake)) => {
+                    let is_member = conn.origin == Origin::Member;
+                    match handshake.advance(token, is_member, &self.security.workers) {
+                        TlsStep::Wait(has_sent) => {
+                            conn.stage = Some(Stage::Tls(handshake));
+                            return Outcome::Incomplete(has_sent);
+                        }
+                        TlsStep::Complete => conn.stage = handshake.into_stream().map(Stage::Open),
+                        TlsStep::Failed(reason) => return Outcome::Rejected(reason),
+                    }
+                }
+                Some(Stage::Open(mut stream)) => {
+                    let sasl = (self.security.sasl.as_ref(), &self.hosts);
+                    let outcome = read_hello(conn, &mut stream, sasl, &mut self.scratch);
+                    conn.stage = Some(Stage::Open(stream));
+                    return outcome;
+                }
+                None => return Outcome::Rejected("its handshake has ended".to_owned()),
             }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(error) => return Outcome::Rejected(error.to_string()),
         }
-        match identify(conn.port, &conn.input) {
-            Ok(None) if conn.input.len() < FIRST_PACKET_BYTES_MAX => (),
-            Ok(None) => return Outcome::Rejected("the first message is too long".to_owned()),
-            Ok(Some((peer, used))) => return Outcome::Identified(peer, conn.input.split_off(used)),
-            Err(reason) => return Outcome::Rejected(reason),
+    }
+
+    /// Decides by the first byte; without it, the connection keeps its stage.
+    fn detect(&self, conn: &mut Conn, tcp: TcpStream) -> Result<Stage, Outcome> {
+        let mut first = [0];
+        let peeked = loop {
+            match tcp.peek(&mut first) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => (),
+                peeked => break peeked,
+            }
+        };
+        match peeked {
+            Ok(0) => return Err(Outcome::Rejected("closed by the peer".to_owned())),
+            Ok(_) => conn.has_sent = true,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                conn.stage = Some(Stage::FirstByte(tcp));
+                return Err(Outcome::Incomplete(false));
+            }
+            Err(error) => return Err(Outcome::Rejected(error.to_string())),
+        }
+        let Some(tls) = &self.security.tls else { return Ok(Stage::Open(Stream::Plain(tcp))) };
+        match FirstByte::classify(first[0]) {
+            FirstByte::Plain if tls.config().accepts_plain => Ok(Stage::Open(Stream::Plain(tcp))),
+            FirstByte::Plain => Err(Outcome::Rejected("Blocked insecure connection attempt".to_owned())),
+            FirstByte::Tls => {
+                let config = Arc::clone(tls.current().server.config());
+                let handshake = TlsHandshake::accept(tcp, config);
+                handshake.map(Stage::Tls).map_err(|error| Outcome::Rejected(error.to_string()))
+            }
         }
     }
 }
 
-/// The peer that the first message names, and how many bytes the message used; `None` while it is incomplete.
-fn identify(port: Port, input: &[u8]) -> Result<Option<(Peer, usize)>, String> {
-    if port == Port::Election {
-        let hello = hello::next(input).map_err(|error| error.to_string())?;
-        return Ok(hello.map(|(hello, used)| (Peer::Election(hello), used)));
+/// Reads from an open stream until the peer is identified.
+fn read_hello(
+    conn: &mut Conn,
+    stream: &mut Stream,
+    (sasl, hosts): (Option<&QuorumSasl>, &BTreeSet<String>),
+    scratch: &mut Vec<u8>,
+) -> Outcome {
+    let (mut has_received, mut chunk) = (false, [0; FIRST_PACKET_BYTES_MAX]);
+    loop {
+        if !flush(&mut conn.unsent, stream) {
+            return Outcome::Rejected("it does not take replies".to_owned());
+        }
+        match stream.receive(&mut chunk, scratch).read {
+            SocketRead::End if conn.may_pass() => {
+                let Some(hello) = conn.hello.take() else { return Outcome::Incomplete(false) };
+                return Outcome::Identified(Peer::Election(hello), Vec::new()); // to be dialled back
+            }
+            // A server with a smaller id closes its connection after the hello.
+            SocketRead::End if conn.hello.is_some() && conn.auth.is_some() => {
+                return Outcome::Rejected(NOT_AUTHENTICATING.to_owned());
+            }
+            SocketRead::End => return Outcome::Rejected("closed by the peer".to_owned()),
+            SocketRead::Bytes(count) => conn.input.extend_from_slice(&chunk[..count]),
+            SocketRead::Nothing => return Outcome::Incomplete(has_received),
+        }
+        (conn.has_sent, has_received) = (true, true);
+        let outcome = conn.process(sasl, hosts);
+        if let Outcome::Incomplete(_) = outcome {
+            continue;
+        }
+        let is_sent = flush(&mut conn.unsent, stream) && conn.unsent.is_empty();
+        let is_identified = matches!(outcome, Outcome::Identified(..));
+        return if is_identified && !is_sent {
+            Outcome::Rejected("it does not take replies".to_owned())
+        } else {
+            outcome
+        };
     }
+}
+
+/// Sends what the socket accepts. False if the stream is broken.
+fn flush(unsent: &mut Vec<u8>, stream: &mut Stream) -> bool {
+    while !unsent.is_empty() {
+        match stream.send(unsent) {
+            SocketWrite::Bytes(0) | SocketWrite::Broken => return false,
+            SocketWrite::Bytes(count) => _ = unsent.drain(..count),
+            SocketWrite::Full => return true,
+        }
+    }
+    true
+}
+
+/// The learner that the first packet names; `None` while it is incomplete.
+fn learner(input: &[u8]) -> Result<Option<Peer>, String> {
     let packet = PacketReader::default().next(input, FIRST_PACKET_BYTES_MAX).map_err(|error| error.to_string())?;
     let Some((packet, _)) = packet else { return Ok(None) };
     let message = Message::read(&packet, &Bytes::copy_from_slice(input), Sender::Learner);
     let Message::Hello { server, .. } = message.map_err(|error| error.to_string())? else {
         return Err("the first packet is not a hello".to_owned());
     };
-    Ok(Some((Peer::Learner(server), 0)))
+    Ok(Some(Peer::Learner(server)))
 }
 
 #[cfg(test)]

@@ -7,10 +7,10 @@ use super::log_diff_sender;
 use super::socket::{PeerSocket, PeerSockets};
 use super::timed_log_limit::TimedLogLimit;
 use crate::clock::Clock;
+use crate::io::stream::Stream;
 use crate::limits::{FIRST_PACKET_BYTES_MAX, LINK_CHUNK_BYTES, LINK_HELD_BYTES_MAX, LINK_SENT_REPORT_BYTES};
 use crate::limits::{LINK_ITERATION_BYTES_MAX, LINK_TRAFFIC_INTERVAL, LINKS_PER_MEMBER_MAX, UNKNOWN_SERVERS_MAX};
 use crate::status::metrics::Metrics;
-use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
 use ox_driver::links::{
     Dequeued, IdentifiedLearner, LinkEvent, LinkLimits, LinkReport, Links, Packets, RemoteEnd, UnloadedSnapshot,
@@ -36,6 +36,7 @@ pub(super) struct PeerLinks {
     links: Links<PeerSocket>,
     /// Events of one call, until they are passed on.
     link_events: Vec<LinkEvent>,
+    sockets: PeerSockets,
     /// Limits the lines about closed links of unknown servers.
     unknown_close_log: TimedLogLimit,
 }
@@ -74,23 +75,24 @@ impl PeerLinks {
             learner_nodelay,
             links: Links::new(limits(packet_bytes_max)),
             link_events: Vec::new(),
+            sockets: PeerSockets::default(),
             unknown_close_log: TimedLogLimit::new(),
         }
     }
 
     pub(super) fn add(
         &mut self,
-        mut stream: TcpStream,
+        mut stream: Stream,
         token: Token,
         end: RemoteEnd,
         registry: &Registry,
     ) -> Option<LinkId> {
-        registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE).ok()?;
+        registry.register(stream.tcp_mut(), token, Interest::READABLE | Interest::WRITABLE).ok()?;
         let nodelay = match end {
             RemoteEnd::Learner => self.leader_nodelay,
             RemoteEnd::Leader(_) => self.learner_nodelay,
         };
-        let _ = stream.set_nodelay(nodelay);
+        let _ = stream.tcp().set_nodelay(nodelay);
         let id = link_of(token);
         self.links.add(self.clock.elapsed(), id, PeerSocket { stream, from: None }, end);
         Some(id)
@@ -104,11 +106,11 @@ impl PeerLinks {
         is_member: impl Fn(ServerId) -> bool,
         events: &mut Vec<PeerEvent>,
     ) {
-        let from = stream.peer_addr().ok();
-        let _ = stream.set_nodelay(self.leader_nodelay);
+        let from = stream.tcp().peer_addr().ok();
+        let _ = stream.tcp().set_nodelay(self.leader_nodelay);
         let (link, socket) = (link_of(token), PeerSocket { stream, from: Some(address) });
         let learner = IdentifiedLearner { link, socket, server, input };
-        self.links.adopt(self.clock.elapsed(), learner, is_member, &mut PeerSockets, &mut self.link_events);
+        self.links.adopt(self.clock.elapsed(), learner, is_member, &mut self.sockets, &mut self.link_events);
         self.pass_on(events);
         events.push(PeerEvent::LearnerConnected(link, from));
     }
@@ -131,7 +133,7 @@ impl PeerLinks {
 
     /// Reads from an active leader. False if nothing arrived.
     pub(super) fn read_leader(&mut self, events: &mut Vec<PeerEvent>) -> bool {
-        let has_read = self.links.read_leader(self.clock.elapsed(), &mut PeerSockets, &mut self.link_events);
+        let has_read = self.links.read_leader(self.clock.elapsed(), &mut self.sockets, &mut self.link_events);
         self.pass_on(events);
         has_read
     }
@@ -139,8 +141,8 @@ impl PeerLinks {
     /// Resets the link to the leader: unsent data is dropped, and one packet informs the remote end.
     pub(super) fn reset_leader(&mut self, events: &mut Vec<PeerEvent>) {
         let Some((id, socket)) = self.links.leader_link() else { return };
-        let _ = SockRef::from(&socket.stream).set_linger(Some(Duration::ZERO));
-        self.links.fail(id, &mut PeerSockets, &mut self.link_events);
+        let _ = SockRef::from(socket.stream.tcp()).set_linger(Some(Duration::ZERO));
+        self.links.fail(id, &mut self.sockets, &mut self.link_events);
         self.pass_on(events);
     }
 
@@ -165,7 +167,7 @@ impl PeerLinks {
             Ok(chunks) => self.links.send_log_diff(id, chunks),
             Err(error) => {
                 tracing::error!(%error, "cannot start a thread to read the log");
-                self.links.fail(id, &mut PeerSockets, &mut self.link_events);
+                self.links.fail(id, &mut self.sockets, &mut self.link_events);
                 self.pass_on(events);
             }
         }
@@ -183,7 +185,7 @@ impl PeerLinks {
 
     /// Transfers a chunk of each ready link, up to a limit, and notifies the replica of traffic.
     pub(super) fn run_iteration(&mut self, events: &mut Vec<PeerEvent>) {
-        self.links.run_iteration(self.clock.elapsed(), &mut PeerSockets, &mut self.link_events);
+        self.links.run_iteration(self.clock.elapsed(), &mut self.sockets, &mut self.link_events);
         self.links.on_time(self.clock.elapsed(), &mut self.link_events);
         self.pass_on(events);
         self.links.take_reports().into_iter().for_each(|report| self.note(report));
@@ -220,7 +222,7 @@ impl PeerLinks {
 
     /// Closes a link on request of the replica, after one attempt to flush it.
     pub(super) fn close(&mut self, id: LinkId) {
-        self.links.close(self.clock.elapsed(), id, &mut PeerSockets);
+        self.links.close(self.clock.elapsed(), id, &mut self.sockets);
     }
 
     /// Resumes reading, after the replica has processed packets.

@@ -88,7 +88,7 @@ impl Listeners {
             if attempts_max != 0 && attempts_max <= attempts {
                 return Err(failed);
             }
-            tracing::warn!(error = %failed, attempts, "cannot bind the election port; retrying");
+            log_retry(&wanted, &failed, attempts);
             attempts += 1;
             std::thread::sleep(BIND_PAUSE);
         }
@@ -236,30 +236,61 @@ impl Listeners {
     }
 }
 
-/// Binds an address; if its name has several, the first that can be bound.
+/// Binds one of the addresses for a moment, without listening, with retries as [`Listeners::bind_with_retry`].
+pub(super) fn check(wanted: &[Address], attempts_max: u32) -> io::Result<()> {
+    let (lookup, mut attempts) = (NameLookup::system(), 1);
+    loop {
+        let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        for address in wanted {
+            match bind_socket(address, &lookup) {
+                Ok(_) => return Ok(()),
+                Err(error) => failed = error,
+            }
+        }
+        if attempts_max != 0 && attempts_max <= attempts {
+            return Err(failed);
+        }
+        log_retry(wanted, &failed, attempts);
+        attempts += 1;
+        std::thread::sleep(BIND_PAUSE);
+    }
+}
+
+fn log_retry(wanted: &[Address], error: &io::Error, attempts: u32) {
+    let addresses: Vec<String> = wanted.iter().map(ToString::to_string).collect();
+    let address = addresses.join(" and ");
+    tracing::warn!(%error, address, attempts, "cannot bind the election port; retrying");
+}
+
+/// Listens on an address; if its name has several, on the first that can be bound.
 fn bind(address: &Address, lookup: &NameLookup) -> io::Result<std::net::TcpListener> {
+    let socket = bind_socket(address, lookup)?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+fn bind_socket(address: &Address, lookup: &NameLookup) -> io::Result<Socket> {
     let mut failed = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in lookup.look_up(address)? {
         // Compat: Java's wildcard address covers IPv4 and IPv6, where the system supports both.
         let everywhere = SocketAddr::from((Ipv6Addr::UNSPECIFIED, address.port()));
-        let first = address.ip().is_unspecified().then(|| listen(everywhere).ok()).flatten();
-        match first.map_or_else(|| listen(address), Ok) {
-            Ok(listener) => return Ok(listener),
+        let first = address.ip().is_unspecified().then(|| bound(everywhere).ok()).flatten();
+        match first.map_or_else(|| bound(address), Ok) {
+            Ok(socket) => return Ok(socket),
             Err(error) => failed = error,
         }
     }
     Err(failed)
 }
 
-fn listen(address: SocketAddr) -> io::Result<std::net::TcpListener> {
+fn bound(address: SocketAddr) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
     socket.bind(&address.into())?;
-    socket.listen(BACKLOG)?;
-    Ok(socket.into())
+    Ok(socket)
 }
 
 #[cfg(test)]

@@ -305,6 +305,13 @@ mod tests {
     }
 
     #[test]
+    fn configuration_knows_all_commands() {
+        let names: BTreeSet<&str> = COMMANDS.iter().map(|command| command.name).collect();
+        let known: BTreeSet<&str> = ox_config::FOUR_LETTER_COMMANDS.into_iter().chain(["telnet close"]).collect();
+        assert_eq!(names, known);
+    }
+
+    #[test]
     fn commands_are_told_from_frames() {
         check(b"ruok", Some(("ruok", 0)));
         check(b"ruok\r\n", Some(("ruok", 0)));

@@ -223,6 +223,10 @@ metrics! {
         sessions_rejected;
         /// TLS handshakes that failed.
         unsuccessful_handshake;
+        /// Connections to the ports for other servers that were refused, on a server with TLS or SASL there; not in Apache.
+        quorum_handshakes_rejected;
+        /// Servers accepted although their certificate names another host, because `fips-mode` is on; not in Apache.
+        quorum_host_name_mismatches;
         /// TLS handshakes closed because too many were in progress (`netty.server.outstandingHandshake.limit`).
         tls_handshake_exceeded;
         /// Connections that had to wait because logins from their address had failed; not in Apache.
@@ -416,11 +420,13 @@ mod tests {
     }
 
     /// Metrics that Apache does not have.
-    const OWN: [&str; 9] = [
+    const OWN: [&str; 11] = [
         "audit_events_dropped",
         "delayed_connections",
         "weak_settings",
         "parked_handshakes",
+        "quorum_handshakes_rejected",
+        "quorum_host_name_mismatches",
         "sessions_rejected",
         "thread_stalls",
         "client_memory_bytes",

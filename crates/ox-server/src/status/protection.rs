@@ -37,11 +37,17 @@ pub(crate) fn report(config: &Config) -> u64 {
 /// Data directories and files with secrets that other users can access.
 fn open_paths(config: &Config) -> Vec<PathBuf> {
     let mut paths = data_dirs(config);
-    if let Some(keys) = config.tls.as_ref().map(|tls| &tls.keys) {
+    let of_clients = config.tls.as_ref().map(|tls| &tls.keys);
+    let of_servers = config.member.as_ref().and_then(|member| member.tls.as_ref()).map(|tls| &tls.keys);
+    for keys in [of_clients, of_servers].into_iter().flatten() {
         let files = [&keys.key_store.location, &keys.key_store.password_path, &keys.trust_store.password_path];
         paths.extend(files.into_iter().flatten().cloned());
     }
+    let of_servers = config.member.as_ref().and_then(|member| member.sasl.as_ref());
     paths.extend(config.sasl.jaas_file.clone());
+    paths.extend(of_servers.and_then(|sasl| sasl.jaas_file.clone()));
+    paths.sort();
+    paths.dedup();
     paths.retain(|path| is_open(path));
     paths
 }

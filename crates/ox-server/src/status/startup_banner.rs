@@ -2,7 +2,7 @@
 //!
 //! Lines about the environment and the settings have a target of their own, so that only those see them who want them.
 
-use crate::limits::IDENTIFY_MS;
+use crate::limits::{IDENTIFY_MS, IDENTIFY_SECURED_MS};
 use crate::shared::Shared;
 use crate::status::four_letter::{UNKNOWN, environment};
 use crate::status::java_text;
@@ -11,7 +11,7 @@ use ox_config::{Config, FourLetterWhitelist, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
 use ox_proto::txn::TxnDigest;
-use ox_store::RecoveryReport;
+use ox_store::{DroppedTail, RecoveryReport};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
 
@@ -67,7 +67,27 @@ pub(crate) fn starting(build: Build, config: &Config) {
 pub(crate) fn listening(member: &MemberConfig, binds: &[Address]) {
     let (server, role) = (member.server, member.role().name());
     info!("Starting quorum peer, myid={server}");
-    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(IDENTIFY_MS));
+    let is_negotiated = member.tls.is_some() || member.sasl.is_some();
+    let longest_ms = if is_negotiated { IDENTIFY_SECURED_MS } else { IDENTIFY_MS };
+    info!("Using {}ms as the quorum cnxn socket timeout", member.handshake_ms.min(longest_ms));
+    let tls = member.tls.as_ref();
+    if tls.is_some_and(|tls| tls.dials_tls) {
+        info!("Using TLS encrypted quorum communication");
+    } else {
+        info!("Using insecure (non-TLS) quorum communication");
+    }
+    if tls.is_some_and(|tls| tls.accepts_plain) {
+        info!("Port unification enabled");
+    } else {
+        info!("Port unification disabled");
+    }
+    match &member.sasl {
+        None => info!("QuorumPeer communication is not secured! (SASL auth disabled)"),
+        Some(sasl) => {
+            let (required, authenticates) = (sasl.is_required, sasl.authenticates);
+            info!(required, authenticates, "SASL is enabled between servers");
+        }
+    }
     let binds: Vec<String> = binds.iter().map(ToString::to_string).collect();
     info!("{server} is accepting connections now, my election bind port: {}", binds.join("|"));
     let (voters, observers) = (member.ensemble.voters().count(), member.ensemble.observers().count());
@@ -81,7 +101,7 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     }
     report.warnings.iter().for_each(|warning| warn!("{warning}"));
     if let Some(dropped) = &report.dropped {
-        warn!(?dropped, "torn log tail truncated; its transactions were never acknowledged");
+        log_dropped(dropped);
     }
     if report.digest_mismatches != 0 {
         let (count, first) = (report.digest_mismatches, report.first_digest_mismatch);
@@ -111,6 +131,20 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
     info!("Snapshot loaded in {total_ms} ms, highest zxid is {}, digest is {}", report.last_zxid, report.digest);
 }
 
+fn log_dropped(dropped: &DroppedTail) {
+    let DroppedTail { is_copied, path, offset, after, last, saved_as } = dropped;
+    let (file, last) = (path.display(), last.map(tracing::field::display));
+    let saved_as = saved_as.as_ref().map(|path| tracing::field::display(path.display()));
+    if *is_copied {
+        warn!(
+            %file, offset, %after, last, saved_as,
+            "incomplete end of the log truncated: it is a copy, and the original may have acknowledged more"
+        );
+    } else {
+        warn!(%file, offset, %after, last, saved_as, "torn log tail truncated; its transactions were never acknowledged");
+    }
+}
+
 /// Logs the addresses of the client ports, once clients can connect.
 pub(crate) fn serving(shared: &Shared, io_threads: usize, addresses: [Option<SocketAddr>; 2]) {
     let (config, dirs) = (&shared.config, shared.store.dirs());
@@ -124,12 +158,14 @@ pub(crate) fn serving(shared: &Shared, io_threads: usize, addresses: [Option<Soc
         dirs.logs.display(),
         dirs.snapshots.display(),
     );
-    info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "serving clients");
+    info!(io_threads, sessionless_timeout_ms = config.sessionless_timeout_ms, "client I/O threads set up");
     for address in addresses.into_iter().flatten() {
         info!("binding to port {}", java_text::address(address));
     }
-    let sid = config.member.as_ref().map_or(0, |member| member.server.0);
-    info!("PrepRequestProcessor (sid:{sid}) started, reconfigEnabled={}", config.reconfig_enabled);
+    // A member serves clients only after an election; `LEADING`, `FOLLOWING` or `OBSERVING` announces that.
+    if config.member.is_none() {
+        info!("PrepRequestProcessor (sid:0) started, reconfigEnabled={}", config.reconfig_enabled);
+    }
     let containers = &config.containers;
     setting!(
         "Using checkIntervalMs={} maxPerMinute={} maxNeverUsedIntervalMs={}",

@@ -19,7 +19,8 @@ pub(super) fn options(shell: &Shell, args: &CommandArgs) -> Result<CreateOptions
         return Ok(options.with_acl(list));
     }
     if !shell.is_zkcli() {
-        return Err(CommandError::message(format!("Invalid ACL: {text}")));
+        let hint = if text.contains(':') { "" } else { "\nhint: quote data that contains spaces" };
+        return Err(CommandError::message(format!("Invalid ACL: {text}{hint}")));
     }
     shell.info("KeeperErrorCode = InvalidACL");
     Err(CommandError::message("Acl is not valid : null"))
@@ -61,6 +62,8 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
 /// The node that does not exist is the parent.
 fn native_error(error: Error, path: &str) -> CommandError {
     match (error.code(), ox_client::path::parent(path)) {
+        // Only a chroot can be a root that does not exist; its message differs.
+        (Some(ErrorCode::NoNode), Some("/")) => CommandError::MissingRoot,
         (Some(ErrorCode::NoNode), Some(parent)) => {
             CommandError::message(format!("Parent node does not exist: {parent}\nhint: create -p creates it"))
         }

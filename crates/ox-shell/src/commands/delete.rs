@@ -1,8 +1,9 @@
 //! `delete`: deletes a node without children.
 
-use crate::command_error::CommandError;
+use crate::command_error::{self, CommandError};
 use crate::options::CommandArgs;
 use crate::shell::Shell;
+use ox_client::ErrorCode;
 
 pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     if args.operand(1).is_some() {
@@ -11,6 +12,11 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     }
     let version = super::version(args)?;
     let path = shell.path(args.required(0)?)?;
-    shell.connected_client().await?.delete(&path, version).await?;
-    Ok(())
+    match shell.connected_client().await?.delete(&path, version).await {
+        Err(error) if !shell.is_zkcli() && error.code() == Some(ErrorCode::NotEmpty) => {
+            let text = command_error::native_text(&error);
+            Err(CommandError::message(format!("{text}\nhint: rmr deletes a node and its whole subtree")))
+        }
+        done => Ok(done?),
+    }
 }

@@ -43,7 +43,9 @@ fn show(shell: &Shell, args: &CommandArgs, node: &Node, clients_only: bool) -> R
         let stat = args.has("-s").then(|| StatJson::from(&node.stat));
         return shell.out.json(&ConfigJson { version: version(&text), servers: ServerEntry::parse_all(&text), stat });
     }
-    if node.is_null {
+    if !shell.is_zkcli() && text.trim().is_empty() {
+        shell.info("There is no ensemble configuration: the server is standalone");
+    } else if node.is_null {
         shell.out.line("null")?;
     } else if clients_only {
         let clients: Vec<_> =

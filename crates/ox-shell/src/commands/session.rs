@@ -10,6 +10,9 @@ use serde::Serialize;
 
 pub(super) async fn addauth(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let scheme = args.required(0)?;
+    if !shell.is_zkcli() {
+        args.required(1)?; // a server ends the session if the credentials are wrong
+    }
     let client = shell.connected_client().await?;
     let proven = match args.operand(1) {
         Some(auth) => client.add_auth(scheme, auth).await,

@@ -124,7 +124,7 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
         let view = view(&samples, &before, sessions_max);
         match shell.is_json(args) {
             true => subtree_output::json_line(&shell.out, &view)?,
-            false => print(&shell.out, &view)?,
+            false => print(&shell.out, &view, 1 < count)?,
         }
         shell.out.flush()?;
         if number == count && samples.iter().any(|sample| sample.reply.is_err()) {
@@ -267,7 +267,7 @@ const SESSION_COLUMNS: &[Column] = &[
     Column::text("LAST", 6),
 ];
 
-fn print(out: &Output, view: &View) -> Result<(), CommandError> {
+fn print(out: &Output, view: &View, is_repeated: bool) -> Result<(), CommandError> {
     let mut lines = vec![format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server"))];
     let servers: Vec<Row> = view.servers.iter().map(server_cells).collect();
     lines.extend(table::lines(out, SERVER_COLUMNS, &servers));
@@ -276,7 +276,7 @@ fn print(out: &Output, view: &View) -> Result<(), CommandError> {
         let sessions: Vec<Row> = view.sessions.iter().map(session_cells).collect();
         lines.extend(table::lines(out, SESSION_COLUMNS, &sessions));
     }
-    let Some((_, rows)) = out.size() else {
+    let Some((_, rows)) = out.size().filter(|_| is_repeated) else {
         lines.push(String::new());
         return lines.iter().try_for_each(|line| out.line(line));
     };

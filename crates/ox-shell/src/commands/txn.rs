@@ -68,8 +68,10 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     }
 }
 
+/// A hint follows the consequence.
 fn not_executed(at: usize, text: &str) -> CommandError {
-    CommandError::message(format!("Operation {}: {text}\nNothing was changed.", at + 1))
+    let (text, hint) = text.find("\nhint: ").map_or((text, ""), |at| text.split_at(at));
+    CommandError::message(format!("Operation {}: {text}\nNothing was changed.{hint}", at + 1))
 }
 
 fn operations_of(file: &str) -> Result<Vec<String>, CommandError> {
@@ -84,6 +86,9 @@ fn operations_of(file: &str) -> Result<Vec<String>, CommandError> {
 }
 
 fn add(shell: &Shell, multi: &mut Multi, line: &str) -> Result<Operation, CommandError> {
+    if let Some(open) = tokenize::unclosed(line) {
+        return Err(CommandError::message(format!("Unclosed quote: {open}")));
+    }
     let words = tokenize::split(line);
     let Some((name, rest)) = words.split_first() else { return Err(CommandError::message("Empty operation")) };
     let (name, options, operands) = match name.as_str() {
@@ -95,7 +100,11 @@ fn add(shell: &Shell, multi: &mut Multi, line: &str) -> Result<Operation, Comman
     };
     let args = CommandArgs::parse(options, rest)?;
     if !operands.contains(&args.operands().len()) {
-        return Err(CommandError::message(format!("Wrong number of arguments of {name}: {line}")));
+        let hint = match rest.is_empty() {
+            true => "\nhint: quote each operation: txn 'create /a data' 'set /b data'",
+            false => "",
+        };
+        return Err(CommandError::message(format!("Wrong number of arguments of {name}: {line}{hint}")));
     }
     let path = shell.path(args.required(0)?)?;
     let slot = match name {

@@ -25,7 +25,7 @@ fn relative_paths_require_cd() {
 fn help_lists_every_command() {
     let server = Server::ephemeral().unwrap();
     let mut session = Session::with(&server);
-    let all = session.ok("help");
+    let all = session.ok("help all");
     for command in ox_shell::commands::COMMANDS {
         assert!(all.contains(&format!("  {}", command.name)) && all.contains(command.help), "{}", command.name);
     }

@@ -5,6 +5,7 @@ use crate::invocations::{call, run};
 use ox_server::{Server, TestServer};
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Command, Output};
 
 /// A command, its standard output, the lines of standard error, and its exit code.
@@ -57,14 +58,105 @@ fn errors_are_plain_and_fail() {
         &server,
         &[
             ("get /missing", "", "Node does not exist: /missing\n", 1),
-            ("delete /full", "", "Node not empty: /full\n", 1),
+            ("rm /full", "", "Node not empty: /full\nhint: rmr deletes a node and its whole subtree\n", 1),
+            ("--zkcli delete /full", &greeting(&server), "Node not empty: /full\n", 1),
+            ("addauth digest", "", "usage: addauth scheme auth\n", 1),
             ("set -v 9 /full x", "", "Version does not match: /full\n", 1),
             ("addauth nonsense x", "", "add auth: authentication failed\n", 1),
             ("setquota -n x /full", "", "-n must be a number, not `x`\n", 1),
             ("listquota /full", "", "No quota: /full\n", 1),
-            ("create /a x y", "", "y does not have the form scheme:id:perm\nInvalid ACL: y\n", 1),
+            (
+                "create /a x y",
+                "",
+                "y does not have the form scheme:id:perm\nInvalid ACL: y\nhint: quote data that contains spaces\n",
+                1,
+            ),
+            (
+                "set /full hello world",
+                "",
+                "Superfluous argument: world\nusage: set path data [-s] [-v version] [-b]\n\
+                 hint: quote data that contains spaces\n",
+                1,
+            ),
+            (
+                "txn create /x b",
+                "",
+                "Operation 1: Wrong number of arguments of create: create\nNothing was changed.\n\
+                 hint: quote each operation: txn 'create /a data' 'set /b data'\n",
+                1,
+            ),
+            ("config", "", "There is no ensemble configuration: the server is standalone\n", 0),
         ],
     );
+}
+
+/// What `--zkcli` prints before the output of a single command.
+fn greeting(server: &TestServer) -> String {
+    let address = server.address();
+    format!("Connecting to {address}\n\nWATCHER::\n\nWatchedEvent state:SyncConnected type:None path:null zxid: -1\n")
+}
+
+#[test]
+fn unclosed_quote_is_refused_and_stops_a_script() {
+    let server = Server::ephemeral().unwrap();
+    let input = "create /q 1\nset /q \"abc\nget /q\ntxn 'set /q \"x'\n";
+    let quote = "line 2: Unclosed quote: \"abc\n";
+    assert_eq!(script(&server, &["-e"], input), ("/q\n".to_owned(), quote.to_owned(), 1));
+    let input = input.replace("create /q 1", "");
+    let all = format!("{quote}line 4: Operation 1: Unclosed quote: \"x\nNothing was changed.\n");
+    assert_eq!(script(&server, &[], &input), ("1\n".to_owned(), all, 1));
+    assert_eq!(script(&server, &["--zkcli"], "set /q \"abc\n").2, 0, "zkCli stores the quote");
+    assert_eq!(call(&server, "get /q").0, "\"abc\n");
+}
+
+#[test]
+fn missing_chroot_is_named_with_the_command_that_creates_it() {
+    let server = Server::ephemeral().unwrap();
+    let address = server.address().to_string();
+    let below = |line: &str| {
+        let words = ["-s".to_owned(), format!("{address}/app")];
+        run(&words.into_iter().chain(line.split(' ').map(str::to_owned)).collect::<Vec<_>>(), "")
+    };
+    let text =
+        format!("The chroot /app does not exist\nhint: `oxkeeper cli -server {address} create -p /app` creates it\n");
+    assert_eq!(below("ls /"), (String::new(), text.clone(), 1));
+    assert_eq!(below("create /a x"), (String::new(), text, 1));
+    assert_eq!(call(&server, "create -p /app").2, 0);
+    assert_eq!(below("create /a x").2, 0);
+}
+
+#[test]
+fn command_describes_itself_and_help_fits_a_screen() {
+    let server = Server::ephemeral().unwrap();
+    let described = call(&server, "help ls");
+    assert!(described.0.contains("  -R       List the whole subtree, as paths\n"), "{}", described.0);
+    for line in ["ls --help", "ls -h", "ls -?", "ls / --help", "ll --help", "? ls"] {
+        assert_eq!(call(&server, line), described, "{line}");
+    }
+    assert_eq!(call(&server, "create /x -- --help").2, 0, "after -- it is data");
+    let (all, _, status) = call(&server, "help");
+    assert!(status == 0 && all.lines().count() < 24, "{all}");
+    assert!(all.lines().all(|line| line.len() <= 100), "{all}");
+    for names in ["ls (ll)", "create (mkdir)", "delete (rm), deleteall (rmr)", "get (cat)"] {
+        assert!(all.contains(names), "{names}: {all}");
+    }
+    assert_eq!(call(&server, "--zkcli ? ls").2, 127);
+}
+
+#[test]
+fn mistaken_single_commands_get_a_hint() {
+    let server = Server::ephemeral().unwrap();
+    let hint = |word: &str| {
+        let words = ["-s".to_owned(), server.address().to_string(), word.to_owned()];
+        let (_, err, status) = run(&words, "");
+        assert_eq!(status, 127, "{err}");
+        err.lines().last().unwrap().to_owned()
+    };
+    assert_eq!(hint("ls /"), "hint: omit the quotes: oxkeeper cli ls /");
+    assert_eq!(hint("localhost:2182"), "hint: name the server by an option: oxkeeper cli -s localhost:2182");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let name = file.path().to_str().unwrap();
+    assert_eq!(hint(name), format!("hint: commands from a file: oxkeeper cli -e < {name}"));
 }
 
 #[test]
@@ -170,13 +262,15 @@ fn connect_error_names_the_cause_per_server() {
         let words = ["-server", server, "-timeout", "2000", "get", "/a"];
         run(&words.map(str::to_owned), "")
     };
-    let refused = format!("Cannot connect to {closed}: connection refused\n");
+    let hint = "hint: is a server running? `oxkeeper server` starts one\n";
+    let refused = format!("Cannot connect to {closed}: connection refused\n{hint}");
     assert_eq!(get(&closed), (String::new(), refused, 1));
     let (_, err, _) = get(&format!("{closed},{without_quorum},unknown.invalid"));
     let cause = |server: &str| {
         let line = err.lines().find_map(|line| line.trim_start().strip_prefix(server));
         line.unwrap_or_else(|| panic!("no {server} in {err}")).trim().to_owned()
     };
+    assert!(!err.contains("hint: "), "other servers failed for other reasons: {err}");
     assert_eq!(err.lines().next(), Some("Cannot connect to any server:"));
     assert_eq!(cause(&closed), "connection refused");
     assert_eq!(cause(&without_quorum), "no quorum: the server runs, but its ensemble has no leader");
@@ -188,6 +282,11 @@ fn program(server: &TestServer, words: &[&str], variables: &[(&str, &str)]) -> O
     let mut command = Command::new(env!("CARGO_BIN_EXE_ox-shell"));
     command.args(words).env("OXKEEPER_SERVER", server.address().to_string());
     command.envs(variables.iter().copied()).output().unwrap()
+}
+
+fn set_mode(file: &Path, mode: u32) {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::set_permissions(file, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
 #[test]
@@ -204,6 +303,15 @@ fn servers_come_from_the_environment_and_from_profiles() {
     let shown = program(&server, &["--profile", "test", "whoami"], &variables);
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.lines().any(|line| line == "digest:bob"), "{shown}");
+    set_mode(&file, 0o600);
+    assert_eq!(program(&server, &["--profile", "test", "ls"], &variables).stderr, b"");
+    set_mode(&file, 0o644);
+    let warned = program(&server, &["--profile", "test", "ls"], &variables);
+    let name = file.display();
+    let text = format!(
+        "warning: other users of this machine can read the credentials in {name}; `chmod 600 {name}` prevents that\n"
+    );
+    assert_eq!((String::from_utf8(warned.stderr).unwrap(), warned.status.code()), (text, Some(0)));
     let missing = dir.path().join("missing.conf");
     let variables_of_none = [("OXKEEPER_CLI_CONFIG", missing.to_str().unwrap())];
     let none = program(&server, &["--profile", "test", "ls"], &variables_of_none);

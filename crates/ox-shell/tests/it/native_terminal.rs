@@ -38,12 +38,57 @@ fn shell_without_server_names_the_cause_and_goes_on() {
     let closed = UnusedPort::new();
     let mut terminal = Terminal::open(&["-server", &closed.address()], &history, 80);
     terminal.wait_for(&format!("Cannot connect to {}: connection refused", closed.address()));
+    terminal.wait_for("hint: is a server running? `oxkeeper server` starts one");
+    terminal.wait_for("(connecting) /> ");
+    terminal.press("get /a\t");
+    terminal.wait_for("not connected: nodes cannot be completed");
+    terminal.press("\r");
+    terminal.wait_for("connection refused");
     terminal.wait_for("(connecting) /> ");
     terminal.press("help get\r");
     terminal.wait_for("cat is short for get");
     terminal.press("gte\r");
     terminal.wait_for("Unknown command: gte");
     terminal.wait_for("hint: did you mean get?");
+    assert!(!terminal.all().contains("NO RECORDS"));
+    terminal.press("quit\r");
+    terminal.rest();
+}
+
+/// The style of `zkCli` tries to close the session of a lost connection for ten seconds; the native style ends before.
+#[test]
+fn lost_connection_does_not_delay_the_end() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let address = server.address().to_string();
+    let mut zkcli = Terminal::open(&["--zkcli", "-server", &address], &history, 200);
+    zkcli.wait_for("(CONNECTED) 0] ");
+    let mut terminal = Terminal::open(&["-server", &address], &history, 80);
+    terminal.wait_for("/> ");
+    drop(server);
+    zkcli.wait_for("state:Disconnected");
+    terminal.wait_for("connection lost; reconnecting");
+    zkcli.press("quit\r");
+    zkcli.wait_for("quit");
+    terminal.press("\u{4}");
+    terminal.rest();
+    assert!(!zkcli.has_ended());
+}
+
+#[test]
+fn completion_menu_leaves_the_prompt_alone() {
+    let server = Server::ephemeral().unwrap();
+    let (_dir, history) = history();
+    let mut terminal = Terminal::open(&["-server", &server.address().to_string()], &history, 80);
+    terminal.wait_for("/> ");
+    terminal.press("create -p /app/one\r");
+    terminal.wait_for("Created /app/one");
+    terminal.press("create -p /app/two\r");
+    terminal.wait_for("Created /app/two");
+    terminal.wait_for("/> ");
+    terminal.press("get /app/\t");
+    terminal.wait_for("/app/two");
+    assert!(!terminal.all().contains("| "), "{}", terminal.all());
 }
 
 #[test]
@@ -72,6 +117,7 @@ fn top_fits_the_terminal() {
     let mut terminal = Terminal::open(&["-server", &address, "top", "--count", "1"], &history, 60);
     terminal.wait_for("1 server");
     let shown = terminal.rest();
+    assert!(!terminal.all().contains("\x1b[H"), "a single sample leaves the screen alone");
     assert!(shown.contains("SERVER") && shown.contains("standalone"), "{shown}");
     assert!(shown.lines().all(|line| line.trim_end().chars().count() <= 60), "{shown}");
 }

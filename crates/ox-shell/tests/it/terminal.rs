@@ -23,6 +23,8 @@ pub(crate) struct Terminal {
     output: Receiver<String>,
     /// Output that was not waited for yet, without escape sequences.
     shown: String,
+    /// All output, with escape sequences.
+    all: String,
 }
 
 impl Terminal {
@@ -72,7 +74,7 @@ impl Terminal {
                 }
             }
         });
-        Self { child, keys, output, shown: String::new() }
+        Self { child, keys, output, shown: String::new(), all: String::new() }
     }
 
     pub(crate) fn press(&mut self, keys: &str) {
@@ -88,7 +90,7 @@ impl Terminal {
                 return;
             }
             match self.output.recv_timeout(PATIENCE) {
-                Ok(more) => self.shown.push_str(&more),
+                Ok(more) => self.receive(&more),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                     panic!("no `{text}` in:\n{plain}")
                 }
@@ -111,9 +113,23 @@ impl Terminal {
     /// Waits for the end of the program and returns everything shown since the last wait.
     pub(crate) fn rest(&mut self) -> String {
         while let Ok(more) = self.output.recv_timeout(PATIENCE) {
-            self.shown.push_str(&more);
+            self.receive(&more);
         }
         without_escapes(&self.shown)
+    }
+
+    fn receive(&mut self, more: &str) {
+        self.shown.push_str(more);
+        self.all.push_str(more);
+    }
+
+    /// Everything that was received, with escape sequences.
+    pub(crate) fn all(&self) -> &str {
+        &self.all
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     pub(crate) fn id(&self) -> u32 {

@@ -47,7 +47,8 @@ async fn walk_without_server_fails_immediately() {
     while harness.shell.client().unwrap().state().is_connected() {
         tokio::task::yield_now().await;
     }
-    let error = format!("Cannot connect to {}: connection refused\n", harness.server.address());
+    let hint = "hint: is a server running? `oxkeeper server` starts one";
+    let error = format!("Cannot connect to {}: connection refused\n{hint}\n", harness.server.address());
     assert_eq!(harness.run("find /").await.err, error);
 }
 

@@ -158,6 +158,7 @@ impl ReplicaHost for SimReplicaHost<'_> {
     fn on_pause(&mut self, late_ms: i64) {
         self.env.note(format_args!("replica: paused for {late_ms} ms"));
         self.env.coverage.pauses_noticed += 1;
+        self.env.history.pauses.push(self.env.now);
     }
 
     fn on_report(&mut self, done: DiskDone) {

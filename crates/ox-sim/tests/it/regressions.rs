@@ -15,7 +15,7 @@ enum Drawn {
     Profile(FaultProfile),
 }
 
-const FAILED: [(u64, Drawn); 46] = [
+const FAILED: [(u64, Drawn); 47] = [
     // The checker did not know the owner of a session whose handshake got no reply and whose first writes were
     // refused.
     (383, Plain),
@@ -122,6 +122,8 @@ const FAILED: [(u64, Drawn); 46] = [
     // A voter with weight 0 voted for itself while the others elected a leader. It asked for the leader only when its
     // interval of half a minute was over.
     (91_008_250, Plain),
+    // The checker of late expiry did not know of a pause after which sessions got their full timeout again.
+    (101_007_870, Plain),
 ];
 
 /// Half of the seeds each, so that two cores share them.

@@ -22,9 +22,12 @@ use crate::names::{SnapshotFile, old_name, unfinished_name};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
 
-/// A tail that was truncated because it was never acknowledged.
+/// A tail that was truncated because it is incomplete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedTail {
+    /// The directory is a copy: the original may have acknowledged what the tail contained. Otherwise it was never
+    /// acknowledged.
+    pub is_copied: bool,
     pub path: PathBuf,
     /// The new end of the log.
     pub offset: u64,
@@ -140,7 +143,8 @@ fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<DroppedTail, St
     }
     disk.sync_dir(dir).context("fsync directory", dir)?;
     let (offset, after, last) = (torn.offset, torn.after, torn.last_dropped);
-    Ok(DroppedTail { path: path.clone(), offset, after, last, saved_as })
+    let is_copied = files.copied_from.is_some();
+    Ok(DroppedTail { is_copied, path: path.clone(), offset, after, last, saved_as })
 }
 
 /// Rewrites and syncs the part of the last log that is not known to be synced. Without a marker for the log, not even

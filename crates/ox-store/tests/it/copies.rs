@@ -50,7 +50,7 @@ fn newest_log(disk: &SimDisk) -> String {
 }
 
 fn warnings(opened: &Opened) -> Vec<&String> {
-    opened.report.warnings.iter().filter(|line| line.contains("is a copy that was made")).collect()
+    opened.report.warnings.iter().filter(|line| line.contains("is a copy of a running server")).collect()
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn member_on_a_copy_accepted_by_the_operator_is_loaded() {
     assert_eq!((epochs.accepted, epochs.current), (3, 3));
     let found = loaded(opened.outcome);
     assert_eq!(found.state.digest(), state_of(&life.txns).digest());
-    assert!(found.report.warnings.iter().any(|line| line.contains("is a copy that was made")));
+    assert!(found.report.warnings.iter().any(|line| line.contains("is a copy of a running server")));
     drop((opened.store, opened.log));
     disk.restart_process();
     loaded(open_member(&disk, &options(), &MemberOptions::new(1)).unwrap().outcome);

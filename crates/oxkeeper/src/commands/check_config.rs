@@ -5,21 +5,23 @@
 mod facts;
 mod report;
 
-use super::output::{BAD, GOOD, conclude};
+use super::output::{BAD, GOOD, UNKNOWN, conclude};
 use super::server::{OUTSIDE, system_properties};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use facts::{directories, facts};
-use ox_config::{Diagnostic, Explained, Level, StartArgs, explain};
+use ox_config::{Cause, Config, ConfigErrors, Diagnostic, Explained, Level, StartArgs, explain};
 use report::{Report, Verdict};
+use rustix::fs::{Access, access};
 use serde_json::{Value, json};
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Reads its arguments, SERVER_JVMFLAGS and JVMFLAGS as oxkeeper server does.
 Does not check whether ports are free or data is intact (oxkeeper log check does the latter).
-Exit code: 0 if the server would start, 1 if not.")]
+Exit code: 0 if the server would start, 1 if not, 2 if the file cannot be read or the arguments are wrong.")]
 pub(crate) struct Args {
     /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
     #[arg(value_name = "zoo.cfg")]
@@ -43,9 +45,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(start) => explain(&start, &system, &OUTSIDE),
             Err(error) => Explained { items: Vec::new(), diagnostics: Vec::new(), outcome: Err(error.into()) },
         };
+        let is_unread = explained.items.is_empty() && explained.outcome.as_ref().is_err_and(is_unread);
         let errors: Vec<String> = match &explained.outcome {
             Ok(config) => {
                 let mut errors: Vec<_> = directories(config).into_iter().filter_map(|(_, state)| state.err()).collect();
+                errors.extend(audit_error(config));
                 match ox_server::check_stores(config) {
                     Ok(warnings) => explained.diagnostics.extend(warnings.iter().map(|warning| Diagnostic {
                         level: Level::Warn,
@@ -63,8 +67,32 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         } else {
             Report { explained: &explained, errors: &errors, is_quiet: args.quiet, paint }.print(out)?;
         }
-        Ok(if errors.is_empty() { GOOD } else { BAD })
+        Ok(match errors.is_empty() {
+            true => GOOD,
+            false if is_unread => UNKNOWN,
+            false => BAD,
+        })
     })
+}
+
+/// Whether there is no configuration to explain: the file cannot be read, or the arguments are not those of a server.
+fn is_unread(errors: &ConfigErrors) -> bool {
+    use Cause::{Arguments, FileMissing, FirstNotAPort, Unreadable};
+    matches!(errors.first().cause, FileMissing(_) | Unreadable { .. } | Arguments(_) | FirstNotAPort(_))
+}
+
+/// Why the file of the audit log cannot be written.
+fn audit_error(config: &Config) -> Option<String> {
+    let file = config.audit.file.as_deref().filter(|_| config.audit.enabled)?;
+    let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let path = if file.exists() { file } else { parent };
+    let needed = if file.exists() { Access::WRITE_OK } else { Access::WRITE_OK | Access::EXEC_OK };
+    let error = if file.is_dir() { "it is a directory".to_owned() } else { access(path, needed).err()?.to_string() };
+    Some(format!(
+        "cannot write the audit log {}: {error}; create its directory, let the user of the server write there, or \
+         change oxkeeper.audit.file",
+        file.display()
+    ))
 }
 
 fn in_json(explained: &Explained, errors: &[String]) -> Value {

@@ -8,15 +8,15 @@ use std::process::ExitCode;
     override_usage = "oxkeeper cli [options] [command...]",
     after_help = "\
 Servers:
-  -server <host:port,...[/chroot]>  Servers; default localhost:2181
+  -s, --server <host:port,...[/chroot]>  Servers; default localhost:2181. zkCli's -server works, too
   --profile <name>                  Server, timeout and credentials from ~/.config/oxkeeper/cli.conf
-  OXKEEPER_SERVER, OXKEEPER_PROFILE The same, from the environment
+  OXKEEPER_SERVER, OXKEEPER_PROFILE The same, from the environment; if both are set, OXKEEPER_SERVER wins
 
 Options:
-  -timeout <ms>                     Session timeout; default 30000
-  -r                                Accept a read-only server
+  -timeout, --timeout <ms>          Session timeout; default 30000
+  -r, --read-only                   Accept a read-only server
   -e                                Stop a script at the first command that fails
-  -waitforconnection                Wait for the connection before running a command
+  -waitforconnection, --wait        Wait for the connection before running a command
   --json                            Print listings as JSON
   --yes                             Skip confirmations
   --zkcli                           Output, prompt and errors of zkCli, byte for byte; also if called zkCli.sh

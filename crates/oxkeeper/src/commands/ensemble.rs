@@ -5,7 +5,7 @@ mod ready_report;
 use super::tls::init::{CLIENT_PROPERTIES, DevelopmentFiles, LOCAL_NAMES};
 use crate::port_owner;
 use anyhow::{Context, Result, bail, ensure};
-use ready_report::ReadyReport;
+use ready_report::RoleReports;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// election ports 200. Default: free ports
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     base_port: Option<u16>,
-    /// Clients connect by TLS only, with certificates of a development CA that is made in DIR/tls
+    /// Clients and servers connect by TLS only, with certificates of a development CA that is made in DIR/tls
     #[arg(long)]
     tls: bool,
 }
@@ -60,13 +60,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         servers.0.push(start(home)?);
     }
     let client_configuration = args.tls.then(|| tls_dir(args).join(CLIENT_PROPERTIES));
-    let report = ReadyReport::start(&homes, &servers.pids(), client_configuration, started)?;
+    let report = RoleReports::start(&homes, &servers.pids(), args.observers, client_configuration, started)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
         let ended = servers.ended(&again);
         if signals.pending().next().is_some() {
-            return servers.end();
+            servers.end()?;
+            writeln!(std::io::stdout(), "stopped")?;
+            return Ok(());
         }
         if let Some((at, status)) = ended {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
@@ -76,12 +78,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
+            report.after_kill(at);
         }
         report.print()?;
         for at in 0..homes.len() {
             if again[at].take_if(|due| *due <= Instant::now()).is_some() {
                 servers.0[at] = start(&homes[at])?;
                 writeln!(std::io::stdout(), "server {} was restarted, pid {}", at + 1, servers.0[at].id())?;
+                report.after_restart(at);
             }
         }
         std::thread::sleep(PAUSE);
@@ -118,7 +122,11 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
             if has_tls { "with" } else { "without" }
         );
     } else {
-        write(args, &homes).with_context(|| format!("cannot write to {}", args.dir.display()))?;
+        write(args, &homes).with_context(|| {
+            let (dir, uid) = (args.dir.display(), rustix::process::geteuid().as_raw());
+            let hint = "choose another directory with --dir, or change its permissions";
+            format!("cannot write to {dir} as the user with uid {uid}\nhint: {hint}")
+        })?;
     }
     for (at, home) in homes.iter().enumerate() {
         let port = client_port(home)?;
@@ -207,13 +215,16 @@ fn write_certificates(args: &Args, servers: usize) -> Result<PathBuf> {
     files.write(&tls_dir(args), &mut std::io::sink())
 }
 
-/// The lines of a server whose clients use TLS.
+/// The lines of a server that uses TLS with clients and other servers.
 fn tls_lines(stores: &Path, id: u16, ports: &Ports) -> String {
     let store = |key: &str, name: &str| ox_proto::properties::line(key, &stores.join(name).display().to_string());
-    let port = format!("secureClientPort={}\nsecureClientPortAddress=127.0.0.1\n", ports.client);
-    let keys = store("ssl.keyStore.location", &format!("server.{id}.pem"));
-    // Links between servers get `sslQuorum=true` and the same stores under `ssl.quorum.` when the server has TLS for them.
-    port + &keys + &store("ssl.trustStore.location", "ca.pem")
+    let port = ports.client;
+    let mut lines = format!("secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nsslQuorum=true\n");
+    for prefix in ["ssl.", "ssl.quorum."] {
+        lines += &store(&format!("{prefix}keyStore.location"), &format!("server.{id}.pem"));
+        lines += &store(&format!("{prefix}trustStore.location"), "ca.pem");
+    }
+    lines
 }
 
 fn client_port(home: &Path) -> Result<u16> {

@@ -2,6 +2,7 @@
 
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
 use crate::four_letter::{self, Reply};
+use ox_config::FOUR_LETTER_COMMANDS;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,21 +24,26 @@ pub(crate) struct Args {
     /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
+    /// The same by an option, as for other commands
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT")]
+    named: Option<String>,
     /// Seconds to wait for the reply
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
 
-/// A server waits for more bytes after three letters, and takes five for the start of a request.
+/// A server closes the connection after an unknown command, without a reply.
 fn check_command(text: &str) -> Result<String, String> {
-    match text.len() == 4 && text.bytes().all(|letter| letter.is_ascii_alphabetic()) {
+    match FOUR_LETTER_COMMANDS.contains(&text) {
         true => Ok(text.to_owned()),
-        false => Err("a command has four letters, for example srvr".to_owned()),
+        false if text.len() != 4 => Err("a command has four letters, for example srvr".to_owned()),
+        false => Err(format!("it is not a command; the commands are {}", FOUR_LETTER_COMMANDS.join(", "))),
     }
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, server, client_configuration, timeout } = args;
+    let Args { command, timeout, client_configuration, .. } = args;
+    let server = args.named.as_ref().unwrap_or(&args.server);
     let server = four_letter::with_port(server.split([',', '/']).next().unwrap_or_default().trim());
     conclude(|out| {
         let tls = four_letter::tls(&four_letter::client_properties_with(client_configuration.as_deref())?)?;
@@ -48,12 +54,16 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             }
             Ok(Reply::NotAllowed(_)) => {
                 crate::say(format_args!(
-                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist and restart the server"
+                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist and restart the server\n\
+                     hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,{command}"
                 ));
                 Ok(BAD)
             }
             Err(error) => {
                 crate::say(format_args!("error: no reply from {server}: {}", ox_shell::four_letter::cause(&error)));
+                if let Some(hint) = four_letter::hint(&server, &error) {
+                    crate::say(format_args!("{hint}"));
+                }
                 Ok(UNKNOWN)
             }
         }

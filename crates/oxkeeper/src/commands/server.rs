@@ -29,7 +29,9 @@ pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Without arguments: a standalone server on 127.0.0.1:2181, with its data in ./oxkeeper-data.
+Without arguments: a standalone server on 127.0.0.1:2181, for clients of this machine, with its data in ./oxkeeper-data.
+With a port and a directory, such as `oxkeeper server 2182 ./oxkeeper-data`: the same on this port, on every interface,
+as in Apache; clients of other machines can connect. clientPortAddress in a zoo.cfg selects an interface.
 System properties are also read from SERVER_JVMFLAGS and JVMFLAGS.")]
 pub(crate) struct Args {
     /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
@@ -109,7 +111,7 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
         // Other members may have reconfigured the ensemble meanwhile.
         let config = load(args)?;
         let first = (!wait.is_restart).then_some((started, output));
-        let Err(ended) = serve_once(&config, &stop, first) else { break Ok(()) };
+        let Err(ended) = serve_once(&config, &args.config, &stop, first) else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
             Ok(true) => (),
             Ok(false) => break Ok(()),
@@ -121,7 +123,12 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
 }
 
 /// Runs one server until it ends. `first` is set unless a server ran before, and has the time of the process's start.
-fn serve_once(config: &Config, stop: &Stop, first: Option<(Instant, &Output)>) -> Result<(), Ended> {
+fn serve_once(
+    config: &Config,
+    arguments: &[String],
+    stop: &Stop,
+    first: Option<(Instant, &Output)>,
+) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
     let server = Server::start(crate::BUILD, config.clone()).map_err(|error| {
@@ -130,7 +137,7 @@ fn serve_once(config: &Config, stop: &Stop, first: Option<(Instant, &Output)>) -
         } else if first.is_none() && error.is_locked() {
             Ended::Locked(error.to_string())
         } else {
-            Ended::Fatal(StartFailure::start(&error))
+            Ended::Fatal(StartFailure::start(&error, arguments))
         }
     })?;
     stop.set_running(Some(server.handle()));
@@ -189,6 +196,9 @@ pub(super) const OUTSIDE: Environment<'static> = Environment {
 
 fn load(args: &Args) -> Result<Config, StartFailure> {
     let system = system_properties(&args.define);
+    if let Some(failure) = start_errors::port_without_directory(&args.config) {
+        return Err(failure);
+    }
     let start =
         StartArgs::from_args(&args.config).map_err(|error| StartFailure::config(&ConfigErrors::from(error), &[]))?;
     let mut diagnostics = Vec::new();

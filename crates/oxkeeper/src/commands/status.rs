@@ -28,7 +28,7 @@ allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only 
 show a dash.
 CLIENT_JVMFLAGS or --client-configuration with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and
 SASL on, as for zkCli.
-Exit code: 0 if all members serve, 1 if some do not, 2 if none does or there is no leader.")]
+Exit code: 0 if all members serve, 1 if some do not or could not be asked, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
     #[arg(value_name = "HOST:PORT,...", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
@@ -36,11 +36,14 @@ pub(crate) struct Args {
     /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
+    /// The same by an option, as for other commands
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT,...")]
+    named: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
-    /// Repeat every SECONDS until Ctrl-C
-    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
+    /// Repeat every SECONDS (2 if not given) until Ctrl-C
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "2", value_parser = clap::value_parser!(u64).range(1..))]
     watch: Option<u64>,
 }
 
@@ -48,6 +51,8 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Health {
     Good,
+    /// All members that were asked serve, but there are others.
+    Unknown,
     /// Some members do not serve.
     Degraded,
     /// No member serves, or there is no leader.
@@ -55,12 +60,14 @@ enum Health {
 }
 
 impl Health {
-    fn of(members: &[MemberStatus]) -> Self {
+    /// `configured` is the number of members of the ensemble, as far as known.
+    fn of(members: &[MemberStatus], configured: usize) -> Self {
         let serving = members.iter().filter(|member| member.is_serving()).count();
         let has_writes = members.iter().any(MemberStatus::can_commit);
         match (has_writes, serving == members.len()) {
             (false, _) => Health::Down,
             (true, false) => Health::Degraded,
+            (true, true) if members.len() < configured => Health::Unknown,
             (true, true) => Health::Good,
         }
     }
@@ -68,6 +75,7 @@ impl Health {
     fn name(self) -> &'static str {
         match self {
             Health::Good => "healthy",
+            Health::Unknown => "unknown",
             Health::Degraded => "degraded",
             Health::Down => "down",
         }
@@ -76,7 +84,7 @@ impl Health {
     fn exit_code(self) -> u8 {
         match self {
             Health::Good => 0,
-            Health::Degraded => 1,
+            Health::Unknown | Health::Degraded => 1,
             Health::Down => 2,
         }
     }
@@ -91,7 +99,14 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let mut finder = MemberFinder::new(members::split(&args.servers), REPLY_LIMIT, properties, tls.clone());
+    let servers = match members::split(args.named.as_ref().unwrap_or(&args.servers)) {
+        Ok(servers) => servers,
+        Err(error) => {
+            crate::say(format_args!("error: {error}"));
+            return ExitCode::from(2);
+        }
+    };
+    let mut finder = MemberFinder::new(servers, REPLY_LIMIT, properties, tls.clone());
     loop {
         let report = Report::query(&mut finder, tls.as_deref());
         let mut is_printed = false;
@@ -101,6 +116,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             is_printed = true;
             Ok(report.health.exit_code())
         });
+        if !args.json
+            && let Some(hint) = report.hint()
+        {
+            crate::say(format_args!("{hint}"));
+        }
         match args.watch {
             Some(seconds) if is_printed => std::thread::sleep(Duration::from_secs(seconds)),
             _ => return code, // also when the reader of a pipe has ended
@@ -113,26 +133,45 @@ struct Report {
     health: Health,
     remark: Option<String>,
     members: Vec<MemberStatus>,
+    /// The number of members of the ensemble, as far as known.
+    configured: usize,
 }
 
 impl Report {
     fn query(finder: &mut MemberFinder, tls: Option<&ClientTls>) -> Self {
-        let Members { members, remark } = finder.find();
+        let Members { members, configured, remark } = finder.find();
         let members = member_status::ask_all(members, tls, REPLY_LIMIT);
-        Self { health: Health::of(&members), remark, members }
+        Self { health: Health::of(&members, configured), remark, members, configured }
+    }
+
+    /// What to do if no process listens on this machine.
+    fn hint(&self) -> Option<&'static str> {
+        let is_refused = |member: &MemberStatus| {
+            let host =
+                member.member.address.as_ref().and_then(|address| address.rsplit_once(':')).map(|(host, _)| host);
+            let is_local = host.is_some_and(|host| ox_shell::four_letter::is_local(host.trim_matches(['[', ']'])));
+            is_local && member.report.as_ref().is_err_and(|cause| cause == "connection refused")
+        };
+        self.members.iter().all(is_refused).then_some(ox_shell::four_letter::NO_SERVER_HINT)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {
         let members: Vec<_> = self.members.iter().map(MemberStatus::in_json).collect();
-        writeln!(out, "{}", json!({ "health": self.health.name(), "remark": self.remark, "members": members }))
+        writeln!(
+            out,
+            "{}",
+            json!({ "health": self.health.name(), "configured": self.configured, "remark": self.remark, "members": members })
+        )
     }
 
     /// Prints a table that fits the terminal. A repeated one replaces the last one there, without clearing the screen
     /// first, which would flicker.
     fn print(&self, is_repeated: bool, out: &mut dyn Write) -> io::Result<()> {
-        let (size, paint) = (Output::standard().size(), Paint::of(&io::stdout()));
+        // A terminal without a size, as `script` may make it, counts as one cell.
+        let size = Output::standard().size().filter(|(columns, rows)| 1 < *columns && 1 < *rows);
+        let paint = Paint::of(&io::stdout());
         let width = size.map(|(columns, _)| columns);
-        let mut lines = table::lines(&self.members, self.health, self.remark.as_deref(), width, paint);
+        let mut lines = table::lines(self, width, paint);
         let Some((_, rows)) = size.filter(|_| is_repeated) else {
             return lines.iter().try_for_each(|line| writeln!(out, "{line}"));
         };

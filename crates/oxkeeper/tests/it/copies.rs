@@ -11,7 +11,7 @@ use std::process::Command;
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-const IS_COPY: &str = "is a copy that was made while its server was running";
+const IS_COPY: &str = "is a copy of a running server, or files were removed from it";
 
 /// Frequent snapshots and new logs.
 const SETTINGS: &str = "snapCount=500\n";

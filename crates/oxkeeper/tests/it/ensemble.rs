@@ -2,6 +2,7 @@
 
 use crate::members;
 use crate::process;
+use crate::tools::run_command;
 use ox_testkit::{FailoverClient, RawHandshake, TestEnsemble, WriteLoad, wait_for, wait_until};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -184,13 +185,14 @@ fn local_ensemble_starts_and_stops_with_one_command() {
         let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path().join("servers"));
         let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let told = lines.find_map(|line| line.unwrap().strip_prefix("connect to ").map(str::to_owned));
+        let told = lines.find_map(|line| line.unwrap().strip_prefix("  connect   ").map(str::to_owned));
         let addresses = told.unwrap().split(',').map(|address| address.parse().unwrap()).collect();
         let mut client = FailoverClient::new(addresses);
         client.create(&format!("/start-{number}"), 0);
         assert_eq!(client.children("/").len(), 2 + number, "the data is kept");
         client.close();
         assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+        assert_eq!(lines.last().unwrap().unwrap(), "stopped");
         assert_eq!(child.wait().unwrap().code(), Some(0));
         for server in 1..=3 {
             let log = std::fs::read_to_string(home.path().join(format!("servers/{server}/server.log"))).unwrap();
@@ -207,16 +209,21 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path());
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let told = lines.find_map(|line| line.strip_prefix("connect to ").map(str::to_owned)).unwrap();
+    let report: Vec<String> = lines.by_ref().take_while(|line| !line.starts_with("  ready in ")).collect();
+    let told = report.iter().find_map(|line| line.strip_prefix("  connect   ")).unwrap();
     let addresses: Vec<SocketAddr> = told.split(',').map(|address| address.parse().unwrap()).collect();
+    let leader = report.iter().find(|line| line.contains("  leader ")).unwrap();
+    let pid = leader.split("pid ").nth(1).unwrap().split(',').next().unwrap().to_owned();
     let mut client = FailoverClient::new(addresses.clone());
     client.create("/before", 0);
-    let servers = children_of(child.id());
-    assert_eq!(servers.len(), 3);
-    assert!(Command::new("kill").arg("-KILL").arg(servers[0].to_string()).status().unwrap().success());
+    assert_eq!(children_of(child.id()).len(), 3);
+    assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
     assert!(lines.any(|line| line.contains("was killed (signal")));
+    let leads = lines.find(|line| line.ends_with(" leads")).unwrap();
+    assert!(!leader.trim_start().starts_with(leads.trim_end_matches(" leads")), "{leader}; {leads}");
     client.create("/meanwhile", 0);
     assert!(lines.any(|line| line.contains("was restarted")));
+    assert!(lines.any(|line| line.contains(" serves clients again: follower")));
     client.create("/after", 0);
     assert_eq!(client.children("/").len(), 4);
     let servers = children_of(child.id());
@@ -228,6 +235,17 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
             std::thread::sleep(Duration::from_millis(20));
         }
     }
+}
+
+#[test]
+fn local_ensemble_in_a_directory_that_cannot_be_written_names_a_remedy() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("file"), "").unwrap();
+    let failed = run_command(home.path(), &["ensemble", "--dir", "file/servers"]);
+    assert_eq!(failed.code, Some(1));
+    let start = "error: cannot write to file/servers as the user with uid ";
+    let end = "\nhint: choose another directory with --dir, or change its permissions\n";
+    assert!(failed.err.starts_with(start) && failed.err.ends_with(end), "{}", failed.err);
 }
 
 pub(crate) fn children_of(parent: u32) -> Vec<u32> {
@@ -270,7 +288,7 @@ fn local_ensemble_with_tls_serves_clients_with_its_certificates_only() {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut printed = Vec::new();
     for line in lines {
-        let is_last = line.starts_with("connect to ");
+        let is_last = line.starts_with("  ready in ");
         printed.push(line);
         if is_last {
             break;
@@ -304,6 +322,9 @@ fn local_ensemble_with_tls_serves_clients_with_its_certificates_only() {
     let (code, out, error) =
         run("tls", vec!["check".to_owned()], &[&home.path().join("1/zoo.cfg").display().to_string()]);
     assert_eq!(code, Some(0), "{out}{error}");
+    assert!(out.contains("servers: connects with TLS, accepts TLS only") && out.contains("\n0 failures"), "{out}");
+    let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
+    assert!(log.contains("Using TLS encrypted quorum communication"), "{log}");
     assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
+mod bench;
 mod bootstrap;
 mod clients;
 mod copies;
@@ -17,6 +18,8 @@ mod log_sentences;
 mod members;
 mod observer_masters;
 mod process;
+mod quorum_sasl;
+mod quorum_tls;
 mod read_only;
 mod recipes;
 mod reconfig;

@@ -73,7 +73,8 @@ fn two_servers_do_not_share_a_directory() {
     let running = site.start();
     running.client().create("/a", b"");
     let second = refused(&["server", "zoo.cfg"], directory.path());
-    assert!(second.said.contains("in use by another process"), "{}", second.said);
+    let owner = format!("version-2 is in use by pid {} (oxkeeper); stop the other process, or ", running.process.id());
+    assert!(second.said.contains(&owner), "{owner}: {}", second.said);
     assert_ne!(second.status.code(), Some(0));
     assert_eq!(running.client().exists("/a").err, 0, "the first one goes on");
     running.stop();

@@ -10,6 +10,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
+/// The hint for a local port on which no process listens.
+const NO_SERVER: &str = "hint: is a server running? `oxkeeper server` starts one\n";
+
 fn run(arguments: &[&str]) -> CommandOutput {
     run_command(&std::env::temp_dir(), arguments)
 }
@@ -41,7 +44,7 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let mut lines = BufReader::new(ensemble.stdout.take().unwrap()).lines().map(Result::unwrap);
     let mut report: Vec<String> = Vec::new();
     for line in lines.by_ref() {
-        let is_last = line.starts_with("connect to ");
+        let is_last = line.starts_with("  ready in ");
         report.push(line);
         if is_last {
             break;
@@ -50,13 +53,14 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     let address = |at: u16| format!("127.0.0.1:{}", base.parse::<u16>().unwrap() + at);
     let count = |role: &str| report.iter().filter(|line| line.contains(&format!("  {role} "))).count();
     assert_eq!((count("leader"), count("follower"), count("observer")), (1, 2, 1), "{report:#?}");
-    assert!(report[0].starts_with(&format!("server 1: {}  ", address(0))), "{report:#?}");
-    assert!(report[3].contains("  observer "), "{report:#?}");
+    assert!(report[0].ends_with(" ensemble of 3 voters and 1 observer"), "{report:#?}");
+    assert!(report[1].starts_with(&format!("  server 1  {}  ", address(0))), "{report:#?}");
+    assert!(report[4].contains("  observer "), "{report:#?}");
     let pids = children_of(ensemble.id());
     assert!(pids.iter().all(|pid| report.iter().any(|line| line.contains(&format!("  pid {pid}, ")))), "{report:#?}");
-    assert!(report[4].starts_with("ready in ") && report[4].ends_with(" ms"), "{report:#?}");
+    assert!(report[9].ends_with(" ms") && report.len() == 10, "{report:#?}");
     let all: Vec<String> = (0..4).map(address).collect();
-    assert_eq!(report[6], format!("connect to {}", all.join(",")));
+    assert_eq!(report[5], format!("  connect   {}", all.join(",")));
 
     let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
     assert!(!log.contains("is relative"), "no warning about our own configuration: {log}");
@@ -99,12 +103,12 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
-    let status = run(&["status", &address(0)]);
-    assert_eq!(status.code, Some(2), "{}", status.out);
+    let status = run(&["status", "-s", &address(0)]);
+    assert_eq!((status.code, status.err.as_str()), (Some(2), NO_SERVER), "{}", status.out);
     let lines: Vec<&str> = status.out.lines().skip(1).collect();
     let expected = [
         &format!("-   {}  connection refused", address(0)),
-        "warning: other members are unknown, because none of these serves clients",
+        "warning: other members are unknown, because this one does not serve clients",
         "down: 0 of 1 serve clients",
     ];
     assert_eq!(lines, expected);
@@ -122,12 +126,61 @@ fn status_shows_what_srvr_alone_gives() {
     running.stop();
 }
 
+/// Members of one machine without client ports in the configuration cannot be found.
+#[test]
+fn status_is_unknown_if_members_were_not_asked() {
+    let mut ensemble = members::prepare(3, 0, "4lw.commands.whitelist=*\n", &[]);
+    ensemble.route(|_, _, target| members::at_localhost(target));
+    let ensemble = ensemble.start();
+    let addresses: Vec<String> = (0..3).map(|at| ensemble.addresses[at].to_string()).collect();
+    let one = run(&["status", &addresses[1]]);
+    assert_eq!(one.code, Some(1), "{}", one.out);
+    assert!(one.out.contains("\nwarning: 2 of 3 members were not asked: "), "{}", one.out);
+    let last = one.out.lines().last().unwrap();
+    assert!(last.starts_with("unknown: 1 of 3 members asked, 1 of these serve clients"), "{}", one.out);
+    let json = run(&["status", "--json", &addresses[1]]);
+    let value: serde_json::Value = serde_json::from_str(&json.out).unwrap();
+    assert_eq!((&value["health"], &value["configured"]), (&"unknown".into(), &3.into()));
+    assert_eq!(value["members"][0]["id"], 2, "the id that the server reports: {value}");
+    assert!(value["members"][0]["latency_avg_ms"].is_f64(), "{value}");
+    let all = run(&["status", &addresses.join(",")]);
+    assert_eq!(all.code, Some(0), "{}", all.out);
+    let ids: Vec<&str> = all.out.lines().skip(1).take(3).filter_map(|line| line.split_whitespace().next()).collect();
+    assert_eq!(ids, ["1", "2", "3"], "{}", all.out);
+    let wrong = run(&["status", "127.0.0.1:abc"]);
+    assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""));
+    assert!(wrong.err.starts_with("error: invalid port \"abc\" in 127.0.0.1:abc"), "{}", wrong.err);
+}
+
+/// No warning about other members if all of them were given.
+#[test]
+fn status_of_given_servers_without_quorum_is_down() {
+    let ports = [free_port(), free_port()];
+    let addresses = ports.map(|port| format!("127.0.0.1:{port}")).join(",");
+    let status = run(&["status", &addresses]);
+    assert_eq!(status.code, Some(2), "{}", status.out);
+    assert!(!status.out.contains("warning:") && status.out.ends_with("down: 0 of 2 serve clients\n"), "{}", status.out);
+}
+
+#[test]
+fn status_is_repeated_on_a_terminal_without_a_size() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let command = format!("status --watch {}", running.address);
+    let mut terminal = Terminal::start_sized(directory.path(), (0, 0), &command);
+    for _ in 0..2 {
+        assert!(2 < terminal.lines_until("serve clients").len());
+    }
+    drop(terminal);
+    running.stop();
+}
+
 #[test]
 fn status_is_repeated_and_fits_the_terminal() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
     let width = 50;
-    let mut terminal = Terminal::start(directory.path(), width, &format!("status --watch 1 {}", running.address));
+    let mut terminal = Terminal::start(directory.path(), width, &format!("status --watch=1 {}", running.address));
     for _ in 0..2 {
         let lines = terminal.lines_until("serve clients");
         // From the first line of the screen on, and each line replaces what was there.
@@ -145,7 +198,7 @@ fn repeated_status_for_scripts_is_a_json_object_per_line() {
     let directory = tempfile::tempdir().unwrap();
     let running = Site::new(directory.path(), "").start();
     let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
-    command.args(["status", "--json", "--watch", "1", &running.address.to_string()]);
+    command.args(["status", "--json", "--watch=1", &running.address.to_string()]);
     let mut status = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
     let values: Vec<serde_json::Value> = lines.take(3).map(|line| serde_json::from_str(&line).unwrap()).collect();
@@ -171,14 +224,28 @@ fn four_letter_command_prints_the_reply() {
     let wrong = run(&["4lw", "sr", &address]);
     assert_eq!(wrong.code, Some(2));
     assert!(wrong.err.contains("a command has four letters, for example srvr"), "{}", wrong.err);
+    let unknown = run(&["4lw", "foob", &address]);
+    assert_eq!(unknown.code, Some(2));
+    assert!(unknown.err.contains("it is not a command; the commands are conf, cons, crst, "), "{}", unknown.err);
     let refused = run(&["4lw", "mntr", &address]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
     let expected =
         format!("error: {address} does not execute mntr: add it to 4lw.commands.whitelist and restart the server\n");
-    assert_eq!(refused.err, expected);
+    let hint = "hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,mntr\n";
+    assert_eq!(refused.err, expected + hint);
     running.stop();
     let nothing = run(&["4lw", "srvr", &address]);
-    assert_eq!((nothing.code, nothing.err), (Some(2), format!("error: no reply from {address}: connection refused\n")));
+    assert_eq!(
+        (nothing.code, nothing.err),
+        (Some(2), format!("error: no reply from {address}: connection refused\n{NO_SERVER}"))
+    );
+    // The hints are right.
+    let mut site = Site::new(directory.path(), "");
+    site.flags = vec!["-Dzookeeper.4lw.commands.whitelist=srvr,mntr".to_owned()];
+    let running = site.start();
+    let reply = run(&["4lw", "mntr", "-s", &running.address.to_string()]);
+    assert!(reply.code == Some(0) && reply.out.contains("zk_version\t"), "{}{}", reply.out, reply.err);
+    running.stop();
 }
 
 /// Changes are outstanding on the leader only, as in Apache.

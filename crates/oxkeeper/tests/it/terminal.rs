@@ -16,7 +16,12 @@ pub(crate) struct Terminal {
 impl Terminal {
     /// Starts `oxkeeper` on a terminal with this many columns.
     pub(crate) fn start(directory: &Path, width: usize, command: &str) -> Self {
-        let command = format!("stty cols {width} rows 24; exec {} {command}", env!("CARGO_BIN_EXE_oxkeeper"));
+        Self::start_sized(directory, (width, 24), command)
+    }
+
+    /// Starts `oxkeeper` on a terminal with this many columns and rows.
+    pub(crate) fn start_sized(directory: &Path, (width, rows): (usize, usize), command: &str) -> Self {
+        let command = format!("stty cols {width} rows {rows}; exec {} {command}", env!("CARGO_BIN_EXE_oxkeeper"));
         let mut script = Command::new("script");
         script.args(["-qfec", &command, "/dev/null"]).current_dir(directory).env_remove("OXKEEPER_LOG");
         script.env_remove("NO_COLOR").env_remove("OXKEEPER_LOG_FORMAT");

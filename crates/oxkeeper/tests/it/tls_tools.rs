@@ -59,6 +59,17 @@ fn init_makes_stores_that_check_accepts() {
 }
 
 #[test]
+fn init_reads_the_members_of_a_dynamic_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let dynamic = directory.path().join("zoo.cfg.dynamic.0");
+    fs::write(&dynamic, "server.1=zk1:2888:3888;2181\nserver.2=zk2:2888:3888;2181\n").unwrap();
+    fs::write(directory.path().join("zoo.cfg"), format!("dynamicConfigFile={}\n", dynamic.display())).unwrap();
+    let made = run(&directory, &["tls", "init", "--config", "zoo.cfg"]);
+    assert_eq!(made.code, Some(0), "{}{}", made.out, made.err);
+    assert!(made.out.contains("server.2.pem, valid for zk2, "), "{}", made.out);
+}
+
+#[test]
 fn init_keeps_what_exists() {
     let directory = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(directory.path().join("tls").join(name)).unwrap();

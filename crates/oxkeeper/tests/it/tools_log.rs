@@ -192,3 +192,67 @@ fn recovery_before_the_synced_position_advises_to_remove_it() {
     assert_eq!(running.client().exists("/n1").err, 0);
     running.stop();
 }
+
+/// A backup of a running server is intact, and server and tool agree about a copy whose last record is incomplete.
+#[test]
+fn intact_copy_has_its_own_verdict() {
+    let home = tempfile::tempdir().unwrap();
+    let running = Site::new(home.path(), "").start();
+    let mut client = running.client();
+    (0..20).for_each(|number| assert_eq!(client.create(&format!("/n{number}"), b"data").err, 0));
+    let copy = |name: &str| {
+        let to = home.path().join(name);
+        std::fs::create_dir(&to).unwrap();
+        Site::new(&to, "");
+        let copied =
+            std::process::Command::new("cp").arg("-r").arg(home.path().join("data")).arg(&to).status().unwrap();
+        assert!(copied.success());
+        to
+    };
+    let hot = copy("hot");
+    running.stop();
+    let told = run_command(&hot, &["log", "check", "data"]);
+    assert_eq!(told.code, Some(3), "{}{}", told.out, told.err);
+    assert!(told.out.contains("data/version-2: an intact copy of a running server, up to 0x15\n"), "{}", told.out);
+    let told = run_command(&hot, &["log", "check", "--json", "data"]);
+    assert_eq!((told.code, &parsed(&told.out).last().unwrap()["intactCopyUpTo"]), (Some(3), &"0x15".into()));
+
+    let stopped = copy("stopped");
+    let told = run_command(&stopped, &["log", "check", "--json", "data"]);
+    assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
+    let logs = parsed(&told.out);
+    let newest = logs.iter().rfind(|value| value["records"].as_u64().is_some_and(|records| 0 < records)).unwrap();
+    let used = newest["length"].as_u64().unwrap() - newest["padding"].as_u64().unwrap();
+    let log = std::fs::OpenOptions::new().write(true).open(newest["file"].as_str().unwrap()).unwrap();
+    log.set_len(used - 2).unwrap();
+    let told = run_command(&stopped, &["log", "check", "data"]);
+    assert_eq!(told.code, Some(3), "{}{}", told.out, told.err);
+    assert!(
+        told.out.contains("an incomplete record: the end of the log was not copied, or was removed"),
+        "{}",
+        told.out
+    );
+    let said = Site::new(&stopped, "").start().stop();
+    assert!(said.contains("incomplete end of the log truncated: it is a copy"), "{said}");
+    assert!(said.contains(" after=0x") && said.contains("the original had reached 0x15 at least"), "{said}");
+    for text in ["never acknowledged", "DroppedTail", "Zxid("] {
+        assert!(!said.contains(text) && !told.out.contains(text), "{text}: {said}{}", told.out);
+    }
+}
+
+#[test]
+fn file_that_is_not_a_log_is_refused() {
+    let directory = golden("e-corrupt/undamaged");
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=/var/lib/zookeeper\nclientPort=2181\n").unwrap();
+    let told = run_command(directory.path(), &["log", "check", "zoo.cfg"]);
+    assert_eq!((told.code, told.out.as_str()), (Some(2), ""));
+    assert_eq!(told.err, "error: zoo.cfg is not a log: neither its name (log.ZXID) nor its content is that of one\n");
+    let dumped = run_command(directory.path(), &["log", "dump", "."]);
+    assert_eq!(dumped.code, Some(0), "{}", dumped.err);
+    let logs = std::fs::read_dir(directory.path().join("version-2")).unwrap();
+    let logs = logs.filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("log.")).count();
+    assert_eq!(dumped.out.matches("ZooKeeper Transactional Log File").count(), logs, "{}", dumped.out);
+    let empty = tempfile::tempdir().unwrap();
+    let told = run_command(empty.path(), &["log", "dump", "."]);
+    assert!(told.code == Some(2) && told.err.contains("no logs in "), "{}", told.err);
+}

@@ -2,13 +2,14 @@
 //! from another address.
 
 use crate::members;
+use crate::quorum_tls::{self, QuorumCa};
 use crate::unknown_peers::addresses;
 use ox_testkit::{FailoverClient, TestEnsemble, wait_until};
 use socket2::{Domain, Socket, Type};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -130,8 +131,14 @@ fn voter(number: i64) -> Vec<u8> {
 
 /// Restarts a follower without a flood, and during floods of the leader's quorum port and all election ports.
 fn check(quorum: Payload, election: Payload, pause: Duration) {
-    // The hello timeout is long: otherwise the port would become free now and then.
-    let mut ensemble = members::start(3, 0, "initLimit=400\nquorumCnxnTimeoutMs=200000");
+    check_in(members::prepare(3, 0, SLOW_HELLO, &[]), quorum, election, pause);
+}
+
+/// The hello timeout is long: otherwise the port would become free now and then.
+const SLOW_HELLO: &str = "initLimit=400\nquorumCnxnTimeoutMs=200000\n";
+
+fn check_in(ensemble: TestEnsemble, quorum: Payload, election: Payload, pause: Duration) {
+    let mut ensemble = ensemble.start();
     let leader = ensemble.leader();
     let follower = (leader + 1) % 3;
     ensemble.kill(follower);
@@ -180,6 +187,39 @@ fn hellos_of_unknown_servers_do_not_keep_a_member_out() {
 #[test]
 fn connections_at_full_rate_do_not_keep_a_member_out() {
     check(silent, silent, Duration::ZERO);
+}
+
+/// The same flood with TLS between servers, whose handshakes take several messages.
+fn check_with_tls(payload: Payload) {
+    let ensemble = members::prepare(3, 0, &format!("{SLOW_HELLO}{}", quorum_tls::ENABLED), &[]);
+    QuorumCa::new("Quorum CA").issue(&ensemble);
+    check_in(ensemble, payload, payload, Duration::from_millis(1));
+}
+
+/// The first bytes of a TLS handshake.
+fn tls_start(_: i64) -> Vec<u8> {
+    vec![0x16, 3, 1, 2, 0, 1]
+}
+
+/// A complete first flight of a TLS handshake, which costs the server a public-key operation.
+fn client_hello(_: i64) -> Vec<u8> {
+    static HELLO: OnceLock<Vec<u8>> = OnceLock::new();
+    HELLO.get_or_init(quorum_tls::client_hello).clone()
+}
+
+#[test]
+fn silent_connections_do_not_keep_a_member_with_tls_out() {
+    check_with_tls(silent);
+}
+
+#[test]
+fn partial_tls_handshakes_do_not_keep_a_member_out() {
+    check_with_tls(tls_start);
+}
+
+#[test]
+fn tls_handshakes_that_are_not_completed_do_not_keep_a_member_out() {
+    check_with_tls(client_hello);
 }
 
 /// Hellos with members' ids, from an address that no member has, on all ports of all members.

@@ -6,7 +6,6 @@ use super::*;
 use mio::{Events, Poll, Waker};
 use socket2::{Domain, Socket, Type};
 use std::net::{Shutdown, TcpListener};
-use std::sync::Arc;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 const TIMEOUT: Duration = Duration::from_secs(600);
@@ -22,7 +21,8 @@ impl Caller {
     fn new(lookup: NameLookup) -> Self {
         let poll = Poll::new().unwrap();
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), Token(0)).unwrap()));
-        let dialer = Dialer::with(Resolver::new(commands, lookup), TIMEOUT, TIMEOUT);
+        let security = PeerSecurity::none(Arc::clone(&commands));
+        let dialer = Dialer::with(Resolver::new(commands, lookup), TIMEOUT, TIMEOUT, security);
         Self { dialer, poll, tokens: Tokens(0), now: Instant::now() }
     }
 
@@ -83,7 +83,7 @@ fn k086_all_addresses_are_tried_at_the_same_time() {
     caller.dialer.dial(target, addresses.clone(), Duration::ZERO, caller.now);
     let stream = caller.next().stream.unwrap();
     let (accepted, _) = open.accept().unwrap();
-    assert_eq!(accepted.peer_addr().unwrap(), stream.local_addr().unwrap());
+    assert_eq!(accepted.peer_addr().unwrap(), stream.stream.tcp().local_addr().unwrap());
     accepted.shutdown(Shutdown::Both).unwrap();
     caller.dialer.dial(target, addresses[1..3].to_vec(), Duration::ZERO, caller.now);
     assert!(caller.next().stream.is_err(), "refused and unresolved addresses end a dial early");

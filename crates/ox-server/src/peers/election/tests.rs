@@ -2,6 +2,7 @@
 
 use super::super::commands::PeerCommands;
 use super::super::resolver::{NameLookup, Resolver};
+use super::super::security::PeerSecurity;
 use super::*;
 use crate::limits::SUSPECT_REDIAL_INTERVAL;
 use ox_proto::quorum::hello;
@@ -55,6 +56,7 @@ fn elections(me: i64, configured: &[i64]) -> Elections {
         ready: BTreeSet::new(),
         votes: BTreeMap::new(),
         malformed_log: TimedLogLimit::new(),
+        sockets: PeerSockets::default(),
     }
 }
 
@@ -62,18 +64,19 @@ fn elections(me: i64, configured: &[i64]) -> Elections {
 fn dialer() -> Dialer {
     let poll = mio::Poll::new().unwrap();
     let commands = Arc::new(PeerCommands::new(mio::Waker::new(poll.registry(), Token(0)).unwrap()));
+    let security = PeerSecurity::none(Arc::clone(&commands));
     let mut resolver = Resolver::new(commands, NameLookup::system());
     let hosts = (1..=3).map(|server| (ServerId(server), BTreeSet::from([format!("10.0.0.{server}")])));
     resolver.set_members(hosts.collect(), Instant::now());
-    Dialer::with(resolver, Duration::from_secs(60), Duration::from_secs(60))
+    Dialer::with(resolver, Duration::from_secs(60), Duration::from_secs(60), security)
 }
 
 /// Both ends of a connection.
-fn pair() -> (std::net::TcpStream, TcpStream) {
+fn pair() -> (std::net::TcpStream, Stream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     near.set_nonblocking(true).unwrap();
-    (listener.accept().unwrap().0, TcpStream::from_std(near))
+    (listener.accept().unwrap().0, Stream::Plain(mio::net::TcpStream::from_std(near)))
 }
 
 /// Elections, with the remote ends of accepted connections.
@@ -171,7 +174,7 @@ fn connection_from_an_unknown_address_does_not_keep_an_election_from_dialing_the
 fn connection_with_a_competing_one_is_probed() {
     let mut elections = elections(1, &[1, 2, 3]);
     let (_far, near) = pair();
-    let socket = SockRef::from(&near).try_clone().unwrap();
+    let socket = SockRef::from(near.tcp()).try_clone().unwrap();
     elections.insert(near, Token(1), ServerId(2), Some([10, 0, 0, 2].into()), Vec::new());
     elections.keep(ServerId(2), Token(1), &mut Vec::new());
     assert!(!socket.keepalive().unwrap());
@@ -189,9 +192,15 @@ fn unacknowledged_data_closes_a_connection() {
     let timeout = elections.unacked_max;
     let poll = mio::Poll::new().unwrap();
     let ((_far, accepted), (_other_far, dialled)) = (pair(), pair());
-    let sockets = [&dialled, &accepted].map(|stream| SockRef::from(stream).try_clone().unwrap());
+    let sockets = [&dialled, &accepted].map(|stream| SockRef::from(stream.tcp()).try_clone().unwrap());
     elections.insert(accepted, Token(1), ServerId(9), None, Vec::new());
-    elections.on_dialed(ServerId(1), Ok(dialled), Token(2), poll.registry(), &mut Vec::new());
+    elections.on_dialed(
+        ServerId(1),
+        Ok(Established { stream: dialled, input: Vec::new(), is_greeted: false }),
+        Token(2),
+        poll.registry(),
+        &mut Vec::new(),
+    );
     for socket in &sockets {
         assert_eq!(socket.tcp_user_timeout().unwrap(), Some(timeout));
         assert!(socket.keepalive().unwrap() && socket.tcp_nodelay().unwrap());

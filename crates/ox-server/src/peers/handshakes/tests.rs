@@ -1,7 +1,8 @@
 //! Connections over real sockets.
 
+use super::super::commands::PeerCommands;
 use super::*;
-use mio::{Events, Poll};
+use mio::{Events, Poll, Waker};
 use ox_proto::ensemble::Address;
 use ox_proto::quorum::hello::HelloVersion;
 use std::io::Write;
@@ -20,10 +21,12 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
-        let mut handshakes = Handshakes::new(IDENTIFY_MS);
+        let poll = Poll::new().unwrap();
+        let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), Token(0)).unwrap()));
+        let mut handshakes = Handshakes::new(IDENTIFY_MS, PeerSecurity::none(commands));
         handshakes.limits = UnidentifiedLimits { deadline_ms: 600_000, silent_max: 16, partial_max: 4 };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        Self { handshakes, poll: Poll::new().unwrap(), listener, tokens: 0, identified: Vec::new() }
+        Self { handshakes, poll, listener, tokens: 0, identified: Vec::new() }
     }
 
     /// Connects and sends `first` before the connection is accepted.

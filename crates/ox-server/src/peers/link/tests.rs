@@ -1,6 +1,7 @@
 //! Links over real sockets: registration, addresses, threads that read log diffs, log lines.
 
 use super::*;
+use mio::net::TcpStream;
 use mio::{Events, Poll};
 use ox_driver::links::LinkEvent;
 use ox_proto::Zxid;
@@ -27,7 +28,7 @@ impl Side {
 
     fn add(&mut self, stream: std::net::TcpStream, token: usize, end: RemoteEnd) -> LinkId {
         stream.set_nonblocking(true).unwrap();
-        self.links.add(TcpStream::from_std(stream), Token(token), end, self.poll.registry()).unwrap()
+        self.links.add(Stream::Plain(TcpStream::from_std(stream)), Token(token), end, self.poll.registry()).unwrap()
     }
 
     fn run_iteration(&mut self) {
@@ -68,7 +69,7 @@ fn adopted(leader: &mut Side, token: usize, server: i64, is_member: bool) -> std
     let (kind, accepted) = (ox_zab::LearnerKind::Observer, ox_zab::Epoch(1));
     let hello = Message::Hello { server: ServerId(server), kind, accepted, config_version: 0 };
     let (address, input) = (std::net::Ipv4Addr::LOCALHOST.into(), Packets::from(&hello).bytes);
-    let conn = Accepted { stream: near, token: Token(token), address, input };
+    let conn = Accepted { stream: Stream::Plain(near), token: Token(token), address, input };
     leader.links.adopt(conn, ServerId(server), |_| is_member, &mut leader.events);
     learner
 }

@@ -22,7 +22,9 @@ bytes of a connection, for example `echo srvr | nc localhost 2181`. The server r
 connection.
 
 By default only `srvr` is enabled. `4lw.commands.whitelist=mntr,ruok` in `zoo.cfg` enables others, `*` all of them;
-`-Dreadonlymode.enabled=true` enables `isro`. To any other command the server replies that it is not in the whitelist.
+`-Dreadonlymode.enabled=true` enables `isro`. To a command that is not
+enabled the server replies that it is not in the whitelist. After other letters it closes the connection without a
+reply; `oxkeeper 4lw` refuses them.
 
 | command | what it does |
 |---|---|

@@ -124,9 +124,11 @@ fn gauges(shared: &Shared) -> Gauges {
         weak_settings: stats.weak_settings.get().cast_signed(),
         ..Gauges::default()
     };
-    if let Some(tls) = &shared.tls {
-        gauges.certificate_days_left = vec![("client".to_owned(), tls.days_left(shared.clock.now().wall_ms))];
-    }
+    let wall_ms = shared.clock.now().wall_ms;
+    let client = shared.tls.as_ref().map(|tls| ("client".to_owned(), tls.days_left(wall_ms)));
+    let quorum = shared.peer_security.get().and_then(|security| security.tls.as_ref());
+    let quorum = quorum.map(|tls| ("quorum".to_owned(), tls.days_left(wall_ms)));
+    gauges.certificate_days_left = client.into_iter().chain(quorum).collect();
     let quotas: Vec<QuotaStatus> = {
         let state = shared.state.read();
         gauges.znode_count = count(state.node_count());

@@ -3,8 +3,11 @@
 use crate::commands::output::count;
 use ox_config::{Config, FourLetterWhitelist};
 use ox_proto::ensemble::Role;
-use ox_store::names::{Dirs, VERSION_DIR};
-use rustix::fs::{Access, access};
+use ox_store::StoreError;
+use ox_store::disk::RealDisk;
+use ox_store::names::{Dirs, VERSION_DIR, list};
+use ox_store::start_preview::check_dirs;
+use rustix::fs::{Access, PROC_SUPER_MAGIC, access, statfs};
 use std::path::Path;
 
 /// Properties of the configuration as a whole.
@@ -75,7 +78,28 @@ pub(super) fn directories(config: &Config) -> Vec<(&'static str, Result<String, 
     if config.data_log_dir != config.data_dir {
         found.push(("dataLogDir", directory(&config.data_log_dir, create)));
     }
+    if let Err(error) = check_contents(config)
+        && found.iter().all(|(_, state)| state.is_ok())
+    {
+        let remedy = error.remedy().map(|remedy| format!("; {remedy}")).unwrap_or_default();
+        found[0].1 = Err(format!("{error}{remedy}"));
+    }
     found
+}
+
+/// Fails if a file is in the wrong directory, or if the directories belong to another server.
+fn check_contents(config: &Config) -> Result<(), StoreError> {
+    let [snapshots, logs] = [&config.data_dir, &config.data_log_dir].map(|dir| dir.join(VERSION_DIR));
+    let server = config.member.as_ref().map(|member| member.server.0);
+    match (snapshots.is_dir(), logs.is_dir()) {
+        (true, true) => check_dirs(&RealDisk, &Dirs { snapshots, logs }, server),
+        // A log in dataDir is misplaced although dataLogDir does not exist yet.
+        (true, false) => match list(&RealDisk, &Dirs { snapshots: snapshots.clone(), logs: snapshots })?.logs.pop() {
+            Some(log) => Err(StoreError::Misplaced(log.path)),
+            None => Ok(()),
+        },
+        (false, _) => Ok(()),
+    }
 }
 
 fn directory(dir: &Path, create: bool) -> Result<String, String> {
@@ -93,12 +117,15 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     if let Err(error) = access(nearest, Access::WRITE_OK | Access::EXEC_OK) {
         return Err(format!("{shown} cannot be used: cannot write to {}: {error}", nearest.display()));
     }
+    if nearest != path && statfs(nearest).is_ok_and(|found| found.f_type == PROC_SUPER_MAGIC) {
+        return Err(format!("{shown} cannot be used: directories cannot be created in {}", nearest.display()));
+    }
     if nearest != path {
         let state = if dir.exists() { "contains no data yet" } else { "new: it will be created" };
         return Ok(format!("{shown} ({state})"));
     }
     let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
-    Ok(match ox_store::names::list(&ox_store::disk::RealDisk, &dirs) {
+    Ok(match list(&RealDisk, &dirs) {
         Ok(listing) => {
             let [snapshots, logs] = [listing.snapshots.len(), listing.logs.len()].map(|number| number as u64);
             format!("{shown} (contains {} and {})", count(snapshots, "snapshot"), count(logs, "log"))

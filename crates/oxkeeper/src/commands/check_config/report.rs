@@ -110,7 +110,7 @@ impl Report<'_> {
             let is_new = item.key.is_none_or(|key| explained.insert(key.name));
             self.item(item, is_new, out)?;
         }
-        if !self.explained.items.is_empty() {
+        if file.is_some() {
             writeln!(out)?;
         }
         Ok(())

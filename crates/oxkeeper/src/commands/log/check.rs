@@ -1,12 +1,15 @@
 //! `oxkeeper log check`: whether logs are complete, and whether a server would start with a directory.
 
 use super::describe;
-use crate::commands::output::{BAD, GOOD, code_or_unknown, conclude, count};
+use crate::commands::output::{BAD, GOOD, UNKNOWN, code_or_unknown, complain, conclude, count};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_inspect::dump::utc;
 use ox_inspect::locate;
-use ox_inspect::log_check::{LogCheck, LogFault, LogFaultKind, LogVerdict, check_log};
+use ox_inspect::log_check::{LogCheck, LogFault, LogFaultKind, LogVerdict, check_log, check_log_of};
+use ox_proto::Zxid;
+use ox_store::StoreError;
+use ox_store::log_reader::LogHeader;
 use ox_store::names::{Dirs, LogFile, list};
 use ox_store::start_preview::{PreviewedHistory, StartPreview, preview_start};
 use serde_json::{Value, json};
@@ -17,7 +20,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 For a directory, also prints whether a server with default settings would start with it. Changes nothing.
-Exit code: 0 if everything is intact, 1 if something is damaged or torn, 2 if something cannot be read.")]
+Exit code: 0 if everything is intact, 1 if something is damaged or torn, 2 if something cannot be read, 3 for an intact
+copy of a running server, as a backup is.")]
 pub(crate) struct Args {
     /// Logs, or directories with logs (dataLogDir, or version-2 in it)
     #[arg(required = true, value_name = "FILE|DIR")]
@@ -39,9 +43,9 @@ pub(super) fn run(args: &Args) -> ExitCode {
             let checked = if locate::is_dir(&Watched::new(), path) {
                 directory(path, args, &mut total, out)
             } else {
-                file(path, args.json, &mut total, out)
+                file(path, None, args.json, &mut total, out).map(code)
             };
-            worst = worst.max(code_or_unknown(checked));
+            worst = worse(worst, code_or_unknown(checked));
         }
         if !args.json && 1 < total.files {
             writeln!(
@@ -57,6 +61,19 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
+/// An intact copy of a running server.
+const COPY: u8 = 3;
+
+/// The more serious one of two exit codes.
+fn worse(one: u8, other: u8) -> u8 {
+    let rank = |code: u8| [GOOD, COPY, BAD, UNKNOWN].iter().position(|known| *known == code);
+    if rank(one) < rank(other) { other } else { one }
+}
+
+fn code(verdict: LogVerdict) -> u8 {
+    if verdict.is_good() { GOOD } else { BAD }
+}
+
 #[derive(Default)]
 struct Total {
     files: u64,
@@ -65,10 +82,16 @@ struct Total {
     damaged: u64,
 }
 
-fn file(path: &Path, json: bool, total: &mut Total, out: &mut dyn Write) -> Result<u8> {
+fn file(path: &Path, dirs: Option<&Dirs>, json: bool, total: &mut Total, out: &mut dyn Write) -> Result<LogVerdict> {
     let disk = Watched::new();
-    let check = check_log(&disk, path)?;
+    let check = match dirs {
+        Some(dirs) => check_log_of(&disk, path, dirs)?,
+        None => check_log(&disk, path)?,
+    };
     disk.clear();
+    if check.named.is_none() && matches!(check.header, LogHeader::BadMagic(_)) {
+        bail!("{} is not a log: neither its name (log.ZXID) nor its content is that of one", path.display());
+    }
     let verdict = check.verdict();
     total.files += 1;
     match verdict {
@@ -81,7 +104,7 @@ fn file(path: &Path, json: bool, total: &mut Total, out: &mut dyn Write) -> Resu
     } else {
         tell(&check, out)?;
     }
-    Ok(if verdict.is_good() { GOOD } else { BAD })
+    Ok(verdict)
 }
 
 fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
@@ -102,10 +125,11 @@ fn tell(check: &LogCheck, out: &mut dyn Write) -> Result<()> {
     }
     for fault in check.faults() {
         let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
-        writeln!(out, "  {}: {}{missing}", describe::place(&fault.bytes), describe::what(fault))?;
+        let what = describe::what(fault, check.is_copied);
+        writeln!(out, "  {}: {what}{missing}", describe::place(&fault.bytes))?;
     }
     if let Some(fault) = check.faults().next() {
-        writeln!(out, "  {}", describe::consequence(fault))?;
+        writeln!(out, "  {}", describe::consequence(fault, check.is_copied))?;
     }
     if check.is_incomplete {
         writeln!(out, "  further faults were not examined")?;
@@ -126,12 +150,19 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
             dirs.logs.display()
         );
     }
-    let (mut worst, mut bad) = (GOOD, Vec::new());
+    let (mut worst, mut bad, mut is_torn_only) = (GOOD, Vec::new(), true);
     for LogFile { path, .. } in &listing.logs {
-        let code = code_or_unknown(file(path, args.json, total, out));
-        worst = worst.max(code);
-        if code == BAD {
-            bad.push(path);
+        match file(path, Some(&dirs), args.json, total, out) {
+            Ok(verdict) if verdict.is_good() => (),
+            Ok(verdict) => {
+                worst = worse(worst, BAD);
+                is_torn_only &= matches!(verdict, LogVerdict::Torn | LogVerdict::InDoubt);
+                bad.push(path);
+            }
+            Err(error) => {
+                complain(&error);
+                worst = UNKNOWN;
+            }
         }
     }
     if listing.snapshots.is_empty() && args.snapshots.is_none() {
@@ -144,8 +175,9 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
     let outlook = preview_start(&disk, &dirs)?;
     disk.clear();
     let is_good = outlook.history.as_ref().is_ok_and(|history| history.cut.is_none());
+    let copied_up_to = intact_copy(&outlook).filter(|_| is_torn_only && worst != UNKNOWN);
     if args.json {
-        writeln!(out, "{}", outlook_json(&dirs, &outlook))?;
+        writeln!(out, "{}", outlook_json(&dirs, &outlook, copied_up_to))?;
     } else {
         tell_outlook(&dirs.logs.display().to_string(), &outlook, out)?;
         if let Ok(history) = &outlook.history {
@@ -156,7 +188,20 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
             }
         }
     }
-    Ok(worst.max(if is_good { GOOD } else { BAD }))
+    let Some(last) = copied_up_to else { return Ok(worse(worst, if is_good { GOOD } else { BAD })) };
+    if !args.json {
+        writeln!(out, "{}: an intact copy of a running server, up to {last}", dirs.logs.display())?;
+    }
+    Ok(COPY)
+}
+
+/// The last zxid of a copy of a running server from which nothing but its end may be missing.
+fn intact_copy(outlook: &StartPreview) -> Option<Zxid> {
+    match &outlook.history {
+        Ok(history) => history.is_copied.then_some(history.last),
+        Err(StoreError::Copied { last, .. }) => Some(*last),
+        Err(_) => None,
+    }
 }
 
 /// Prints whether a server would start, and at which zxid.
@@ -242,12 +287,13 @@ pub(super) fn fault_json(fault: &LogFault) -> Value {
         "to": fault.bytes.end,
         "after": fault.after.map(|zxid| zxid.to_string()),
         "before": fault.before.map(|zxid| zxid.to_string()),
-        "what": describe::what(fault),
+        "what": describe::what(fault, false),
     })
 }
 
-fn outlook_json(dirs: &Dirs, outlook: &StartPreview) -> Value {
+fn outlook_json(dirs: &Dirs, outlook: &StartPreview, copied_up_to: Option<Zxid>) -> Value {
     let dir = dirs.logs.display().to_string();
+    let copy = copied_up_to.map(|zxid| zxid.to_string());
     match &outlook.history {
         Ok(history) => json!({
             "directory": dir, "starts": true, "member": outlook.is_member, "quarantine": outlook.quarantine,
@@ -256,11 +302,11 @@ fn outlook_json(dirs: &Dirs, outlook: &StartPreview) -> Value {
             "cut": history.cut.as_ref().map(|(path, offset, _)| json!({ "file": path.display().to_string(), "at": offset })),
             "rejected": history.rejected.iter().map(|one| one.reason.to_string()).collect::<Vec<_>>(),
             "digests": { "compared": history.digests.0, "mismatches": history.digests.1 },
-            "warnings": history.warnings,
+            "warnings": history.warnings, "intactCopyUpTo": copy,
         }),
         Err(error) => json!({
             "directory": dir, "starts": false, "member": outlook.is_member, "quarantine": outlook.quarantine,
-            "error": error.to_string(), "hint": error.remedy(),
+            "error": error.to_string(), "hint": error.remedy(), "intactCopyUpTo": copy,
         }),
     }
 }

@@ -31,9 +31,12 @@ pub(super) fn header(check: &LogCheck) -> Option<String> {
     }
 }
 
-/// The kind of fault.
-pub(super) fn what(fault: &LogFault) -> String {
+/// The kind of fault. Nothing is known about acknowledgements if the directory is a copy of a running server.
+pub(super) fn what(fault: &LogFault, is_copied: bool) -> String {
     match &fault.kind {
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } if is_copied => {
+            "an incomplete record: the end of the log was not copied, or was removed".into()
+        }
         LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => {
             "an incomplete append that was never acknowledged".into()
         }
@@ -63,10 +66,10 @@ pub(super) fn missing(fault: &LogFault) -> Option<String> {
 }
 
 /// How a server reacts to a fault.
-pub(super) fn consequence(fault: &LogFault) -> String {
+pub(super) fn consequence(fault: &LogFault, is_copied: bool) -> String {
     match &fault.kind {
-        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } => "A server truncates it at start if this is the newest log.".into(),
-        LogFaultKind::Bytes { verdict: TailVerdict::InDoubt, .. } => {
+        LogFaultKind::Bytes { verdict: TailVerdict::Torn, .. } if !is_copied => "A server truncates it at start if this is the newest log.".into(),
+        LogFaultKind::Bytes { verdict: TailVerdict::InDoubt | TailVerdict::Torn, .. } => {
             "A standalone server truncates it at start if this is the newest log; an ensemble member waits for a leader.".into()
         }
         LogFaultKind::Bytes { ends_for_apache: true, .. } if fault.before.is_some() => {

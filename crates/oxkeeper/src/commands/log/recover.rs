@@ -142,7 +142,7 @@ fn tell(plan: &RecoveryPlan, out: &mut dyn Write) -> Result<()> {
         }
         if let Some(fault) = fault {
             let missing = describe::missing(fault).map(|text| format!(" ({text})")).unwrap_or_default();
-            text = format!("{text}: {}{missing}", describe::what(fault));
+            text = format!("{text}: {}{missing}", describe::what(fault, check.is_copied));
         }
         writeln!(out, "{text}")?;
     }

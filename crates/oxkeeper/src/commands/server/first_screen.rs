@@ -1,7 +1,9 @@
 //! What a user sees when the server has started: ten lines at most on a terminal, one line in a log.
 
+use crate::commands::output::count;
 use crate::terminal::{Paint, Tone};
 use ox_config::Config;
+use ox_proto::ensemble::Role;
 use ox_server::{Server, ServerHandle, ServerSummary};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -40,10 +42,10 @@ impl Started<'_> {
     fn rows(&self) -> Vec<(&'static str, String)> {
         let ServerSummary { nodes, last_zxid, .. } = self.server.handle().summary();
         let address = self.server.address();
-        let clients = address.map_or("no client port".to_owned(), |address| address.to_string());
+        let clients = address.map_or("no client port".to_owned(), interfaces);
         let mut rows = vec![("clients", clients)];
         if let Some(address) = self.server.secure_address() {
-            rows.push(("TLS", address.to_string()));
+            rows.push(("TLS", interfaces(address)));
         }
         if let Some(own) = self.config.member.as_ref().and_then(|own| own.ensemble.members().get(&own.server)) {
             rows.push(("servers", own.to_string()));
@@ -54,7 +56,7 @@ impl Started<'_> {
         }
         if let Some(address) = address {
             let server = connect_string(address);
-            rows.push(("try", format!("oxkeeper cli{}", option(&server, "-server "))));
+            rows.push(("try", format!("oxkeeper cli{}", option(&server, "-s "))));
             rows.push(("", format!("oxkeeper status{}", option(&server, ""))));
         }
         rows.push(("stop", "Ctrl-C".to_owned()));
@@ -66,8 +68,11 @@ impl Started<'_> {
         match &self.config.member {
             None => format!("ready in {ms} ms"),
             Some(member) => {
-                let voters = member.ensemble.voters().count();
-                format!("started in {ms} ms, waiting for {} of {voters} voters", voters / 2 + 1)
+                let quorum = member.ensemble.voters().count() / 2 + 1;
+                let is_voter = member.role() == Role::Participant;
+                let needed = if is_voter { quorum - 1 } else { quorum } as u64;
+                let more = if is_voter { "more voter" } else { "voter" };
+                format!("started in {ms} ms, needs {}", count(needed, more))
             }
         }
     }
@@ -99,6 +104,12 @@ pub(super) fn report_first_role(server: ServerHandle, started: Instant) -> std::
         }
     })?;
     Ok(())
+}
+
+/// An address on which a server listens.
+fn interfaces(address: SocketAddr) -> String {
+    let remark = if address.ip().is_unspecified() { " (every interface)" } else { "" };
+    format!("{address}{remark}")
 }
 
 fn name_and_version() -> String {

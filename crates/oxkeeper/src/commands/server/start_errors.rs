@@ -2,10 +2,11 @@
 //! explain it are between them.
 
 use super::Output;
-use crate::port_owner;
 use crate::terminal::Tone;
+use crate::{lock_owner, port_owner, usage_hint};
 use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
+use ox_store::StoreError;
 use std::io::ErrorKind;
 
 /// Why the server did not start.
@@ -32,9 +33,14 @@ impl StartFailure {
         }
     }
 
-    pub(super) fn start(error: &StartError) -> Self {
+    /// `arguments` are those of the command line: a file, or a port and a directory, or none.
+    pub(super) fn start(error: &StartError, arguments: &[String]) -> Self {
         let text = match (error, error.remedy()) {
-            (StartError::Bind { purpose, address, source }, _) => bind_error(purpose, address, source),
+            (StartError::Bind { purpose, address, source }, _) => bind_error(purpose, address, source, arguments),
+            (StartError::Store(StoreError::Locked(dir)), Some(remedy)) => match lock_owner::find(dir) {
+                Some(owner) => format!("{} is in use by {owner}; {remedy}", dir.display()),
+                None => format!("{error}; {remedy}"),
+            },
             (_, Some(remedy)) => format!("{error}; {remedy}"),
             (_, None) => error.to_string(),
         };
@@ -74,8 +80,29 @@ fn warn(output: &Output, text: &str) {
     }
 }
 
+/// A single number is a port, for which a directory is missing, unless there is a file of this name.
+pub(super) fn port_without_directory(arguments: &[String]) -> Option<StartFailure> {
+    let [argument] = arguments else { return None };
+    let port: u16 = argument.parse().ok()?;
+    let is_file = std::path::Path::new(argument).exists();
+    (!is_file).then(|| {
+        let command = usage_hint::server_on(port, usage_hint::DEFAULT_DATA);
+        StartFailure::new(2, format!("{port} is a port, and the data directory is missing; use `{command}`"))
+    })
+}
+
+/// The remedy for a port that is in use.
+fn other_port(port: u16, setting: &str, arguments: &[String]) -> String {
+    let directory = match arguments {
+        [] => usage_hint::DEFAULT_DATA,
+        [_, directory, ..] => directory.as_str(),
+        [_] => return format!("change {setting}"),
+    };
+    format!("use another port: `{}`", usage_hint::server_on(port.checked_add(1).unwrap_or(2182), directory))
+}
+
 /// Why a port cannot be bound, and what to do.
-fn bind_error(purpose: &str, address: &str, source: &std::io::Error) -> String {
+fn bind_error(purpose: &str, address: &str, source: &std::io::Error, arguments: &[String]) -> String {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
     let (setting, address_setting) = match purpose {
         "client" => ("clientPort", "clientPortAddress"),
@@ -85,7 +112,7 @@ fn bind_error(purpose: &str, address: &str, source: &std::io::Error) -> String {
     match (source.kind(), port) {
         (ErrorKind::AddrInUse, Some(port)) => {
             let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
-            format!("port {port} is in use by {owner}: stop that process, or change {setting}")
+            format!("port {port} is in use by {owner}: stop that process, or {}", other_port(port, setting, arguments))
         }
         (ErrorKind::PermissionDenied, Some(port)) => {
             format!(
@@ -106,11 +133,19 @@ mod tests {
 
     #[test]
     fn bind_errors_name_cause_and_remedy() {
-        let text = |kind: ErrorKind, purpose| bind_error(purpose, "10.0.0.1:1", &kind.into());
+        let file = ["zoo.cfg".to_owned()];
+        let text = |kind: ErrorKind, purpose| bind_error(purpose, "10.0.0.1:1", &kind.into(), &file);
         assert_eq!(
             text(ErrorKind::AddrInUse, "client"),
             "port 1 is in use by another process: stop that process, or change clientPort"
         );
+        let without_file = |arguments: &[&str]| {
+            let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
+            bind_error("client", "127.0.0.1:1", &ErrorKind::AddrInUse.into(), &arguments)
+        };
+        let expected = "port 1 is in use by another process: stop that process, or use another port: ";
+        assert_eq!(without_file(&[]), format!("{expected}`oxkeeper server 2 ./oxkeeper-data`"));
+        assert_eq!(without_file(&["1", "data"]), format!("{expected}`oxkeeper server 2 data`"));
         assert_eq!(
             text(ErrorKind::AddrNotAvailable, "election"),
             "10.0.0.1:1 is no address of this machine: change the server.N line of this server"

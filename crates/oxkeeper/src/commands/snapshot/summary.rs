@@ -11,11 +11,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Prints every node that has children, with the number of its descendants and the bytes of data in its \
-                        subtree. For a directory, or a zoo.cfg with dataDir and dataLogDir, it reads the newest state: \
-                        the newest snapshot and the logs after it."
-)]
+#[command(after_help = "\
+Prints every node that has children, with the number of its descendants and the bytes of data in its subtree.
+For a directory, or a zoo.cfg with dataDir and dataLogDir, it reads the newest state: the newest snapshot and the logs
+after it.
+Exit code: 0 with a summary, 2 if the files cannot be read.")]
 pub(crate) struct Args {
     /// A snapshot, dataDir, or zoo.cfg
     #[arg(value_name = "FILE|DIR|zoo.cfg")]

@@ -6,9 +6,10 @@ use ox_proto::Zxid;
 use ox_tls::ClientTls;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::time::Duration;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct MemberStatus {
     pub(super) member: FoundMember,
     /// What the member reports, or why it does not.
@@ -18,13 +19,14 @@ pub(super) struct MemberStatus {
 }
 
 /// Values that the member does not report are `None`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct MemberReport {
+    /// The id that the server reports, set if it executes `conf`.
+    pub(super) id: Option<i64>,
     /// `leader`, `follower`, `observer`, `standalone` or `read-only`.
     pub(super) role: String,
     pub(super) zxid: Option<Zxid>,
-    /// Minimum, average and maximum in milliseconds, as the server prints them.
-    pub(super) latency: Option<String>,
+    pub(super) latency: Option<Latency>,
     pub(super) connections: Option<u64>,
     pub(super) outstanding: Option<u64>,
     pub(super) nodes: Option<u64>,
@@ -32,6 +34,29 @@ pub(super) struct MemberReport {
     /// Size of snapshots and logs.
     pub(super) disk_bytes: Option<u64>,
     pub(super) uptime_ms: Option<u64>,
+}
+
+/// Latencies of requests in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Latency {
+    pub(super) min: f64,
+    pub(super) avg: f64,
+    pub(super) max: f64,
+}
+
+impl Latency {
+    /// Parses `0/0.5/12`.
+    fn parse(text: &str) -> Option<Self> {
+        let numbers: Vec<f64> = text.split('/').map(|number| number.trim().parse().ok()).collect::<Option<_>>()?;
+        let [min, avg, max] = numbers[..] else { return None };
+        Some(Self { min, avg, max })
+    }
+}
+
+impl fmt::Display for Latency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.0}/{:.1}/{:.0}", self.min, self.avg, self.max)
+    }
 }
 
 /// Asks all members at the same time.
@@ -46,7 +71,8 @@ pub(super) fn ask_all(members: Vec<FoundMember>, tls: Option<&ClientTls>, limit:
             .collect();
         let joined = asked.into_iter().map(|(member, thread)| {
             let report = thread.join().unwrap_or_else(|_| Err("failed".to_owned()));
-            MemberStatus { member, report, lag: None }
+            let id = member.id.or(report.as_ref().ok().and_then(|report| report.id));
+            MemberStatus { member: FoundMember { id, ..member }, report, lag: None }
         });
         joined.collect()
     });
@@ -68,14 +94,26 @@ fn ask(address: &str, tls: Option<&ClientTls>, limit: Duration) -> Result<Member
         Err(error) => return Err(ox_shell::four_letter::cause(&error)),
     };
     let mut report = from_srvr(&text)?;
-    let more = |command| match four_letter::ask(address, command, tls, limit) {
-        Ok(Reply::Text(text)) => values(&text, if command == "mntr" { '\t' } else { ':' }),
+    let more = |command, separator| match four_letter::ask(address, command, tls, limit) {
+        Ok(Reply::Text(text)) => values(&text, separator),
         Ok(Reply::NotAllowed(_)) | Err(_) => BTreeMap::new(),
     };
-    report.uptime_ms = number(&more("mntr"), "zk_uptime");
-    let sizes = more("dirs");
-    report.disk_bytes = number(&sizes, "datadir_size").zip(number(&sizes, "logdir_size")).map(|(data, log)| data + log);
+    report.uptime_ms = number(&more("mntr", '\t'), "zk_uptime");
+    let (conf, dirs) = (more("conf", '='), more("dirs", ':'));
+    report.id = conf.get("serverId").and_then(|id| id.parse().ok());
+    report.disk_bytes = disk_bytes(&conf, &dirs);
     Ok(report)
+}
+
+/// The size of snapshots and logs. A directory for both is counted once; it is recognised by its path in `conf`, or by
+/// equal sizes in `dirs` if the server does not execute `conf`.
+fn disk_bytes(conf: &BTreeMap<String, String>, dirs: &BTreeMap<String, String>) -> Option<u64> {
+    let (data, log) = number(dirs, "datadir_size").zip(number(dirs, "logdir_size"))?;
+    let is_shared = match (conf.get("dataDir"), conf.get("dataLogDir")) {
+        (Some(data), Some(log)) => data == log,
+        _ => data == log,
+    };
+    Some(if is_shared { data } else { data.saturating_add(log) })
 }
 
 fn from_srvr(text: &str) -> Result<MemberReport, String> {
@@ -89,9 +127,10 @@ fn from_srvr(text: &str) -> Result<MemberReport, String> {
     };
     let version = values.get("Zookeeper version");
     Ok(MemberReport {
+        id: None,
         role: role.clone(),
         zxid: values.get("Zxid").and_then(|zxid| i64::from_str_radix(zxid.strip_prefix("0x")?, 16).ok()).map(Zxid),
-        latency: values.get("Latency min/avg/max").cloned(),
+        latency: values.get("Latency min/avg/max").and_then(|text| Latency::parse(text)),
         connections: number(&values, "Connections"),
         outstanding: number(&values, "Outstanding"),
         nodes: number(&values, "Node count"),
@@ -123,6 +162,7 @@ impl MemberStatus {
     pub(super) fn in_json(&self) -> Value {
         let report = self.report.as_ref().ok();
         let zxid = report.and_then(|report| report.zxid);
+        let latency = report.and_then(|report| report.latency);
         json!({
             "id": self.member.id,
             "address": self.member.address,
@@ -132,7 +172,9 @@ impl MemberStatus {
             "epoch": zxid.map(|zxid| zxid.epoch()),
             "zxid": zxid.map(|zxid| zxid.to_string()),
             "lag": self.lag,
-            "latency_min_avg_max_ms": report.and_then(|report| report.latency.clone()),
+            "latency_min_ms": latency.map(|latency| latency.min),
+            "latency_avg_ms": latency.map(|latency| latency.avg),
+            "latency_max_ms": latency.map(|latency| latency.max),
             "connections": report.and_then(|report| report.connections),
             "outstanding": report.and_then(|report| report.outstanding),
             "nodes": report.and_then(|report| report.nodes),
@@ -154,11 +196,26 @@ mod tests {
                     Zxid: 0x200000007\nMode: follower\nNode count: 9\n";
         let report = from_srvr(text).unwrap();
         assert_eq!((report.role.as_str(), report.zxid), ("follower", Some(Zxid(0x2_0000_0007))));
-        assert_eq!((report.latency.as_deref(), report.connections, report.nodes), (Some("0/0.5/12"), Some(4), Some(9)));
+        assert_eq!(report.latency, Some(Latency { min: 0.0, avg: 0.5, max: 12.0 }));
+        assert_eq!((report.connections, report.nodes), (Some(4), Some(9)));
+        assert_eq!(Latency::parse("0/2.1111/14").unwrap().to_string(), "0/2.1/14");
         assert_eq!(report.version.as_deref(), Some("3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee"));
         assert_eq!(
             from_srvr("This ZooKeeper instance is not currently serving requests\n"),
             Err("no quorum".to_owned())
         );
+    }
+
+    #[test]
+    fn shared_directory_is_counted_once() {
+        let map =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+        let dirs = map(&[("datadir_size", "5"), ("logdir_size", "5")]);
+        let other = map(&[("datadir_size", "5"), ("logdir_size", "7")]);
+        assert_eq!(disk_bytes(&map(&[("dataDir", "/d"), ("dataLogDir", "/d")]), &other), Some(5));
+        assert_eq!(disk_bytes(&map(&[("dataDir", "/d"), ("dataLogDir", "/l")]), &dirs), Some(10));
+        assert_eq!(disk_bytes(&map(&[]), &dirs), Some(5));
+        assert_eq!(disk_bytes(&map(&[]), &other), Some(12));
+        assert_eq!(disk_bytes(&map(&[("dataDir", "/d")]), &map(&[])), None);
     }
 }

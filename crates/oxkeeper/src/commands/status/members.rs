@@ -12,6 +12,8 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(super) struct Members {
     pub(super) members: Vec<FoundMember>,
+    /// The number of members of the ensemble, as far as known; more than `members` if some cannot be asked.
+    pub(super) configured: usize,
     /// Why the list may be incomplete.
     pub(super) remark: Option<String>,
 }
@@ -25,10 +27,28 @@ pub(super) struct FoundMember {
     pub(super) address: Option<String>,
 }
 
+impl Members {
+    /// The given servers, which count as all members.
+    fn given(servers: &[String], remark: Option<String>) -> Self {
+        Self { members: given(servers), configured: servers.len(), remark }
+    }
+}
+
 /// The servers of a connection string, with ports and without a chroot.
-pub(super) fn split(servers: &str) -> Vec<String> {
+pub(super) fn split(servers: &str) -> Result<Vec<String>, String> {
     let servers = servers.split_once('/').map_or(servers, |(servers, _)| servers);
-    servers.split(',').map(str::trim).filter(|server| !server.is_empty()).map(with_port).collect()
+    let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
+    servers.map(|server| check_port(server).map(|()| with_port(server))).collect()
+}
+
+fn check_port(server: &str) -> Result<(), String> {
+    match server.rsplit_once(':') {
+        // More colons are an IPv6 address without a port.
+        Some((host, port)) if (!host.contains(':') || host.ends_with(']')) && port.parse::<u16>().is_err() => {
+            Err(format!("invalid port \"{port}\" in {server}: expected HOST:PORT, for example {host}:2181"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Finds the members of an ensemble, repeatedly.
@@ -57,7 +77,7 @@ impl MemberFinder {
     pub(super) fn find(&mut self) -> Members {
         match self.ask_conf() {
             Some(Membership::Ensemble(ensemble)) => return from_config(&ensemble, &self.servers),
-            Some(Membership::Standalone) => return Members { members: given(&self.servers), remark: None },
+            Some(Membership::Standalone) => return Members::given(&self.servers, None),
             None => (),
         }
         if let Some(kept) = &self.kept {
@@ -65,14 +85,17 @@ impl MemberFinder {
         }
         let members = match read_config(&self.servers, self.limit, &self.properties) {
             Ok(Some(ensemble)) => from_config(&ensemble, &self.servers),
-            Ok(None) => Members { members: given(&self.servers), remark: None },
+            Ok(None) => Members::given(&self.servers, None),
             Err(error) => {
-                // The table has the causes if no server can be reached.
-                let remark = match matches!(error.kind(), ErrorKind::NoServer(_)) {
-                    true => "other members are unknown, because none of these serves clients".to_owned(),
-                    false => format!("other members are unknown: /zookeeper/config cannot be read: {error}"),
+                // The table has the causes if no server can be reached. Several given servers are probably all.
+                let remark = match (matches!(error.kind(), ErrorKind::NoServer(_)), self.servers.len()) {
+                    (true, ..=1) => {
+                        Some("other members are unknown, because this one does not serve clients".to_owned())
+                    }
+                    (true, _) => None,
+                    (false, _) => Some(format!("other members are unknown: /zookeeper/config cannot be read: {error}")),
                 };
-                return Members { members: given(&self.servers), remark: Some(remark) };
+                return Members::given(&self.servers, remark);
             }
         };
         self.kept.insert(members).clone()
@@ -141,10 +164,10 @@ fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
     });
     let members: Vec<FoundMember> = found.collect();
     let unknown = members.iter().filter(|member| member.address.is_none()).count();
-    if unknown == 0 {
-        return Members { members, remark: None };
-    }
     let count = members.len();
+    if unknown == 0 {
+        return Members { members, configured: count, remark: None };
+    }
     let mut known: Vec<FoundMember> = members.into_iter().filter(|member| member.address.is_some()).collect();
     let addresses: BTreeSet<String> = known.iter().filter_map(|member| member.address.clone()).collect();
     known.extend(
@@ -152,12 +175,12 @@ fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
     );
     let remark = (known.len() < count).then(|| {
         format!(
-            "{} of {count} members are not shown: their server.N lines have no client address; give all addresses as \
-             arguments, separated by commas",
+            "{} of {count} members were not asked: their server.N lines have no client address; give the addresses of \
+             all members, separated by commas",
             count - known.len()
         )
     });
-    Members { members: known, remark }
+    Members { members: known, configured: count, remark }
 }
 
 /// Where clients connect. A member that listens on all interfaces is reached at the host of its quorum port.
@@ -191,9 +214,18 @@ mod tests {
         }
     }
 
+    #[test]
+    fn invalid_port_is_refused() {
+        let expected = "invalid port \"abc\" in 127.0.0.1:abc: expected HOST:PORT, for example 127.0.0.1:2181";
+        assert_eq!(split("a:1,127.0.0.1:abc"), Err(expected.to_owned()));
+        assert!(split("a:99999").is_err() && split("[::1]:x").is_err());
+        assert_eq!(split("a, ::1,[::1]:5/app").unwrap(), ["a:2181", "[::1]:2181", "[::1]:5"]);
+    }
+
     fn addresses(config: &str, servers: &str) -> (Vec<String>, bool) {
         let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
-        let Members { members, remark } = from_config(&ensemble, &split(servers));
+        let Members { members, configured, remark } = from_config(&ensemble, &split(servers).unwrap());
+        assert_eq!((configured, remark.is_some()), (ensemble.members().len(), members.len() < configured));
         (members.into_iter().filter_map(|member| member.address).collect(), remark.is_some())
     }
 

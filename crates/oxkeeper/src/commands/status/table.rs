@@ -1,7 +1,7 @@
 //! The table of members, and a summary.
 
-use super::Health;
 use super::member_status::{MemberReport, MemberStatus};
+use super::{Health, Report};
 use crate::terminal::{Paint, Tone};
 use ox_shell::table::{self, Column, Row, or_dash};
 
@@ -20,13 +20,8 @@ const COLUMNS: [Column; 11] = [
 ];
 
 /// The lines of the report, none longer than `width_max`.
-pub(super) fn lines(
-    members: &[MemberStatus],
-    health: Health,
-    remark: Option<&str>,
-    width_max: Option<usize>,
-    paint: Paint,
-) -> Vec<String> {
+pub(super) fn lines(report: &Report, width_max: Option<usize>, paint: Paint) -> Vec<String> {
+    let Report { health, remark, members, configured } = report;
     let rows: Vec<Row> = members.iter().map(cells).collect();
     let mut table = table::format(&COLUMNS, &rows, width_max).into_iter();
     let mut lines: Vec<String> =
@@ -36,17 +31,17 @@ pub(super) fn lines(
         Ok(report) if report.role == "read-only" => paint.text(Tone::Warning, line).to_string(),
         Ok(_) => line,
     }));
-    lines.extend(remark.map(|remark| format!("{} {remark}", paint.text(Tone::Warning, "warning:"))));
+    lines.extend(remark.as_ref().map(|remark| format!("{} {remark}", paint.text(Tone::Warning, "warning:"))));
     let tone = match health {
         Health::Good => Tone::Good,
-        Health::Degraded => Tone::Warning,
+        Health::Unknown | Health::Degraded => Tone::Warning,
         Health::Down => Tone::Bad,
     };
-    lines.push(format!("{}: {}", paint.text(tone, health.name()), summary(members)));
+    lines.push(format!("{}: {}", paint.text(tone, health.name()), summary(members, *configured)));
     lines
 }
 
-fn summary(members: &[MemberStatus]) -> String {
+fn summary(members: &[MemberStatus], configured: usize) -> String {
     let serving = members.iter().filter(|member| member.is_serving()).count();
     let leader = members.iter().find(|member| member.report.as_ref().is_ok_and(|report| report.role == "leader"));
     let leader = match leader {
@@ -57,6 +52,10 @@ fn summary(members: &[MemberStatus]) -> String {
         },
         None => String::new(),
     };
+    if members.len() < configured {
+        let asked = members.len();
+        return format!("{asked} of {configured} members asked, {serving} of these serve clients{leader}");
+    }
     format!("{serving} of {} serve clients{leader}", members.len())
 }
 
@@ -74,7 +73,7 @@ fn cells(status: &MemberStatus) -> Row {
         or_dash(zxid.map(|zxid| zxid.epoch())),
         or_dash(*zxid),
         or_dash(status.lag),
-        or_dash(latency.as_ref()),
+        or_dash(latency.map(|latency| latency.to_string())),
         or_dash(*connections),
         or_dash(*nodes),
         or_dash(disk_bytes.map(bytes)),

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// Host names or addresses, one server each
     #[arg(value_name = "HOST", conflicts_with = "config")]
     hosts: Vec<String>,
-    /// Take the servers from the server.N lines of this zoo.cfg
+    /// Take the servers from the server.N lines of this zoo.cfg, or of its dynamicConfigFile
     #[arg(long, value_name = "zoo.cfg")]
     config: Option<PathBuf>,
     /// Directory for the files
@@ -114,7 +114,9 @@ impl DevelopmentFiles<'_> {
 fn servers(args: &Args) -> Result<BTreeMap<String, Vec<String>>> {
     let mut servers = BTreeMap::new();
     if let Some(config) = &args.config {
-        for (id, hosts) in server_settings::hosts(&server_settings::read_lines(config)?)? {
+        let mut lines = server_settings::read_lines(config)?;
+        server_settings::add_dynamic_file(&mut lines)?;
+        for (id, hosts) in server_settings::hosts(&lines)? {
             servers.insert(format!("server.{}", id.0), hosts);
         }
     }

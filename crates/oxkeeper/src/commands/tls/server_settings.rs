@@ -34,18 +34,15 @@ impl ServerTlsSettings {
         let start = StartArgs::File(file.to_owned());
         let settings = Settings::read(&start, system, &OUTSIDE, &mut Vec::new())?;
         let mut lines = read_lines(file)?;
-        if let Some(dynamic) = settings.text("dynamicConfigFile").filter(|name| !name.is_empty()) {
-            lines.extend(read_lines(Path::new(&dynamic))?);
-        }
-        let my_id = settings.text("dataDir").and_then(|directory| {
-            let text = std::fs::read_to_string(Path::new(&directory).join("myid")).ok()?;
+        add_dynamic_file(&mut lines)?;
+        let my_id = lines.get("dataDir").and_then(|directory| {
+            let text = std::fs::read_to_string(Path::new(directory.trim()).join("myid")).ok()?;
             text.trim().parse().ok().map(ServerId)
         });
-        let text = |key: &str| settings.text(key).filter(|text| !text.is_empty());
-        let client_port = match text("secureClientPort") {
+        let client_port = match settings.written("secureClientPort") {
             Some(port) => Some(format!("secureClientPort {port}")),
             None if settings.flag("client.portUnification") => {
-                Some(format!("clientPort {} (port unification)", text("clientPort").unwrap_or_default()))
+                Some(format!("clientPort {} (port unification)", settings.written("clientPort").unwrap_or_default()))
             }
             None => None,
         };
@@ -69,6 +66,13 @@ pub(super) fn read_lines(file: &Path) -> Result<BTreeMap<String, String>> {
     let pairs = ox_proto::properties::parse(&bytes)
         .map_err(|error| anyhow::anyhow!("{}:{}: malformed \\u escape", file.display(), error.line))?;
     Ok(pairs.into_iter().map(|pair| (pair.key, pair.value)).collect())
+}
+
+/// Adds the lines of the file that `dynamicConfigFile` names, if any.
+pub(super) fn add_dynamic_file(lines: &mut BTreeMap<String, String>) -> Result<()> {
+    let Some(dynamic) = lines.get("dynamicConfigFile").map(|path| path.trim().to_owned()) else { return Ok(()) };
+    lines.extend(read_lines(Path::new(&dynamic))?);
+    Ok(())
 }
 
 /// The hosts of the members that `server.N` lines name.

@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 const FILE_BYTES_MAX: usize = 16 << 20;
 
 /// Reads a file of at most `bytes_max` bytes. The error names it.
-pub(super) fn read(file: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
+pub fn read(file: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
     let mut bytes = Vec::new();
     let limit = u64::try_from(bytes_max).unwrap_or(u64::MAX).saturating_add(1);
@@ -23,7 +23,7 @@ pub(super) fn read(file: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
 }
 
 /// The configuration: the given file, the one of `KRB5_CONFIG`, or `/etc/krb5.conf`.
-pub(super) fn krb5_conf(file: Option<&Path>) -> Result<Krb5Conf, String> {
+pub fn krb5_conf(file: Option<&Path>) -> Result<Krb5Conf, String> {
     let file = file.map(Path::to_owned).or_else(|| std::env::var_os("KRB5_CONFIG").map(PathBuf::from));
     let file = file.unwrap_or_else(|| PathBuf::from("/etc/krb5.conf"));
     let text = text(&file)?;
@@ -55,14 +55,14 @@ fn is_included(name: &str) -> bool {
 }
 
 /// The keytab; `None` is the default one.
-pub(super) fn keytab(file: Option<&str>, conf: &Krb5Conf) -> Result<Keytab, String> {
+pub fn keytab(file: Option<&str>, conf: &Krb5Conf) -> Result<Keytab, String> {
     let file = file.or(conf.default_keytab_name.as_deref()).unwrap_or("/etc/krb5.keytab");
     let bytes = Zeroizing::new(read(path(file)?, FILE_BYTES_MAX)?);
     Keytab::parse(&bytes).map_err(|error| format!("{file}: {error}"))
 }
 
 /// The ticket cache; `None` is the default one.
-pub(super) fn ticket_cache(file: Option<&str>, conf: &Krb5Conf) -> Result<CredentialCache, String> {
+pub fn ticket_cache(file: Option<&str>, conf: &Krb5Conf) -> Result<CredentialCache, String> {
     let variable = std::env::var("KRB5CCNAME").ok();
     let uid = uid();
     let default = conf.default_ccache_name.as_deref().map(|name| name.replace("%{uid}", &uid));

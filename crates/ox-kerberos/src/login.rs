@@ -3,8 +3,7 @@
 //! Everything here blocks; the caller runs it on a thread for that. Tickets are obtained when a connection needs them,
 //! so there is nothing to renew in the background.
 
-use super::kerberos_files;
-use super::login::ServerPrincipal;
+use crate::files;
 use ox_sasl::gssapi::GssapiInitiator;
 use ox_sasl::jaas::modules::Krb5LoginOptions;
 use ox_sasl::krb5::initiator::Credential;
@@ -32,10 +31,10 @@ const TICKETS_MAX: usize = 64;
 /// Replies of a KDC in one exchange; a ticket of another realm takes two for each realm.
 const REPLIES_MAX: usize = 32;
 
+/// The login of one client, with the tickets that it has got.
 #[derive(Debug)]
-pub(crate) struct KerberosLogin {
+pub struct KerberosLogin {
     options: Krb5LoginOptions,
-    server: ServerPrincipal,
     conf_file: Option<PathBuf>,
     ticket_granting_ticket: Option<Credential>,
     /// By service, the newest last.
@@ -43,21 +42,31 @@ pub(crate) struct KerberosLogin {
 }
 
 impl KerberosLogin {
-    pub(crate) fn new(options: Krb5LoginOptions, server: ServerPrincipal, conf_file: Option<PathBuf>) -> Self {
-        Self { options, server, conf_file, ticket_granting_ticket: None, tickets: Vec::new() }
+    /// `conf_file` is `krb5.conf`; `None` is the one of `KRB5_CONFIG`, or that of the system.
+    pub fn new(options: Krb5LoginOptions, conf_file: Option<PathBuf>) -> Self {
+        Self { options, conf_file, ticket_granting_ticket: None, tickets: Vec::new() }
     }
 
-    /// Begins an exchange with the server on `host`. The error is for the user.
-    pub(crate) fn start(&mut self, host: &str, until: Instant) -> Result<(GssapiInitiator, Vec<u8>), String> {
-        let ticket = self.ticket(host, until)?;
+    /// Begins an exchange with the service that `service` names; its argument is the realm of the client. The error is
+    /// for the user.
+    pub fn start(
+        &mut self,
+        service: &dyn Fn(&str) -> Result<Principal, KerberosError>,
+        until: Instant,
+    ) -> Result<(GssapiInitiator, Vec<u8>), String> {
+        let ticket = self.ticket(service, until)?;
         Ok(GssapiInitiator::start(&ticket, now(), &mut random))
     }
 
-    fn ticket(&mut self, host: &str, until: Instant) -> Result<Credential, String> {
-        let conf = kerberos_files::krb5_conf(self.conf_file.as_deref())?;
+    fn ticket(
+        &mut self,
+        service: &dyn Fn(&str) -> Result<Principal, KerberosError>,
+        until: Instant,
+    ) -> Result<Credential, String> {
+        let conf = files::krb5_conf(self.conf_file.as_deref())?;
         let kdc = KdcClient { conf: &conf, until };
         let granting = self.granting_ticket(&kdc)?;
-        let service = self.server.of_host(host, &granting.client.realm).map_err(|error| error.to_string())?;
+        let service = service(&granting.client.realm).map_err(|error| error.to_string())?;
         let is_known = |ticket: &&Credential| ticket.service == service && ticket.client == granting.client;
         if let Some(ticket) = self.tickets.iter().find(is_known).filter(|ticket| is_alive(ticket)) {
             return Ok(ticket.clone());
@@ -88,7 +97,7 @@ impl KerberosLogin {
     }
 
     fn cached_ticket(&self, file: Option<&str>, kdc: &KdcClient<'_>) -> Result<Credential, String> {
-        let cache = kerberos_files::ticket_cache(file, kdc.conf)?;
+        let cache = files::ticket_cache(file, kdc.conf)?;
         if let Some(principal) = &self.options.principal {
             let expected = Principal::parse(principal, kdc.conf.default_realm.as_deref());
             let expected = expected.map_err(|error| error.to_string())?;
@@ -111,7 +120,7 @@ impl KerberosLogin {
 
     fn new_ticket(&self, kdc: &KdcClient<'_>) -> Result<Credential, String> {
         let Some(file) = &self.options.keytab else { return Err("neither a keytab nor a ticket cache is set".into()) };
-        let keytab = kerberos_files::keytab(file.as_deref(), kdc.conf)?;
+        let keytab = files::keytab(file.as_deref(), kdc.conf)?;
         let principal = self.options.principal.as_deref().ok_or("a keytab needs the option principal")?;
         let login = || {
             let client = Principal::parse(principal, kdc.conf.default_realm.as_deref())?;
@@ -120,20 +129,6 @@ impl KerberosLogin {
         };
         let exchange = login().map_err(|error: KerberosError| format!("login of {principal}: {error}"))?;
         kdc.run(Exchange::As(exchange)).map_err(|error| format!("login of {principal}: {error}"))
-    }
-}
-
-impl ServerPrincipal {
-    /// The principal of the server on a host. Names of hosts are not looked up in the DNS.
-    fn of_host(&self, host: &str, client_realm: &str) -> Result<Principal, KerberosError> {
-        let realm = self.realm.as_deref().unwrap_or(client_realm);
-        match &self.principal {
-            Some(principal) => Principal::parse(principal, Some(realm)),
-            None => {
-                let host = host.strip_suffix('.').unwrap_or(host);
-                Principal::parse(&format!("{}/{host}", self.service.as_deref().unwrap_or("zookeeper")), Some(realm))
-            }
-        }
     }
 }
 
@@ -261,19 +256,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn principal_of_server_comes_from_host_and_settings() {
-        let principal = |server: &ServerPrincipal| server.of_host("zk1.example.com", "HOME").unwrap().to_string();
-        let mut server = ServerPrincipal::default();
-        assert_eq!(principal(&server), "zookeeper/zk1.example.com@HOME");
-        (server.service, server.realm) = (Some("zk".to_owned()), Some("AWAY".to_owned()));
-        assert_eq!(principal(&server), "zk/zk1.example.com@AWAY");
-        server.principal = Some("zookeeper/all".to_owned());
-        assert_eq!(principal(&server), "zookeeper/all@AWAY");
-        server.principal = Some("zookeeper/all@THERE".to_owned());
-        assert_eq!(principal(&server), "zookeeper/all@THERE");
-    }
-
-    #[test]
     fn login_without_kdc_fails_with_its_cause() {
         let dir = tempfile::tempdir().unwrap();
         let conf = dir.path().join("krb5.conf");
@@ -287,8 +269,8 @@ mod tests {
                 is_initiator: true,
                 store_key: false,
             };
-            let mut login = KerberosLogin::new(options, ServerPrincipal::default(), Some(conf.clone()));
-            login.start("host", Instant::now()).unwrap_err()
+            let mut login = KerberosLogin::new(options, Some(conf.clone()));
+            login.start(&|realm| Principal::parse("zookeeper/host", Some(realm)), Instant::now()).unwrap_err()
         };
         let missing = error(Some("/nonexistent.keytab"), Some("bob"));
         assert!(missing.starts_with("/nonexistent.keytab: "), "{missing}");

@@ -1,0 +1,138 @@
+//! TLS of the election and quorum ports: the present certificates, their reload, and which certificate a server may
+//! have.
+
+use crate::io::client_port_tls::tls_settings;
+use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL};
+use crate::shared::Shared;
+use crate::watchdog::Heartbeat;
+use ox_config::{Config, QuorumTlsConfig};
+use ox_tls::{
+    CertificateInfo, ClientEndpoint, HostNameMismatch, PeerDecision, PeerEndpoint, PeerTls, ReloadOutcome, Reloader,
+    SettingsGroup, TlsError,
+};
+use parking_lot::RwLock;
+use rustls::Connection;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// The stores of TLS between servers, which may be read again.
+pub(crate) type PeerStores = Reloader<PeerTls>;
+
+/// What the threads share about TLS between servers.
+pub(crate) struct PeerPortTls {
+    config: QuorumTlsConfig,
+    /// Replaced when stores are reloaded; each handshake uses the one with which it began.
+    current: RwLock<Arc<PeerTls>>,
+}
+
+/// Which side of a connection the other server is on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PeerSide {
+    Acceptor,
+    Initiator,
+}
+
+impl PeerPortTls {
+    pub(crate) fn new(config: &QuorumTlsConfig, stores: &PeerStores) -> Self {
+        Self { config: config.clone(), current: RwLock::new(Arc::clone(stores.current())) }
+    }
+
+    pub(super) fn config(&self) -> &QuorumTlsConfig {
+        &self.config
+    }
+
+    pub(super) fn current(&self) -> Arc<PeerTls> {
+        Arc::clone(&self.current.read())
+    }
+
+    /// What a handshake with a server at this address needs, if connections are made with TLS.
+    pub(super) fn endpoint(&self, address: IpAddr, host: &str) -> Option<ClientEndpoint> {
+        let endpoint = PeerEndpoint::new(address, [host.to_owned()]);
+        self.config.dials_tls.then(|| self.current().client.endpoint(endpoint))
+    }
+
+    /// Checks the certificate of a server whose handshake is complete: it must name a host of the configuration, or the
+    /// address. Returns a mismatch that is only to be reported.
+    pub(super) fn check(
+        &self,
+        tls: &Connection,
+        side: PeerSide,
+        address: IpAddr,
+        hosts: impl IntoIterator<Item = String>,
+        now_seconds: i64,
+    ) -> Result<Option<HostNameMismatch>, String> {
+        let Some(certificate) = tls.peer_certificates().and_then(<[_]>::first) else { return Ok(None) };
+        let info = CertificateInfo::parse(certificate).map_err(|problem| problem.to_string())?;
+        let mut endpoint = PeerEndpoint::new(address, hosts);
+        // Names come from the configuration only: a reverse lookup proves nothing that the configuration does not.
+        endpoint.is_looked_up = true;
+        let current = self.current();
+        let decision = match side {
+            PeerSide::Acceptor => current.client.check_peer(&info, &endpoint, now_seconds),
+            PeerSide::Initiator => current.server.check_peer(&info, &endpoint, now_seconds),
+        };
+        match decision {
+            PeerDecision::Accept => Ok(None),
+            PeerDecision::AcceptMismatch(mismatch) => Ok(Some(mismatch)),
+            PeerDecision::Refuse(mismatch) => Err(mismatch.to_string()),
+            PeerDecision::RefuseExpired => Err("the certificate has expired".to_owned()),
+            PeerDecision::LookUpName(_) => Err("no host name is known for the address".to_owned()),
+        }
+    }
+
+    /// Full days until the first certificate of the key store expires; negative when it has expired.
+    pub(crate) fn days_left(&self, wall_ms: i64) -> i64 {
+        self.current().server.days_left(wall_ms.div_euclid(1000)).unwrap_or_default()
+    }
+}
+
+/// Reads the stores of TLS between servers; `None` if it is not possible.
+pub(crate) fn load(config: &Config) -> Result<Option<PeerStores>, TlsError> {
+    let Some(tls) = config.member.as_ref().and_then(|member| member.tls.as_ref()) else { return Ok(None) };
+    let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Quorum), PeerTls::build)?;
+    stores.current().server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(Some(stores))
+}
+
+/// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.
+pub(crate) fn watch_stores(shared: &Shared, tls: &PeerPortTls, mut stores: PeerStores, heartbeat: &Heartbeat) {
+    let mut warned: Option<Instant> = None;
+    while !shared.is_stopping() {
+        heartbeat.beat();
+        if warned.is_none_or(|at| EXPIRY_WARN_INTERVAL <= at.elapsed()) {
+            warned = Some(Instant::now());
+            warn_of_expiry(tls.days_left(shared.clock.now().wall_ms));
+        }
+        shared.sleep(STORE_CHECK_INTERVAL);
+        if tls.config.reloads && reload(tls, &mut stores) {
+            warned = None;
+        }
+    }
+}
+
+fn reload(tls: &PeerPortTls, stores: &mut PeerStores) -> bool {
+    match stores.poll() {
+        Ok(ReloadOutcome::Unchanged) => false,
+        Ok(ReloadOutcome::Replaced) => {
+            let current = stores.current();
+            current.server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+            let subject = current.server.certificates().first().map(|certificate| certificate.subject.clone());
+            tracing::info!(subject, "certificates for other servers reloaded; open connections keep theirs");
+            *tls.current.write() = Arc::clone(current);
+            true
+        }
+        Err(reason) => {
+            tracing::error!("certificates for other servers not reloaded, the old ones stay: {reason}");
+            false
+        }
+    }
+}
+
+fn warn_of_expiry(days: i64) {
+    if days < 0 {
+        tracing::error!("the certificate for other servers has expired; they refuse it; renew it");
+    } else if days <= EXPIRY_WARN_DAYS {
+        tracing::warn!(days, "the certificate for other servers expires soon; renew it");
+    }
+}
