@@ -19,6 +19,7 @@
 //! and in `checks.rs` for the order of checks.
 
 mod address;
+mod admin;
 mod audit;
 mod auth;
 mod checks;
@@ -33,8 +34,11 @@ mod key;
 mod keys;
 mod limits;
 mod lint;
+mod listen;
 mod member_config;
+mod metrics;
 mod providers;
+mod published;
 mod sasl;
 mod server_lines;
 mod settings;
@@ -45,6 +49,7 @@ mod system_properties;
 mod tls;
 mod unsupported_protection;
 
+pub use admin::{AdminConfig, AdminTls, AllowedHosts};
 pub use audit::{AuditConfig, AuditFormat};
 pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
@@ -55,7 +60,10 @@ pub use explain::{Explained, ExplainedSetting, SettingEffect, explain};
 pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader};
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
+pub use listen::ListenAddress;
 pub use member_config::{MemberConfig, MemberFiles};
+pub use metrics::{MetricsCompatibility, PrometheusConfig};
+pub use published::PublishedSettings;
 pub use sasl::SaslConfig;
 pub use settings::{Effective, Settings};
 pub use start_args::{Environment, StartArgs};

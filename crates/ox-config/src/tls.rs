@@ -160,6 +160,26 @@ impl TlsConfig {
 }
 
 impl SslKeys {
+    /// A group that has stores only.
+    pub(crate) fn of_stores(key_store: StoreKeys, trust_store: StoreKeys) -> SslKeys {
+        SslKeys {
+            key_store,
+            trust_store,
+            protocol: None,
+            enabled_protocols: None,
+            cipher_suites: None,
+            context_supplier_class: None,
+            client_auth: None,
+            hostname_verification: false,
+            client_hostname_verification: false,
+            allow_reverse_dns_lookup: false,
+            crl: false,
+            ocsp: false,
+            crl_files: Vec::new(),
+            fips_mode: false,
+        }
+    }
+
     /// The group with the given prefix.
     fn from_checked(settings: &Settings, prefix: &str) -> SslKeys {
         let text = |name: &str| given(settings, &format!("{prefix}{name}"));
@@ -186,6 +206,16 @@ impl SslKeys {
 }
 
 impl StoreKeys {
+    /// From location, password, path of the password, and type.
+    pub(crate) fn new([location, password, password_path, store_type]: [Option<String>; 4]) -> StoreKeys {
+        StoreKeys {
+            location: location.map(PathBuf::from),
+            password: password.map(Secret::new),
+            password_path: password_path.map(PathBuf::from),
+            store_type,
+        }
+    }
+
     fn from_checked(settings: &Settings, name: &str) -> StoreKeys {
         StoreKeys {
             location: path(settings, &format!("{name}.location")),

@@ -1,5 +1,6 @@
 //! Complete configurations: behaviour recorded from Apache, precedence, diagnostics, the generated page, arbitrary input.
 
+mod admin;
 mod arbitrary_input;
 mod diagnostics;
 mod docs;
