@@ -26,6 +26,8 @@ pub struct AdminConfig {
     pub restore_enabled: bool,
     /// Whether the scheme `ip` uses the last address of `X-Forwarded-For`.
     pub trusts_forwarded_for: bool,
+    /// Subject of the super user's certificate.
+    pub super_subject: Option<String>,
     /// Host names besides addresses and `localhost` that requests may name.
     pub allowed_hosts: AllowedHosts,
     /// Set if the port accepts TLS.
@@ -87,6 +89,7 @@ pub(crate) fn read(
         snapshot_enabled: settings.flag("admin.snapshot.enabled"),
         restore_enabled: settings.flag("admin.restore.enabled"),
         trusts_forwarded_for: settings.flag("IPAuthenticationProvider.usexforwardedfor"),
+        super_subject: given(settings, "X509AuthenticationProvider.superUser"),
         allowed_hosts: allowed_hosts(settings),
         tls: read_tls(settings, errors),
     })

@@ -1,15 +1,17 @@
 //! Periodic work: free disk space, refused watches and the keytab every second, and old files on a thread of their own.
 
 use crate::shared::{Fatal, Shared};
+use crate::status::prometheus::ROTATION;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_driver::space_check::{SpaceCheck, SpaceError};
 use ox_store::StoreError;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Measures free space and reports refused watches, until the server stops.
 pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
     let (mut space_check, mut reported) = (SpaceCheck::new(shared.config.member.is_some()), 0);
+    let mut rotated = Instant::now();
     while !shared.is_stopping() {
         heartbeat.beat();
         check_space(shared, &mut space_check);
@@ -17,6 +19,10 @@ pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
             sasl.refresh_keytab();
         }
         reported = log_refused_watches(shared, reported);
+        if ROTATION <= rotated.elapsed() {
+            rotated = Instant::now();
+            shared.quantile_windows.lock().rotate(&shared.metrics);
+        }
         shared.sleep(CHECK_INTERVAL);
     }
 }

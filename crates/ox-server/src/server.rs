@@ -154,6 +154,10 @@ pub struct ServerSummary {
 }
 
 impl ServerHandle {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
     /// Requests the stop. [`Server::wait`] returns when the server has stopped.
     pub fn stop(&self) {
         self.0.stop();

@@ -13,19 +13,23 @@ use crate::io::client_port_tls::ClientPortTls;
 use crate::io::client_sasl::ClientSasl;
 use crate::io::connection_table::ConnectionTable;
 use crate::io::mailbox::Mailbox;
+use crate::limits::SERVERS_MEASURED_MAX;
 use crate::options::global_limits;
 use crate::replica_thread::inbox::Inbox;
 use crate::status::metrics::Metrics;
+use crate::status::prometheus::QuantileWindows;
 use crate::status::stats::Stats;
 use crate::status::version::Build;
 use ox_config::{Config, ConnectionThrottle};
 use ox_driver::client_io::{GlobalLimits, memory_of};
+use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::outbox::Outbox;
 use ox_replica::{HandshakeKind, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -56,6 +60,13 @@ impl Fatal {
     }
 }
 
+/// The connection of a learner, for status commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LearnerLink {
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) established_ms: i64,
+}
+
 pub(crate) struct Shared {
     pub(crate) build: Build,
     pub(crate) config: Config,
@@ -69,6 +80,8 @@ pub(crate) struct Shared {
     /// Throttle of new sessions, where it is configured.
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
+    /// Distributions of the last minutes, for Prometheus's page.
+    pub(crate) quantile_windows: Mutex<QuantileWindows>,
     pub(crate) store: Store,
     /// Events for the audit thread, where there is one.
     pub(crate) audit: Option<AuditQueue>,
@@ -82,6 +95,8 @@ pub(crate) struct Shared {
     pub(crate) ensemble: RwLock<Option<Arc<Ensemble>>>,
     /// The files that configurations are written to, if they can change.
     pub(crate) config_files: Option<ConfigFiles>,
+    /// Where the learners of this server last connected from, by id.
+    pub(crate) learner_links: Mutex<BTreeMap<ServerId, LearnerLink>>,
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
     /// Held to check or set `stopping`, so that no wake-up is lost.
@@ -107,6 +122,7 @@ impl Shared {
             connections: ConnectionTable::default(),
             stats: Stats::default(),
             metrics: Arc::default(),
+            quantile_windows: Mutex::default(),
             store,
             audit,
             tls: None,
@@ -114,6 +130,7 @@ impl Shared {
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
             config_files: None,
+            learner_links: Mutex::default(),
             trace_mask: AtomicU64::new(306), // Apache's default
             stopping: AtomicBool::new(false),
             sleep_lock: Mutex::new(()),
@@ -126,6 +143,14 @@ impl Shared {
     pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
         self.global_limits.on_posted(memory_of(&outbox));
         self.mailboxes[thread].put(|mail| mail.for_connections.outboxes.push(outbox));
+    }
+
+    /// Notes the connection of a learner. The number of servers is bounded, because unknown ones can connect, too.
+    pub(crate) fn note_learner(&self, server: ServerId, address: Option<SocketAddr>) {
+        let mut links = self.learner_links.lock();
+        if links.len() < SERVERS_MEASURED_MAX || links.contains_key(&server) {
+            links.insert(server, LearnerLink { address, established_ms: self.clock.now().wall_ms });
+        }
     }
 
     /// Whether the throttle admits a handshake.

@@ -4,6 +4,8 @@ pub(crate) mod four_letter;
 pub(crate) mod java_text;
 pub(crate) mod metrics;
 pub(crate) mod os_info;
+pub(crate) mod prometheus;
+pub(crate) mod report;
 pub(crate) mod server_mode;
 pub(crate) mod startup_banner;
 pub(crate) mod state_dump;

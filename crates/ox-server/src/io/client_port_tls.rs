@@ -125,7 +125,7 @@ fn handshake_threads() -> usize {
 /// Reads the stores of the client ports; `None` if no port uses TLS.
 pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(None) };
-    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    let stores = Reloader::new(ssl_settings(&tls.keys), ServerTls::build)?;
     stores.current().warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(Some(stores))
 }
@@ -133,7 +133,7 @@ pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
 /// Reads the stores and returns what an operator should know about them, without starting a server.
 pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
     let Some(tls) = &config.tls else { return Ok(Vec::new()) };
-    let stores = Reloader::new(settings(&tls.keys), ServerTls::build)?;
+    let stores = Reloader::new(ssl_settings(&tls.keys), ServerTls::build)?;
     Ok(stores.current().warnings().to_vec())
 }
 
@@ -180,7 +180,8 @@ fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {
     }
 }
 
-fn settings(keys: &SslKeys) -> TlsSettings {
+/// The settings of `ox-tls` for a group of keys.
+pub fn ssl_settings(keys: &SslKeys) -> TlsSettings {
     let keys = keys.clone();
     TlsSettings {
         group: SettingsGroup::Client,

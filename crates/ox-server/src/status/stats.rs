@@ -24,6 +24,8 @@ pub(crate) struct Stats {
     pub(crate) local_sessions: AtomicI64,
     /// Requests submitted to the replica that have no reply yet.
     pub(crate) outstanding: AtomicI64,
+    /// Fsyncs that took longer than `fsync.warningthresholdms`.
+    pub(crate) slow_fsyncs: Counter,
     /// TLS handshakes that failed, and certificates refused after them.
     pub(crate) auth_failed: Counter,
     /// Connections without TLS from other hosts, on a server with TLS.
@@ -52,6 +54,10 @@ impl Sizes {
         }
     }
 
+    pub(crate) fn reset(&self) {
+        self.all.reset();
+    }
+
     /// The last, smallest and largest size, -1 before the first.
     pub(crate) fn last_min_max(&self) -> (i64, i64, i64) {
         let all = self.all.totals();
@@ -60,12 +66,12 @@ impl Sizes {
 }
 
 impl Stats {
-    /// Resets what `srst` resets.
+    /// Resets what `srst` resets, except for the sizes of proposals.
     pub(crate) fn reset(&self) {
         self.received.reset();
         self.sent.reset();
         self.latency.reset();
-        self.responses.all.reset();
-        self.proposals.all.reset();
+        self.slow_fsyncs.reset();
+        self.responses.reset();
     }
 }

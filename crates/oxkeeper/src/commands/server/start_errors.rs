@@ -4,6 +4,7 @@
 use super::Output;
 use crate::port_owner;
 use crate::terminal::Tone;
+use ox_admin::AdminStartError;
 use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use std::io::ErrorKind;
@@ -38,6 +39,11 @@ impl StartFailure {
             (_, Some(remedy)) => format!("{error}; {remedy}"),
             (_, None) => error.to_string(),
         };
+        Self::new(error.exit_code(), text)
+    }
+
+    pub(super) fn admin(error: &AdminStartError) -> Self {
+        let text = error.remedy().map_or_else(|| error.to_string(), |remedy| format!("{error}; {remedy}"));
         Self::new(error.exit_code(), text)
     }
 
