@@ -208,6 +208,17 @@ impl Parts {
     }
 }
 
+/// Reads the stores of the HTTP ports, without starting anything.
+pub fn check_stores(config: &Config) -> Result<(), AdminStartError> {
+    if let Some(tls) = config.admin.as_ref().and_then(|admin| admin.tls.as_ref()) {
+        ListenerTls::new(&tls.keys).map_err(AdminStartError::Stores)?;
+    }
+    if let Some(keys) = config.prometheus.as_ref().and_then(|prometheus| prometheus.keys.as_ref()) {
+        ListenerTls::new(keys).map_err(AdminStartError::MetricsStores)?;
+    }
+    Ok(())
+}
+
 /// Longer than the usual interval of scrapes, whose connections are kept.
 const METRICS_IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 

@@ -32,5 +32,5 @@ mod server_slot;
 mod timed_stream;
 mod tls;
 
-pub use admin_server::{AdminServer, AdminStartError};
+pub use admin_server::{AdminServer, AdminStartError, check_stores};
 pub use commands::admin_commands_page;

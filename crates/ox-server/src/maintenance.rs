@@ -41,6 +41,7 @@ fn check_space(shared: &Shared, check: &mut SpaceCheck) {
         Err(SpaceError::Gone(error)) => return shared.fail(Fatal::Gone(error)),
         Err(SpaceError::Failed(error)) => return tracing::warn!(%error, "cannot measure free space"),
     };
+    shared.disk_trend.lock().note(shared.clock.elapsed(), space.free_bytes);
     shared.inbox.put(|input| input.space = Some(space));
     if let Err(error) = shared.store.renew_reserve(&space) {
         tracing::warn!(%error, "cannot renew the disk space reserve");

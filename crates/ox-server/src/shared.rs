@@ -16,6 +16,7 @@ use crate::io::mailbox::Mailbox;
 use crate::limits::SERVERS_MEASURED_MAX;
 use crate::options::global_limits;
 use crate::replica_thread::inbox::Inbox;
+use crate::status::disk_trend::DiskTrend;
 use crate::status::metrics::Metrics;
 use crate::status::prometheus::QuantileWindows;
 use crate::status::stats::Stats;
@@ -80,6 +81,7 @@ pub(crate) struct Shared {
     /// Throttle of new sessions, where it is configured.
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) disk_trend: Mutex<DiskTrend>,
     /// Distributions of the last minutes, for Prometheus's page.
     pub(crate) quantile_windows: Mutex<QuantileWindows>,
     pub(crate) store: Store,
@@ -122,6 +124,7 @@ impl Shared {
             connections: ConnectionTable::default(),
             stats: Stats::default(),
             metrics: Arc::default(),
+            disk_trend: Mutex::default(),
             quantile_windows: Mutex::default(),
             store,
             audit,

@@ -1,6 +1,7 @@
 //! Statistics of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
 use crate::status::metrics::{Counter, Summary};
+use crate::status::op_latency::OpLatencies;
 use ox_tree::MetricSummary;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -24,6 +25,10 @@ pub(crate) struct Stats {
     pub(crate) local_sessions: AtomicI64,
     /// Requests submitted to the replica that have no reply yet.
     pub(crate) outstanding: AtomicI64,
+    /// From request to reply, by operation.
+    pub(crate) op_latencies: OpLatencies,
+    /// Sessions created by clients of this server.
+    pub(crate) sessions_opened: Counter,
     /// Fsyncs that took longer than `fsync.warningthresholdms`.
     pub(crate) slow_fsyncs: Counter,
     /// TLS handshakes that failed, and certificates refused after them.

@@ -182,7 +182,10 @@ fn start(home: &Path) -> Result<Child> {
     let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
     let mut command = Command::new(std::env::current_exe().context("cannot find the oxkeeper executable")?);
     // A line in zoo.cfg enables it: all servers would use the same port.
-    command.args(["server", "zoo.cfg", "-Dzookeeper.admin.enableServer=false"]).current_dir(home).env(super::server::ENDS_WITH_PARENT, "1");
+    command
+        .args(["server", "zoo.cfg", "-Dzookeeper.admin.enableServer=false"])
+        .current_dir(home)
+        .env(super::server::ENDS_WITH_PARENT, "1");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("cannot start a server")
 }
 

@@ -246,7 +246,7 @@ fn k147_port_that_closes_connections_is_not_redialled_immediately() {
     let home = tempfile::tempdir().unwrap();
     let own = [0; 2].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port());
     let text = format!(
-        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
+        "dataDir=data\nadmin.enableServer=false\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
          server.1=127.0.0.1:1:{port}\nserver.2=127.0.0.1:{}:{}\nserver.3=127.0.0.1:1:{port}\n",
         own[0], own[1]
     );

@@ -39,7 +39,7 @@ fn terminal_shows_a_member_before_its_election() {
     let [client, quorum, election] = [free_port(), free_port(), free_port()];
     let others = "server.2=127.0.0.1:1:2\nserver.3=127.0.0.1:1:2\n";
     let config = format!(
-        "dataDir={}\nclientPort={client}\ninitLimit=5\nsyncLimit=5\nserver.1=127.0.0.1:{quorum}:{election}\n{others}",
+        "dataDir={}\nadmin.enableServer=false\nclientPort={client}\ninitLimit=5\nsyncLimit=5\nserver.1=127.0.0.1:{quorum}:{election}\n{others}",
         directory.path().join("data").display()
     );
     std::fs::create_dir(directory.path().join("data")).unwrap();
@@ -149,7 +149,7 @@ fn port_in_use_names_the_process() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let config = format!("dataDir=d\nclientPortAddress=127.0.0.1\nclientPort={port}\n");
+    let config = format!("dataDir=d\nadmin.enableServer=false\nclientPortAddress=127.0.0.1\nclientPort={port}\n");
     std::fs::write(directory.path().join("zoo.cfg"), config).unwrap();
     let [first, last] = first_and_last(&["server", "zoo.cfg"], directory.path(), 1);
     let process = format!("port {port} is in use by pid {} (", std::process::id());

@@ -83,7 +83,8 @@ fn two_servers_do_not_share_a_directory() {
 #[test]
 fn unusable_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\nadmin.enableServer=false\n")
+        .unwrap();
     let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
     check(&refused(&arguments, directory.path()), 3, "zookeeper.datadir.autocreate is false: create it by hand");
 }
@@ -91,7 +92,8 @@ fn unusable_directory_is_reported() {
 #[test]
 fn file_as_data_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\nadmin.enableServer=false\n")
+        .unwrap();
     let data = directory.path().join("data");
     std::fs::write(&data, "").unwrap();
     check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");

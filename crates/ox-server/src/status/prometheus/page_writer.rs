@@ -83,7 +83,8 @@ impl<'a> PageWriter<'a> {
         if !labels.is_empty() {
             self.put_labels(labels);
         }
-        writeln!(self.text, " {}", java_text::double(value)).expect("a string takes every write");
+        let value = if value == f64::INFINITY { "+Inf".to_owned() } else { java_text::double(value) };
+        writeln!(self.text, " {value}").expect("a string takes every write");
     }
 
     /// The Java client of 3.9 prints a comma after the last label, too.

@@ -43,7 +43,16 @@ impl StartFailure {
     }
 
     pub(super) fn admin(error: &AdminStartError) -> Self {
-        let text = error.remedy().map_or_else(|| error.to_string(), |remedy| format!("{error}; {remedy}"));
+        let mut text = error.to_string();
+        if let AdminStartError::Bind { port, source, .. } | AdminStartError::BindMetrics { port, source, .. } = error
+            && source.kind() == ErrorKind::AddrInUse
+            && let Some(owner) = port_owner::find(*port)
+        {
+            text += &format!(" (by {owner})");
+        }
+        if let Some(remedy) = error.remedy() {
+            text += &format!("; {remedy}");
+        }
         Self::new(error.exit_code(), text)
     }
 
