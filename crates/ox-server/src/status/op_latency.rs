@@ -44,9 +44,9 @@ const RUNS_MAX: usize = 256;
 impl OpRuns {
     pub(crate) fn note(&mut self, op: i32, latency_ms: i64, count: u64) {
         // The last one is usually the same.
-        let same = self.0.iter_mut().rev().find(|run| run.op == op && run.latency_ms == latency_ms);
+        let same = self.0.iter().rposition(|run| run.op == op && run.latency_ms == latency_ms);
         match same {
-            Some(run) => run.count += count,
+            Some(at) => self.0[at].count += count,
             None if self.0.len() < RUNS_MAX => self.0.push(OpRun { op, latency_ms, count }),
             None => (),
         }
