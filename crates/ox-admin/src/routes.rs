@@ -132,7 +132,7 @@ fn requester(request: &Request, trusts_forwarded_for: bool) -> Requester {
 
 /// The last address of `X-Forwarded-For`, which the nearest proxy has added.
 fn forwarded_for(headers: &HeaderMap) -> Option<IpAddr> {
-    headers.get_all("x-forwarded-for").iter().last()?.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
+    headers.get_all("x-forwarded-for").iter().next_back()?.to_str().ok()?.rsplit(',').next()?.trim().parse().ok()
 }
 
 #[cfg(test)]
