@@ -2,6 +2,8 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -138,11 +140,28 @@ func (c *Case) node(rest, data string) string {
 
 // connect opens a client and waits for its session. The channel receives its session events.
 func (c *Case) connect(address string, timeout time.Duration) (*zk.Conn, <-chan zk.Event) {
-	conn, events, err := zk.Connect([]string{address}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}))
+	conn, events, err := zk.Connect([]string{address}, timeout, zk.WithLogInfo(false), zk.WithLogger(quiet{}), zk.WithDialer(dialer()))
 	check(err)
 	c.conns = append(c.conns, conn)
 	awaitState(events, zk.StateHasSession)
 	return conn, events
+}
+
+// dialer connects with TLS if the environment names the CA of the server.
+func dialer() zk.Dialer {
+	file := os.Getenv("INTEROP_TLS_CA")
+	if file == "" {
+		return net.DialTimeout
+	}
+	pem, err := os.ReadFile(file)
+	check(err)
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(pem) {
+		panic(file + " has no certificate")
+	}
+	return func(network, address string, timeout time.Duration) (net.Conn, error) {
+		return tls.DialWithDialer(&net.Dialer{Timeout: timeout}, network, address, &tls.Config{RootCAs: roots})
+	}
 }
 
 func (c *Case) deleteTree(path string) {

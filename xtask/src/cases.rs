@@ -1,7 +1,7 @@
 //! `cargo xtask cases`: known bugs of ZooKeeper and similar systems, and the regression test of each.
 //!
-//! The name of a test lists the cases that it covers: `k123_...`, or several as in `k75_k158_...`. The task runs these tests
-//! and prints one line per case. A case that is due and has no test is `open`; a failed test is an error. A weakness that
+//! The name of a test lists the cases that it covers: `k123_...`, or several as in `k75_k158_...`. The task runs these tests,
+//! or reads their results from the output of `cargo test`, and prints one line per case. A case that is due and has no test is `open`; a failed test is an error. A weakness that
 //! we cannot fix without breaking clients is `kept`: `COMPAT.md` mentions it, and its test shows it.
 //!
 //! `--write` puts the list of cases into `docs/reference/requirements.md`, without running a test.
@@ -10,14 +10,18 @@ use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 /// Flags of `cargo xtask cases`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Write the list of cases into `docs/reference/requirements.md` and run no tests.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "results")]
     write: bool,
+    /// Take the results from this file, the output of `cargo test --workspace`, and run no tests.
+    #[arg(long, value_name = "FILE")]
+    results: Option<PathBuf>,
 }
 
 /// From when on a case needs a test.
@@ -170,7 +174,7 @@ const CASES: &[Case] = &[
     Case(122, Due::Now, "a closed session is not revived"),
     Case(123, Due::Now, "repeated leader changes do not keep an abandoned session alive"),
     Case(124, Due::Now, "a read-only server neither creates, renews nor closes global sessions"),
-    Case(125, Due::Security, "a failed SASL exchange leaves no identity"),
+    Case(125, Due::Now, "a failed SASL exchange leaves no identity"),
     Case(126, Due::Now, "a container that never had a child is removed if so configured"),
     Case(127, Due::Now, "setWatches sends exactly the events that the client missed"),
     Case(128, Due::Now, "a client may set its watches again in several packets"),
@@ -199,14 +203,14 @@ const CASES: &[Case] = &[
     Case(151, Due::Now, "the cost of a request is bounded by its size"),
     Case(152, Due::Now, "a slow reader of a four-letter command blocks no other client"),
     Case(153, Due::Now, "reads and deletes are served on a full disk"),
-    Case(154, Due::Security, "a quorum SASL identity without a host is refused"),
+    Case(154, Due::Now, "a quorum SASL identity without a host is refused"),
     Case(155, Due::Security, "an unauthenticated peer on the quorum port is refused"),
     Case(156, Due::Now, "a recursive watch reveals no unreadable node"),
     Case(157, Due::Now, "getACL shows password hashes to administrators only"),
     Case(158, Due::Now, "the operations of a multi pass the same permission checks as single operations"),
     Case(159, Due::Security, "an AdminServer command needs every permission in its list"),
-    Case(160, Due::Security, "TLS host names are verified"),
-    Case(161, Due::Security, "two CA certificates of one subject are both kept"),
+    Case(160, Due::Now, "TLS host names are verified"),
+    Case(161, Due::Now, "two CA certificates of one subject are both kept"),
     Case(162, Due::Now, "malformed ids, TTLs and credentials get an error"),
     Case(163, Due::Now, "ACL lists are stored byte for byte"),
     Case(164, Due::Now, "logs contain no secrets and no unescaped text of peers"),
@@ -224,12 +228,18 @@ struct TestResults {
 
 /// Runs the tests of all cases and prints their results, or writes the list of cases.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if args.write { write_page() } else { run_cases() }
+    if args.write {
+        return write_page();
+    }
+    let output = match &args.results {
+        Some(file) => fs::read_to_string(file).with_context(|| format!("read {}", file.display()))?,
+        None => run_tests()?,
+    };
+    report(&parse_results(&output))
 }
 
-fn run_cases() -> Result<()> {
+fn report(results: &BTreeMap<u32, TestResults>) -> Result<()> {
     let compat = fs::read_to_string(Workspace::find().root().join("COMPAT.md")).context("read COMPAT.md")?;
-    let results = run_tests()?;
     let (mut open, mut kept, mut failed) = (0, 0, 0);
     println!("{:<5} {:<9} {:<80} test", "case", "result", "what must hold");
     for Case(number, due, statement) in CASES {
@@ -258,15 +268,20 @@ fn compat_line(compat: &str, number: u32) -> Option<usize> {
     (1..).zip(compat.lines()).find(|(_, line)| line.contains(&name)).map(|(at, _)| at)
 }
 
-/// Runs every test of the workspace whose name starts with `k`, and sorts the results by case.
-fn run_tests() -> Result<BTreeMap<u32, TestResults>> {
+/// Runs every test of the workspace whose name starts with `k`, and returns the output.
+fn run_tests() -> Result<String> {
     let output = Command::new(env!("CARGO"))
         .args(["test", "--workspace", "--no-fail-fast", "--", "::k"])
         .stderr(Stdio::inherit())
         .output()
         .context("run cargo test")?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The results of the tests in the output of `cargo test`, by case.
+fn parse_results(output: &str) -> BTreeMap<u32, TestResults> {
     let mut results: BTreeMap<u32, TestResults> = BTreeMap::new();
-    for line in String::from_utf8_lossy(&output.stdout).lines() {
+    for line in output.lines() {
         let Some((name, result)) = line.strip_prefix("test ").and_then(|line| line.split_once(" ... ")) else {
             continue;
         };
@@ -277,7 +292,7 @@ fn run_tests() -> Result<BTreeMap<u32, TestResults>> {
             tests.push(last.to_owned());
         }
     }
-    Ok(results)
+    results
 }
 
 /// The cases that the name of a test refers to.

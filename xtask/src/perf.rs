@@ -11,6 +11,7 @@ mod report;
 mod sections;
 mod server;
 mod snapshot;
+mod tls;
 
 use crate::interop::servers::oxkeeper::build;
 use crate::interop::servers::{Software, apache};

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use crate::address::Address;
+use crate::admin::{self, AdminConfig};
 use crate::audit::{self, AuditConfig};
 use crate::auth::{Auth, FourLetterWhitelist};
 use crate::checks;
@@ -15,6 +16,8 @@ use crate::error::{Cause, ConfigErrors, ErrorCollector};
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
 use crate::member_config::MemberConfig;
+use crate::metrics::{self, MetricsCompatibility, PrometheusConfig};
+use crate::published::PublishedSettings;
 use crate::quorum_sasl;
 use crate::quorum_tls;
 use crate::sasl::{self, SaslConfig};
@@ -66,6 +69,13 @@ pub struct Config {
     pub audit: AuditConfig,
     pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
+    /// Set unless the AdminServer is disabled.
+    pub admin: Option<AdminConfig>,
+    /// Set if the metrics provider is Prometheus's.
+    pub prometheus: Option<PrometheusConfig>,
+    /// The release whose Prometheus page is imitated, on the port of the AdminServer too.
+    pub metrics_compatibility: MetricsCompatibility,
+    pub published: PublishedSettings,
     /// Set if a port for clients uses TLS.
     pub tls: Option<TlsConfig>,
     /// Set if the server is a member of an ensemble.
@@ -105,12 +115,20 @@ impl Config {
         unsupported_protection::check(&settings, &mut errors);
         audit::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
+        let admin = admin::read(&settings, start, environment, diagnostics, &mut errors);
+        let prometheus = metrics::read(&settings, environment, &mut errors);
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
         errors.finish()?;
         let tls = TlsConfig::from_checked(&settings, secure.as_ref());
-        Ok(Config { member, tls, ..Config::from_checked(&settings, client.as_ref(), sasl, diagnostics) })
+        Ok(Config {
+            member,
+            tls,
+            admin,
+            prometheus,
+            ..Config::from_checked(&settings, client.as_ref(), sasl, diagnostics)
+        })
     }
 
     /// The configuration of a server started without arguments: standalone on 127.0.0.1:2181, data in
@@ -156,6 +174,10 @@ impl Config {
             audit: AuditConfig::from_checked(settings),
             sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
+            admin: None,
+            prometheus: None,
+            metrics_compatibility: metrics::compatibility(settings),
+            published: PublishedSettings::of(settings),
             tls: None,
             member: None,
         }

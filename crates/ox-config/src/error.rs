@@ -110,6 +110,8 @@ pub enum Cause {
     StoreNotSet { port: &'static str, key: &'static str },
     #[error("minSessionTimeout must not be larger than maxSessionTimeout ({min} and {max} ms)")]
     SessionTimeouts { min: i32, max: i32 },
+    #[error("the Prometheus provider has no port; set metricsProvider.httpPort or metricsProvider.httpsPort")]
+    NoMetricsPort,
     /// A metrics provider that does not ship with Apache.
     #[error("{0} is not a metrics provider of Apache; expected its default, null or Prometheus provider")]
     MetricsProvider(String),

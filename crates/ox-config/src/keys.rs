@@ -14,8 +14,6 @@ use crate::key::ValueReader::{
 use crate::key::{Key, PREFIX, Section};
 
 /// Features that are not implemented yet, as warnings and errors name them.
-pub(crate) const ADMIN: &str = "the admin server";
-const METRICS: &str = "the metrics endpoint";
 const ORACLE: &str = "the oracle for two voters";
 const EAGER_ACL: &str = "eager ACL checks on learners";
 const CANONICAL_NAMES: &str = "the lookup of canonical host names";
@@ -413,34 +411,70 @@ pub static SECTIONS: &[Section] = sections! {
         /// is always enabled.
         "4lw.commands.whitelist", Passed, Text("words"), "", "", M, Built;
         /// Enable the HTTP admin server; only `false` disables it.
-        "admin.enableServer", Passed, Word("false"), "true", "", M, NotBuilt(ADMIN);
+        "admin.enableServer", Passed, Word("false"), "true", "", M, Built;
         /// Bind address of the admin server.
-        "admin.serverAddress", Passed, Text("host or address"), "0.0.0.0", "", M, NotBuilt(ADMIN);
+        "admin.serverAddress", Passed, Text("host or address"), "0.0.0.0", "", M, Built;
         /// Port of the admin server.
-        "admin.serverPort", Passed, LenientInt, "8080", "", M, NotBuilt(ADMIN);
+        "admin.serverPort", Passed, LenientInt, "8080", "", M, Built;
         /// Idle timeout of admin server connections.
-        "admin.idleTimeout", Passed, LenientInt, "30000", "ms", M, NotBuilt(ADMIN);
+        "admin.idleTimeout", Passed, LenientInt, "30000", "ms", M, Built;
         /// URL path of the admin commands.
-        "admin.commandURL", Passed, Text("path"), "/commands", "", M, NotBuilt(ADMIN);
-        /// HTTP version of the admin server's TLS connector, in Jetty's numbering.
-        "admin.httpVersion", Passed, LenientInt, "11", "", P, NotBuilt(ADMIN);
+        "admin.commandURL", Passed, Text("path"), "/commands", "", M, Built;
+        /// HTTP version of the admin server's TLS connector, in Jetty's numbering; it is always 1.1.
+        "admin.httpVersion", Passed, LenientInt, "11", "", P, Hint;
         /// Serve HTTP and HTTPS on the same admin port.
-        "admin.portUnification", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        "admin.portUnification", Passed, Bool, "false", "", M, Built;
         /// Serve the admin commands by HTTPS only.
-        "admin.forceHttps", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        "admin.forceHttps", Passed, Bool, "false", "", M, Built;
         /// Require client certificates on the admin server.
-        "admin.needClientAuth", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        "admin.needClientAuth", Passed, Bool, "false", "", M, Built;
         /// Minimum time between snapshots or restores by admin command.
-        "admin.rateLimiterIntervalInMS", Passed, Int, "300000", "ms", M, NotBuilt(ADMIN);
+        "admin.rateLimiterIntervalInMS", Passed, Int, "300000", "ms", M, Built;
         /// Enable the snapshot command of the admin server.
-        "admin.snapshot.enabled", Passed, Bool, "true", "", M, NotBuilt(ADMIN);
+        "admin.snapshot.enabled", Passed, Bool, "true", "", M, Built;
         /// Enable the restore command of the admin server.
-        "admin.restore.enabled", Passed, Bool, "true", "", M, NotBuilt(ADMIN);
+        "admin.restore.enabled", Passed, Bool, "true", "", M, Built;
+        /// Names besides addresses, `localhost` and the name of this machine that the `Host` header of a request to the
+        /// admin server may have, separated by commas; `*` accepts all. Other requests get status 421, so that web
+        /// pages cannot read the admin server through the browser of an operator.
+        "oxkeeper.admin.allowedHosts", Own, Text("names"), "", "", O, Built;
         /// Metrics provider class: Apache's default, null or Prometheus provider.
         "metricsProvider.className", File, Text("class"),
-            "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, NotBuilt(METRICS);
-        /// Settings of the metrics provider.
-        "metricsProvider.*", File, Text("text"), "", "", M, NotBuilt(METRICS);
+            "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, Built;
+        /// Bind address of the Prometheus provider.
+        "metricsProvider.httpHost", File, Text("host or address"), "0.0.0.0", "", M, Built;
+        /// Port of the Prometheus provider; -1 opens none. With `metricsProvider.compatibility=3.10` the default is -1.
+        "metricsProvider.httpPort", File, Int, "7000", "", M, Built;
+        /// HTTPS port of the Prometheus provider; -1 opens none. The number of `metricsProvider.httpPort` makes that
+        /// port accept both.
+        "metricsProvider.httpsPort", File, Int, "-1", "", M, Built;
+        /// Export metrics of the process (`process_*`, and the `jvm_*` names that dashboards use).
+        "metricsProvider.exportJvmInfo", File, Bool, "true", "", M, Built;
+        /// Release whose names and quantiles the metrics page has: in 3.10 counters end with `_total`, and the second
+        /// quantile is 0.95 instead of 0.9.
+        "metricsProvider.compatibility", File, OneOf(&["3.9", "3.10"]), "3.9", "", O, Built;
+        /// Key store of `metricsProvider.httpsPort`, required with it.
+        "metricsProvider.ssl.keyStore.location", File, Text("path"), "", "", M, Built;
+        /// Password of that key store.
+        "metricsProvider.ssl.keyStore.password", File, Secret, "", "", M, Built;
+        /// Type of that key store: PEM, PKCS12 or JKS. Default: by the end of the file name.
+        "metricsProvider.ssl.keyStore.type", File, Text("type"), "", "", M, Built;
+        /// Trust store of `metricsProvider.httpsPort`, required if clients need certificates.
+        "metricsProvider.ssl.trustStore.location", File, Text("path"), "", "", M, Built;
+        /// Password of that trust store.
+        "metricsProvider.ssl.trustStore.password", File, Secret, "", "", M, Built;
+        /// Type of that trust store.
+        "metricsProvider.ssl.trustStore.type", File, Text("type"), "", "", M, Built;
+        /// Whether clients of `metricsProvider.httpsPort` need certificates.
+        "metricsProvider.ssl.need.client.auth", File, Bool, "true", "", M, Built;
+        /// Whether certificates of clients of `metricsProvider.httpsPort` are verified if there are any.
+        "metricsProvider.ssl.want.client.auth", File, Bool, "true", "", M, Built;
+        /// Protocol versions of `metricsProvider.httpsPort`, separated by commas.
+        "metricsProvider.ssl.enabledProtocols", File, Text("versions"), "", "", M, Built;
+        /// Cipher suites of `metricsProvider.httpsPort`, separated by commas.
+        "metricsProvider.ssl.ciphersuites", File, Text("names"), "", "", M, Built;
+        /// Other settings of the metrics provider (threads, queues, rotation of summaries); no effect.
+        "metricsProvider.*", File, Text("text"), "", "", P, Hint;
         /// Enable the audit log.
         "audit.enable", Passed, Bool, "false", "", M, Built;
         /// Class of the audit logger. With any other than the default the server refuses to start, if `audit.enable` is
@@ -457,7 +491,7 @@ pub static SECTIONS: &[Section] = sections! {
         /// same, and stored ACLs must contain its values. With any other the server refuses to start.
         "DigestAuthenticationProvider.digestAlg", Passed, Text("hash"), "SHA1", "", M, Built;
         /// Take the address of HTTP clients from `X-Forwarded-For`.
-        "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, NotBuilt(ADMIN);
+        "IPAuthenticationProvider.usexforwardedfor", Passed, Bool, "false", "", M, Built;
         /// Certificate subject of the super user, as the scheme `x509` shows it, for example `CN=admin,O=Example`.
         "X509AuthenticationProvider.superUser", Passed, Text("subject"), "", "", M, Built;
         /// Password of the SASL user `super`.
@@ -547,8 +581,8 @@ pub static SECTIONS: &[Section] = sections! {
         "ssl.hostnameVerification", Passed, Bool, "true", "", M, Built;
         /// Check that the certificate of a client names the address from which the client connects.
         "ssl.clientHostnameVerification", Passed, Bool, "false", "", M, Built;
-        /// Also look up the host name of the client's address. Not implemented: together with
-        /// `ssl.clientHostnameVerification` the server refuses to start.
+        /// With `ssl.clientHostnameVerification`: also look up the host name of the client's address, and accept a
+        /// certificate for it.
         "ssl.allowReverseDnsLookup", Passed, Bool, "false", "", M, Built;
         /// Refuse revoked client certificates, by the lists in `oxkeeper.ssl.crlFiles`.
         "ssl.crl", Passed, Bool, "false", "", M, Built;

@@ -19,6 +19,7 @@
 //! and in `checks.rs` for the order of checks.
 
 mod address;
+mod admin;
 mod audit;
 mod auth;
 mod checks;
@@ -33,8 +34,11 @@ mod key;
 mod keys;
 mod limits;
 mod lint;
+mod listen;
 mod member_config;
+mod metrics;
 mod providers;
+mod published;
 mod quorum_sasl;
 mod quorum_tls;
 mod sasl;
@@ -46,7 +50,9 @@ mod storage;
 mod system_properties;
 mod tls;
 mod unsupported_protection;
+mod weak_settings;
 
+pub use admin::{AdminConfig, AdminTls, AllowedHosts};
 pub use audit::{AuditConfig, AuditFormat};
 pub use auth::{Auth, DigestHashSetting, FourLetterWhitelist, Secret};
 pub use config::{Autopurge, Config};
@@ -58,7 +64,10 @@ pub use key::{Class, Key, OnBadText, Section, Source, Status, Value, ValueReader
 pub use keys::{SECTIONS, find, keys};
 pub use limits::{ConnectionThrottle, Limits, RequestThrottle, SessionWeights, Supervision};
 pub use lint::FOUR_LETTER_COMMANDS;
+pub use listen::ListenAddress;
 pub use member_config::{MemberConfig, MemberFiles};
+pub use metrics::{MetricsCompatibility, PrometheusConfig};
+pub use published::PublishedSettings;
 pub use quorum_sasl::QuorumSaslConfig;
 pub use quorum_tls::QuorumTlsConfig;
 pub use sasl::SaslConfig;
@@ -67,3 +76,4 @@ pub use start_args::{Environment, StartArgs};
 pub use storage::{CompressionSetting, Containers, OnDamageSetting, Recovery, Storage, TornTailSetting};
 pub use system_properties::SystemProperties;
 pub use tls::{SslKeys, StoreKeys, TlsConfig};
+pub use weak_settings::{WeakSetting, weak_settings};

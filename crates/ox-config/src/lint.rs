@@ -7,7 +7,7 @@ use crate::diagnostic::Diagnostic;
 use crate::error::Place;
 use crate::java_values;
 use crate::key::{Class, Key, OnBadText, PREFIX, Source, Status, Value, ValueReader};
-use crate::keys::{self, ADMIN, DEAD_NAMES};
+use crate::keys::{self, DEAD_NAMES};
 use crate::settings::{Entry, Settings};
 use crate::spelling;
 use crate::unsupported_protection;
@@ -174,9 +174,6 @@ fn not_built_yet(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) {
         if let Status::NotBuilt(feature) = key.status {
             features.entry(feature).or_default().extend(unsupported_protection::places_set(settings, key));
         }
-    }
-    if settings.flag("admin.enableServer") {
-        features.remove(ADMIN); // the key counts as set when it disables the admin server
     }
     for (feature, places) in features {
         let Some(first) = places.first() else {

@@ -23,6 +23,8 @@ pub struct Settings {
     lines: BTreeMap<String, Entry>,
     properties: BTreeMap<String, Entry>,
     system: SystemProperties,
+    /// The text of the configuration file, where there is one.
+    file_text: Option<String>,
 }
 
 /// The text of a setting and its place.
@@ -56,6 +58,7 @@ impl Settings {
             lines: BTreeMap::new(),
             properties: BTreeMap::new(),
             system: system.clone(),
+            file_text: None,
         };
         for (name, value) in system.iter() {
             let place = Place::Property(name.to_owned());
@@ -95,7 +98,13 @@ impl Settings {
             }
             self.lines.insert(key, entry);
         }
+        self.file_text = Some(bytes.iter().copied().map(char::from).collect());
         Ok(())
+    }
+
+    /// The text of the configuration file, where there is one.
+    pub(crate) fn file_text(&self) -> Option<&str> {
+        self.file_text.as_deref()
     }
 
     /// Every row that is not a family, with its effective text.
@@ -204,7 +213,15 @@ impl Settings {
         }
     }
 
-    pub(crate) fn flag(&self, name: &str) -> bool {
+    /// What is written for a key, whether it is valid or not; `None` if nothing is.
+    pub fn written(&self, name: &str) -> Option<&str> {
+        let entry = keys::find(name).and_then(|key| self.given(key).next())?;
+        Some(entry.text.as_str()).filter(|text| !text.is_empty())
+    }
+
+    /// # Panics
+    /// If the key table does not read the name as a flag.
+    pub fn flag(&self, name: &str) -> bool {
         match self.value(name) {
             Some(Value::Flag(flag)) => flag,
             _ => panic!("{name} is not read as a flag"),

@@ -94,7 +94,6 @@ pub(crate) fn check(settings: &Settings, diagnostics: &mut Vec<Diagnostic>, erro
         }
     }
     errors.check(check_scheme(settings));
-    errors.check(check_reverse_lookup(settings));
     let detection_ms = settings.int(DETECTION);
     if detection_ms < 1 {
         let text = format!("Invalid value for {DETECTION}: {detection_ms}, using the default value of 5000");
@@ -121,15 +120,6 @@ fn check_scheme(settings: &Settings) -> Result<(), ConfigError> {
         return Ok(());
     }
     Err(settings.place_of(KEY).error(Cause::BadValue { key: KEY, text, expected: "x509".to_owned() }))
-}
-
-fn check_reverse_lookup(settings: &Settings) -> Result<(), ConfigError> {
-    const KEY: &str = "ssl.allowReverseDnsLookup";
-    if !(settings.flag(KEY) && settings.flag("ssl.clientHostnameVerification")) {
-        return Ok(());
-    }
-    let expected = "false: reverse lookups are not implemented yet; name the addresses in the certificates".to_owned();
-    Err(settings.place_of(KEY).error(Cause::BadValue { key: KEY, text: "true".to_owned(), expected }))
 }
 
 const SECURE_PORT: &str = "secureClientPort";
@@ -160,8 +150,28 @@ impl TlsConfig {
 }
 
 impl SslKeys {
-    /// The group with the given prefix.
-    pub(crate) fn from_checked(settings: &Settings, prefix: &str) -> SslKeys {
+    /// A group that has stores only.
+    pub(crate) fn of_stores(key_store: StoreKeys, trust_store: StoreKeys) -> SslKeys {
+        SslKeys {
+            key_store,
+            trust_store,
+            protocol: None,
+            enabled_protocols: None,
+            cipher_suites: None,
+            context_supplier_class: None,
+            client_auth: None,
+            hostname_verification: false,
+            client_hostname_verification: false,
+            allow_reverse_dns_lookup: false,
+            crl: false,
+            ocsp: false,
+            crl_files: Vec::new(),
+            fips_mode: false,
+        }
+    }
+
+    /// The group with the given prefix: `ssl.` or `ssl.quorum.`.
+    pub fn from_checked(settings: &Settings, prefix: &str) -> SslKeys {
         let text = |name: &str| given(settings, &format!("{prefix}{name}"));
         let flag = |name: &str| settings.flag(&format!("{prefix}{name}"));
         let crl_files = given(settings, &format!("oxkeeper.{prefix}crlFiles")).unwrap_or_default();
@@ -186,6 +196,16 @@ impl SslKeys {
 }
 
 impl StoreKeys {
+    /// From location, password, path of the password, and type.
+    pub(crate) fn new([location, password, password_path, store_type]: [Option<String>; 4]) -> StoreKeys {
+        StoreKeys {
+            location: location.map(PathBuf::from),
+            password: password.map(Secret::new),
+            password_path: password_path.map(PathBuf::from),
+            store_type,
+        }
+    }
+
     fn from_checked(settings: &Settings, name: &str) -> StoreKeys {
         StoreKeys {
             location: path(settings, &format!("{name}.location")),

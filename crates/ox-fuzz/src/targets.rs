@@ -6,6 +6,7 @@ mod files;
 mod quorum;
 mod records;
 mod requests;
+mod sasl;
 mod tls;
 
 /// Code that decodes untrusted bytes.
@@ -32,5 +33,9 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "quorum-notifications", corpus: quorum::notification_corpus, run: quorum::run_notifications },
     FuzzTarget { name: "tls-store", corpus: tls::store_corpus, run: tls::run_store },
     FuzzTarget { name: "tls-hello", corpus: tls::hello_corpus, run: tls::run_hello },
+    FuzzTarget { name: "jaas", corpus: sasl::text_corpus, run: sasl::run_jaas },
+    FuzzTarget { name: "auth-to-local", corpus: sasl::rules_corpus, run: sasl::run_rules },
+    FuzzTarget { name: "sasl-token", corpus: sasl::token_corpus, run: sasl::run_token },
+    FuzzTarget { name: "keytab", corpus: sasl::keytab_corpus, run: sasl::run_keytab },
     FuzzTarget { name: "ensemble", corpus: quorum::ensemble_corpus, run: quorum::run_ensemble },
 ];

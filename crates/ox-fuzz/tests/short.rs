@@ -66,3 +66,23 @@ fn quorum_notifications_target_survives_mutations() {
 fn ensemble_target_survives_mutations() {
     short("ensemble", 20_000);
 }
+
+#[test]
+fn jaas_target_survives_mutations() {
+    short("jaas", 10_000);
+}
+
+#[test]
+fn auth_to_local_target_survives_mutations() {
+    short("auth-to-local", 10_000);
+}
+
+#[test]
+fn sasl_token_target_survives_mutations() {
+    short("sasl-token", 2_000);
+}
+
+#[test]
+fn keytab_target_survives_mutations() {
+    short("keytab", 20_000);
+}

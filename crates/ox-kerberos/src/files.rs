@@ -10,6 +10,9 @@ use zeroize::Zeroizing;
 /// Far more than any of the files needs.
 const FILE_BYTES_MAX: usize = 16 << 20;
 
+const KRB5_CONF: &str = "/etc/krb5.conf";
+const KEYTAB: &str = "/etc/krb5.keytab";
+
 /// Reads a file of at most `bytes_max` bytes. The error names it.
 pub fn read(file: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", file.display());
@@ -25,9 +28,18 @@ pub fn read(file: &Path, bytes_max: usize) -> Result<Vec<u8>, String> {
 /// The configuration: the given file, the one of `KRB5_CONFIG`, or `/etc/krb5.conf`.
 pub fn krb5_conf(file: Option<&Path>) -> Result<Krb5Conf, String> {
     let file = file.map(Path::to_owned).or_else(|| std::env::var_os("KRB5_CONFIG").map(PathBuf::from));
-    let file = file.unwrap_or_else(|| PathBuf::from("/etc/krb5.conf"));
+    let file = file.unwrap_or_else(|| PathBuf::from(KRB5_CONF));
     let text = text(&file)?;
     Krb5Conf::parse(&file.display().to_string(), &text, &mut include).map_err(|error| error.to_string())
+}
+
+/// As [`krb5_conf`], for a server that only accepts tickets: it needs no configuration, so the default file may be missing.
+pub fn krb5_conf_of_acceptor(file: Option<&Path>) -> Result<Krb5Conf, String> {
+    let is_default = file.is_none() && std::env::var_os("KRB5_CONFIG").is_none();
+    if is_default && !Path::new(KRB5_CONF).exists() {
+        return Ok(Krb5Conf::default());
+    }
+    krb5_conf(file)
 }
 
 fn text(file: &Path) -> Result<String, String> {
@@ -54,11 +66,15 @@ fn is_included(name: &str) -> bool {
     !name.starts_with('.') && (name.ends_with(".conf") || name.chars().all(is_plain))
 }
 
-/// The keytab; `None` is the default one.
-pub fn keytab(file: Option<&str>, conf: &Krb5Conf) -> Result<Keytab, String> {
-    let file = file.or(conf.default_keytab_name.as_deref()).unwrap_or("/etc/krb5.keytab");
-    let bytes = Zeroizing::new(read(path(file)?, FILE_BYTES_MAX)?);
-    Keytab::parse(&bytes).map_err(|error| format!("{file}: {error}"))
+/// The path of a keytab; `None` is the default one.
+pub fn keytab_path(name: Option<&str>, conf: &Krb5Conf) -> Result<PathBuf, String> {
+    path(name.or(conf.default_keytab_name.as_deref()).unwrap_or(KEYTAB)).map(Path::to_owned)
+}
+
+/// Reads a keytab. The error names the file.
+pub fn keytab(file: &Path) -> Result<Keytab, String> {
+    let bytes = Zeroizing::new(read(file, FILE_BYTES_MAX)?);
+    Keytab::parse(&bytes).map_err(|error| format!("{}: {error}", file.display()))
 }
 
 /// The ticket cache; `None` is the default one.

@@ -120,7 +120,7 @@ impl KerberosLogin {
 
     fn new_ticket(&self, kdc: &KdcClient<'_>) -> Result<Credential, String> {
         let Some(file) = &self.options.keytab else { return Err("neither a keytab nor a ticket cache is set".into()) };
-        let keytab = files::keytab(file.as_deref(), kdc.conf)?;
+        let keytab = files::keytab(&files::keytab_path(file.as_deref(), kdc.conf)?)?;
         let principal = self.options.principal.as_deref().ok_or("a keytab needs the option principal")?;
         let login = || {
             let client = Principal::parse(principal, kdc.conf.default_realm.as_deref())?;

@@ -27,7 +27,7 @@ use ox_proto::reply::{ReplyHeader, put_bare_reply, put_reply};
 use ox_proto::request::{AuthPacket, RequestHeader, SaslToken};
 use ox_proto::{ErrorCode, OpCode, Reader, SessionId, Zxid};
 use ox_tree::State;
-use ox_tree::auth::{AuthOutcome, EnsembleName, Identities, Identity, X509_SCHEME, authenticate};
+use ox_tree::auth::{AuthOutcome, EnsembleName, Identities, Identity, X509_SCHEME, authenticate, names_super_user};
 use ox_tree::read::{self, AfterReply, ReadRequest, Requester};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -66,6 +66,8 @@ impl ConnAuth {
 pub enum AuthEvent {
     /// An auth packet was refused.
     Failed,
+    /// An auth packet named the super user, with a wrong password.
+    WrongSuperPassword,
     /// The client has named its ensemble.
     Ensemble(EnsembleName),
     /// A request without the identity that is enforced.
@@ -367,14 +369,25 @@ impl Conn {
                 return FrameOutcome::Close;
             }
         }
-        let proven = outcome.proven();
+        let proven = outcome.proven().filter(|proven| self.admits_super_attempt(proven, service));
         if proven.is_some_and(|proven| self.add_identities(proven, service.submission)) {
             self.reply(ReplyHeader { xid, zxid: Zxid::ZERO, err: 0 }, |_| (), service.out, service.submission);
         } else {
-            self.auth_event = Some(AuthEvent::Failed);
+            self.auth_event.get_or_insert(AuthEvent::Failed);
             self.refuse(xid, ErrorCode::AuthFailed, service);
         }
         FrameOutcome::Continue
+    }
+
+    /// False if the packet is a second wrong password of the super user: a connection has one attempt (S16).
+    fn admits_super_attempt(&mut self, proven: &[Identity], service: &Service<'_>) -> bool {
+        let settings = &service.state.options().schemes;
+        let is_super = proven.iter().any(|identity| identity.scheme == "super");
+        let Some(wrong) = proven.iter().find(|identity| !is_super && names_super_user(settings, identity)) else {
+            return true;
+        };
+        self.auth_event = Some(AuthEvent::WrongSuperPassword);
+        self.ids.iter().all(|known| known == wrong || !names_super_user(settings, known))
     }
 
     /// Adds authenticated identities and submits them to the replica. False if there are too many.

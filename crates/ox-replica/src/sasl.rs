@@ -47,7 +47,7 @@ pub struct SaslService<'a> {
     pub server: &'a SaslServer,
     pub now: Now,
     /// Shared by all exchanges of the server.
-    pub replays: &'a mut ReplayCache,
+    pub replays: &'a ReplayCache,
     pub random: Random<'a>,
 }
 

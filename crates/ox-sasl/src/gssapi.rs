@@ -56,7 +56,7 @@ impl GssapiAcceptor {
         &mut self,
         now: WallTime,
         token: &[u8],
-        replays: &mut ReplayCache,
+        replays: &ReplayCache,
         random: Random<'_>,
     ) -> Result<AcceptorStep, SaslError> {
         match std::mem::replace(&mut self.phase, AcceptorPhase::Ended) {

@@ -15,6 +15,7 @@ use ox_replica::{AuditEvent, AuditResult};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
 /// Events in the queue, and their memory. A burst of this size is written in about a second.
 const EVENTS_MAX: usize = 100_000;
@@ -27,6 +28,7 @@ pub const AUDIT_LOG_TARGET: &str = "audit";
 pub(crate) struct AuditQueue {
     inner: Mutex<Queued>,
     arrived: Condvar,
+    ended: Condvar,
 }
 
 #[derive(Default)]
@@ -38,11 +40,13 @@ struct Queued {
     dropped: u64,
     /// No further event follows: the thread ends when the queue is empty.
     is_closed: bool,
+    /// The thread has ended.
+    has_ended: bool,
 }
 
 impl AuditQueue {
     pub(crate) fn new() -> Self {
-        Self { inner: Mutex::default(), arrived: Condvar::new() }
+        Self { inner: Mutex::default(), arrived: Condvar::new(), ended: Condvar::new() }
     }
 
     /// Appends events, or drops those that do not fit.
@@ -67,6 +71,11 @@ impl AuditQueue {
         self.arrived.notify_one();
     }
 
+    /// Waits for the end of the thread, but not longer than `limit`.
+    pub(crate) fn await_end(&self, limit: Duration) {
+        self.ended.wait_while_for(&mut self.inner.lock(), |queued| !queued.has_ended, limit);
+    }
+
     /// Waits for events. `None` when the queue is closed and empty.
     fn take(&self) -> Option<(VecDeque<(i64, AuditEvent)>, u64)> {
         let mut queued = self.inner.lock();
@@ -78,6 +87,16 @@ impl AuditQueue {
         }
         queued.bytes = 0;
         Some((std::mem::take(&mut queued.events), std::mem::take(&mut queued.dropped)))
+    }
+}
+
+/// Announces the end of the thread, also if it panics.
+struct AnnounceEnd<'a>(&'a AuditQueue);
+
+impl Drop for AnnounceEnd<'_> {
+    fn drop(&mut self) {
+        self.0.inner.lock().has_ended = true;
+        self.0.ended.notify_all();
     }
 }
 
@@ -119,6 +138,7 @@ pub(crate) fn check(config: &AuditConfig) -> io::Result<()> {
 
 /// Writes queued events until the queue is closed.
 pub(crate) fn run(shared: &Shared, queue: &AuditQueue, user: &str) {
+    let _end = AnnounceEnd(queue);
     let mut writer = None;
     while let Some((events, mut dropped)) = queue.take() {
         for (wall_ms, event) in &events {
@@ -173,5 +193,19 @@ mod tests {
         let (events, dropped) = queue.take().unwrap();
         assert_eq!((events.len(), dropped), (1, 1));
         assert!(queue.take().is_none(), "closed and empty");
+    }
+
+    #[test]
+    fn end_of_the_thread_is_awaited() {
+        let queue = AuditQueue::new();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let _end = AnnounceEnd(&queue);
+                while queue.take().is_some() {}
+            });
+            queue.close();
+            queue.await_end(Duration::MAX);
+        });
+        assert!(queue.inner.lock().has_ended);
     }
 }

@@ -22,20 +22,28 @@ mod options;
 mod peers;
 mod replica_thread;
 mod server;
+mod service_keytab;
 mod shared;
 mod status;
 mod test_server;
 mod watchdog;
 
 pub use audit::AUDIT_LOG_TARGET;
-pub use io::client_port_tls::check_stores;
+pub use io::client_port_tls::{check_stores, tls_settings};
 pub use io::client_sasl::SaslSetupError;
 pub use io::fd_limit::TooFewDescriptors;
 pub use peers::quorum_sasl::QuorumSaslError;
 pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space};
 pub use shared::Fatal;
-pub use status::four_letter::commands_page;
+pub use status::four_letter::{MonitorValue, UNKNOWN, commands_page, environment};
+pub use status::java_text::{address as java_address, double as java_double};
 pub use status::metrics::metrics_page;
+pub use status::os_info::{host_name, open_files_max};
+pub use status::prometheus::{MetricsOptions, metrics_text_of_no_server};
+pub use status::report::{
+    Authorisation, BufferSizes, ConnectionReport, Credentials, EnsembleReport, LastSnapshot, MemberReport,
+    ObserverReport, ServerStats, ServingMode, SessionReport, SettingsReport, SnapshotFailed, Visit, WrittenSnapshot,
+};
 pub use status::startup_banner::SETTINGS_LOG_TARGET;
 pub use status::version::Build;
 pub use test_server::TestServer;

@@ -36,12 +36,27 @@ pub(crate) const TLS_HANDSHAKE_MS: i64 = 10_000;
 pub(crate) const TLS_HANDSHAKE_BYTES_MAX: usize = 256 << 10;
 /// Input of a failed handshake that is discarded, so that the client receives the alert and no reset.
 pub(crate) const TLS_DISCARD_BYTES_MAX: usize = 64 << 10;
+/// Reverse lookups that may wait for a thread. More handshakes that need one are refused.
+pub(crate) const REVERSE_LOOKUPS_QUEUED_MAX: usize = 256;
+/// Addresses whose names are cached, in about 1 MB.
+pub(crate) const REVERSE_LOOKUPS_CACHED_MAX: usize = 10_000;
+/// How long the name of an address is cached.
+pub(crate) const REVERSE_LOOKUP_CACHE_MS: i64 = 60_000;
 /// Interval in which stores are compared with what is loaded.
 pub(crate) const STORE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Interval of the warnings about a certificate that expires soon.
 pub(crate) const EXPIRY_WARN_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Days before the expiry of a certificate from which the log warns of it.
 pub(crate) const EXPIRY_WARN_DAYS: i64 = 30;
+/// Failed logins of one address that have no consequence; with more, its new connections wait.
+pub(crate) const FAILED_LOGINS_MAX: u32 = 10;
+/// Interval in which one failed login of an address is forgotten.
+pub(crate) const FAILED_LOGIN_FORGET_MS: i64 = 6_000;
+/// How long a new connection from such an address waits. Shorter than the timeouts of clients, which may share the
+/// address with the one that fails.
+pub(crate) const FAILED_LOGIN_DELAY_MS: i64 = 1_000;
+/// Addresses whose failed logins are counted, in 200 KB.
+pub(crate) const FAILED_LOGIN_ADDRESSES_MAX: usize = 4096;
 /// Four-letter commands that may wait for their thread.
 pub(crate) const COMMANDS_QUEUED_MAX: usize = 256;
 /// Bytes of a reply that are created before the connection has sent them.

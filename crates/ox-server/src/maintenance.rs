@@ -1,22 +1,31 @@
-//! Periodic work: free disk space, refused watches and the keytab every second, and old files on a thread of their own.
+//! Periodic work: free disk space, refused watches and the keytabs every second, and old files on a thread of their own.
 
 use crate::shared::{Fatal, Shared};
+use crate::status::prometheus::ROTATION;
 use crate::watchdog::{CHECK_INTERVAL, Heartbeat};
 use ox_driver::space_check::{SpaceCheck, SpaceError};
 use ox_store::StoreError;
 use std::num::NonZeroU64;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Measures free space and reports refused watches, until the server stops.
 pub(crate) fn run_checks(shared: &Shared, heartbeat: &Heartbeat) {
     let (mut space_check, mut reported) = (SpaceCheck::new(shared.config.member.is_some()), 0);
+    let mut rotated = Instant::now();
     while !shared.is_stopping() {
         heartbeat.beat();
         check_space(shared, &mut space_check);
         if let Some(sasl) = &shared.sasl {
             sasl.refresh_keytab();
         }
+        if let Some(sasl) = shared.peer_security.get().and_then(|security| security.sasl.as_ref()) {
+            sasl.refresh_keytab();
+        }
         reported = log_refused_watches(shared, reported);
+        if ROTATION <= rotated.elapsed() {
+            rotated = Instant::now();
+            shared.quantile_windows.lock().rotate(&shared.metrics);
+        }
         shared.sleep(CHECK_INTERVAL);
     }
 }
@@ -35,6 +44,7 @@ fn check_space(shared: &Shared, check: &mut SpaceCheck) {
         Err(SpaceError::Gone(error)) => return shared.fail(Fatal::Gone(error)),
         Err(SpaceError::Failed(error)) => return tracing::warn!(%error, "cannot measure free space"),
     };
+    shared.disk_trend.lock().note(shared.clock.elapsed(), space.free_bytes);
     shared.inbox.put(|input| input.space = Some(space));
     if let Err(error) = shared.store.renew_reserve(&space) {
         tracing::warn!(%error, "cannot renew the disk space reserve");

@@ -212,6 +212,7 @@ impl Peers {
                     self.elections.on_hello(hello, conn, Instant::now(), &mut self.dialer, &mut self.events);
                 }
                 Peer::Learner(server) => {
+                    self.shared.note_learner(server, conn.stream.tcp().peer_addr().ok());
                     self.links.adopt(conn, server, |server| self.addresses.is_member(server), &mut self.events);
                 }
             }

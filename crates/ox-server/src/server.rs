@@ -22,6 +22,7 @@ use crate::replica_thread::log_writer::{self, SharedLogQueue};
 use crate::shared::{EssentialThread, Fatal, Shared};
 use crate::status::four_letter;
 use crate::status::metrics::Metrics;
+use crate::status::protection;
 use crate::status::server_mode::ServerMode;
 use crate::status::startup_banner;
 use crate::status::state_dump;
@@ -74,6 +75,9 @@ pub enum StartError {
     /// The file of the audit log cannot be written.
     #[error("cannot write the audit log {}: {source}", path.display())]
     Audit { path: PathBuf, source: io::Error },
+    /// A file of the data directories is a symbolic link.
+    #[error("{} is a symbolic link: files of the data directory must not be links; replace it by its target", .0.display())]
+    Link(PathBuf),
     /// No threads or descriptors are available.
     #[error("cannot set up the I/O threads: {0}")]
     Setup(#[source] io::Error),
@@ -94,7 +98,7 @@ impl StartError {
                 Some("create its directory, let the user of the server write there, or change oxkeeper.audit.file")
             }
             Self::Bind { .. } | Self::Setup(_) | Self::Sasl(_) | Self::QuorumSasl(_) => None,
-            Self::Tls(_) => None, // its text contains the remedy
+            Self::Tls(_) | Self::Link(_) => None, // their texts contain the remedy
             Self::Descriptors(_) => Some("raise the limit of open files (ulimit -n)"),
         }
     }
@@ -115,6 +119,7 @@ impl StartError {
             Self::Store(error) => error.exit_code(),
             Self::Bind { .. } | Self::Setup(_) | Self::Descriptors(_) | Self::Sasl(_) | Self::QuorumSasl(_) => 1,
             Self::Audit { .. } | Self::Tls(_) => 2, // as other errors of the configuration
+            Self::Link(_) => 3,                     // as other errors of the directories
         }
     }
 }
@@ -126,7 +131,7 @@ const HUNG_THREAD_WAIT: Duration = Duration::from_secs(2);
 pub struct Server {
     shared: Arc<Shared>,
     threads: Vec<(&'static str, JoinHandle<()>)>,
-    audit_thread: Option<JoinHandle<()>>,
+    has_audit_thread: bool,
 }
 
 /// What was read for TLS and SASL before the data.
@@ -190,6 +195,10 @@ pub struct ServerSummary {
 }
 
 impl ServerHandle {
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.0
+    }
+
     /// Requests the stop. [`Server::wait`] returns when the server has stopped.
     pub fn stop(&self) {
         self.0.stop();
@@ -233,6 +242,9 @@ impl Server {
     fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
+        if let Some(link) = protection::find_link(&config).map_err(StartError::Setup)? {
+            return Err(StartError::Link(link));
+        }
         if let Some(member) = &config.member {
             crate::peers::check_election_port(member).map_err(|source| election_error(member, source))?;
         }
@@ -262,7 +274,7 @@ impl Server {
         (shared.tls, shared.sasl) = (tls, sasl);
         let shared = Arc::new(shared);
         note_recovery(&shared.metrics, &opened.report, total_ms);
-        let mut server = Self { shared, threads: Vec::new(), audit_thread: None };
+        let mut server = Self { shared, threads: Vec::new(), has_audit_thread: false };
         let settings = replica_settings(&server.shared.config, polls.len(), opened.session_clock_ms);
         let shared = &server.shared;
         let replica = {
@@ -307,7 +319,7 @@ impl Server {
         if let Some(ensemble) = &*shared.ensemble.read() {
             show_config(&mut shared.state.write(), ensemble, shared.clock.now().wall_ms);
         }
-        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), audit_thread: None };
+        let mut server = Self { shared: Arc::clone(&shared), threads: Vec::new(), has_audit_thread: false };
         let mut settings = replica_settings(&shared.config, polls.len(), opened.session_clock_ms);
         settings.change_rules = member.change_rules;
         settings.server = u8::try_from(member.server.0).unwrap_or(u8::MAX);
@@ -350,6 +362,7 @@ impl Server {
             *tls.secure_address.lock() = Some(listener.local_addr()?);
             io[0].listen(ClientPort::Secure, listener, connections_max)?;
         }
+        shared.stats.weak_settings.add(protection::report(&shared.config));
         startup_banner::serving(shared, io.len(), [self.address(), self.secure_address()]);
         let queue = Arc::new(SharedLogQueue::default());
         let (for_replica, log_queue) = (Arc::clone(shared), Arc::clone(&queue));
@@ -392,24 +405,23 @@ impl Server {
         let Some(queue) = &self.shared.audit else { return Ok(()) };
         queue.push(wall_ms(), [AuditEvent::of_server("serverStart", AuditResult::Success)]);
         let user = audit::server_user(shared.sasl.as_ref().and_then(ClientSasl::principal));
-        self.audit_thread = Some(std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
+        std::thread::Builder::new().name("audit".to_owned()).spawn(move || {
             let essential = EssentialThread { shared, name: "audit", only_panics: true };
             if let Some(queue) = &essential.shared.audit {
                 audit::run(&essential.shared, queue, &user);
             }
-        })?);
+        })?;
+        self.has_audit_thread = true;
         Ok(())
     }
 
     /// Records the stop of the server, and waits for the audit thread, but not for a file that hangs.
     fn stop_audit(&mut self) {
-        let (Some(queue), Some(thread)) = (&self.shared.audit, self.audit_thread.take()) else { return };
+        let Some(queue) = self.shared.audit.as_ref().filter(|_| self.has_audit_thread) else { return };
         queue.push(wall_ms(), [AuditEvent::of_server("serverStop", AuditResult::Invoked)]);
         queue.close();
-        let until = Instant::now() + HUNG_THREAD_WAIT;
-        while !thread.is_finished() && Instant::now() < until {
-            std::thread::sleep(HUNG_THREAD_WAIT / 1000);
-        }
+        queue.await_end(HUNG_THREAD_WAIT);
+        self.has_audit_thread = false;
     }
 
     fn spawn_tls(

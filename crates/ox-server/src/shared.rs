@@ -5,28 +5,35 @@
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration. The certificates of the client port, and those
-//! for other servers, have a lock that a handshake takes once.
+//! for other servers, have a lock that a handshake takes once; failed logins by address have a mutex that an accepted
+//! connection takes once, and the Kerberos replay cache has one that a login takes once.
 
 use crate::audit::AuditQueue;
 use crate::clock::Clock;
 use crate::io::client_port_tls::ClientPortTls;
 use crate::io::client_sasl::ClientSasl;
 use crate::io::connection_table::ConnectionTable;
+use crate::io::failed_logins::FailedLogins;
 use crate::io::mailbox::Mailbox;
+use crate::limits::SERVERS_MEASURED_MAX;
 use crate::options::global_limits;
 use crate::peers::security::PeerSecurity;
 use crate::replica_thread::inbox::Inbox;
+use crate::status::disk_trend::DiskTrend;
 use crate::status::metrics::Metrics;
+use crate::status::prometheus::QuantileWindows;
 use crate::status::stats::Stats;
 use crate::status::version::Build;
 use ox_config::{Config, ConnectionThrottle};
 use ox_driver::client_io::{GlobalLimits, memory_of};
+use ox_proto::ServerId;
 use ox_proto::ensemble::Ensemble;
 use ox_replica::outbox::Outbox;
 use ox_replica::{HandshakeKind, Now, Throttle, ThrottleSettings, Weights};
 use ox_store::{ConfigFiles, Store};
 use ox_tree::State;
 use parking_lot::{Condvar, Mutex, RwLock};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -57,6 +64,13 @@ impl Fatal {
     }
 }
 
+/// The connection of a learner, for status commands.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LearnerLink {
+    pub(crate) address: Option<SocketAddr>,
+    pub(crate) established_ms: i64,
+}
+
 pub(crate) struct Shared {
     pub(crate) build: Build,
     pub(crate) config: Config,
@@ -70,6 +84,9 @@ pub(crate) struct Shared {
     /// Throttle of new sessions, where it is configured.
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) disk_trend: Mutex<DiskTrend>,
+    /// Distributions of the last minutes, for Prometheus's page.
+    pub(crate) quantile_windows: Mutex<QuantileWindows>,
     pub(crate) store: Store,
     /// Events for the audit thread, where there is one.
     pub(crate) audit: Option<AuditQueue>,
@@ -79,12 +96,15 @@ pub(crate) struct Shared {
     pub(crate) peer_security: OnceLock<Arc<PeerSecurity>>,
     /// SASL of clients, where it is configured.
     pub(crate) sasl: Option<ClientSasl>,
+    pub(crate) failed_logins: FailedLogins,
     /// The address of the client port.
     pub(crate) address: Mutex<Option<SocketAddr>>,
     /// The active configuration; `None` on a standalone server.
     pub(crate) ensemble: RwLock<Option<Arc<Ensemble>>>,
     /// The files that configurations are written to, if they can change.
     pub(crate) config_files: Option<ConfigFiles>,
+    /// Where the learners of this server last connected from, by id.
+    pub(crate) learner_links: Mutex<BTreeMap<ServerId, LearnerLink>>,
     pub(crate) trace_mask: AtomicU64,
     stopping: AtomicBool,
     /// Held to check or set `stopping`, so that no wake-up is lost.
@@ -110,14 +130,18 @@ impl Shared {
             connections: ConnectionTable::default(),
             stats: Stats::default(),
             metrics: Arc::default(),
+            disk_trend: Mutex::default(),
+            quantile_windows: Mutex::default(),
             store,
             audit,
             tls: None,
             peer_security: OnceLock::new(),
             sasl: None,
+            failed_logins: FailedLogins::default(),
             address: Mutex::new(None),
             ensemble: RwLock::new(ensemble),
             config_files: None,
+            learner_links: Mutex::default(),
             trace_mask: AtomicU64::new(306), // Apache's default
             stopping: AtomicBool::new(false),
             sleep_lock: Mutex::new(()),
@@ -130,6 +154,14 @@ impl Shared {
     pub(crate) fn post(&self, thread: usize, outbox: Outbox) {
         self.global_limits.on_posted(memory_of(&outbox));
         self.mailboxes[thread].put(|mail| mail.for_connections.outboxes.push(outbox));
+    }
+
+    /// Notes the connection of a learner. The number of servers is bounded, because unknown ones can connect, too.
+    pub(crate) fn note_learner(&self, server: ServerId, address: Option<SocketAddr>) {
+        let mut links = self.learner_links.lock();
+        if links.len() < SERVERS_MEASURED_MAX || links.contains_key(&server) {
+            links.insert(server, LearnerLink { address, established_ms: self.clock.now().wall_ms });
+        }
     }
 
     /// Whether the throttle admits a handshake.

@@ -1,7 +1,7 @@
 //! A server for tests: real sockets and files, a free port, and a directory that is removed at the end.
 
 use crate::io::connection_table::ConnStats;
-use crate::server::{Server, StartError};
+use crate::server::{Server, ServerHandle, StartError};
 use crate::shared::Fatal;
 use crate::status::version::Build;
 use ox_config::{Config, FourLetterWhitelist};
@@ -95,6 +95,15 @@ impl TestServer {
     /// The address of the client port, which [`TestServer::restart`] does not change.
     pub fn address(&self) -> SocketAddr {
         self.address
+    }
+
+    /// The handle of the running server.
+    ///
+    /// # Panics
+    ///
+    /// Panics if the server is stopped.
+    pub fn handle(&self) -> ServerHandle {
+        self.server.as_ref().expect("the server runs").handle()
     }
 
     /// Sessions that have a connection at present.

@@ -128,6 +128,11 @@ impl RawPacket {
     }
 
     pub fn multi(self, xid: i32, elements: &[MultiOp<'_>]) -> Self {
+        self.multi_as(xid, OpCode::Multi, elements)
+    }
+
+    /// A multi or multiRead.
+    pub fn multi_as(self, xid: i32, op: OpCode, elements: &[MultiOp<'_>]) -> Self {
         let mut body = Vec::new();
         for element in elements {
             let mut put = |op: OpCode, put_body: &dyn Fn(&mut Vec<u8>)| {
@@ -145,6 +150,6 @@ impl RawPacket {
             }
         }
         MultiHeader::END.put(&mut body);
-        self.raw(xid, OpCode::Multi.code(), &body)
+        self.raw(xid, op.code(), &body)
     }
 }

@@ -129,6 +129,12 @@ impl AuthOutcome {
     }
 }
 
+/// Whether an identity has the name of the super user. A client that proves it without being the super user has sent a
+/// wrong password.
+pub fn names_super_user(settings: &SchemeSettings, identity: &Identity) -> bool {
+    identity.scheme == "digest" && settings.super_digest.as_ref().is_some_and(|digest| digest.names(&identity.id))
+}
+
 /// What a server thinks of the ensemble name that a client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EnsembleName {

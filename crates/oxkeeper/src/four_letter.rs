@@ -6,6 +6,7 @@ use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Replies are read up to this size.
@@ -27,6 +28,15 @@ pub(crate) enum Reply {
 /// TLS and SASL as the environment says, for commands without options of their own.
 pub(crate) fn client_properties() -> ClientProperties {
     ClientProperties::from_variables(|name| std::env::var(name).ok())
+}
+
+/// The same with the settings of a file, as zkCli takes it, on top.
+pub(crate) fn client_properties_with(file: Option<&Path>) -> anyhow::Result<ClientProperties> {
+    let mut properties = client_properties();
+    if let Some(file) = file {
+        properties.add_file(file)?;
+    }
+    Ok(properties)
 }
 
 /// TLS as the properties of the environment say; `None` without it.
@@ -56,7 +66,8 @@ pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: D
     let _ = stream.shutdown(Shutdown::Both); // the server has closed it already
     if bytes.starts_with(&TLS_ALERT) {
         return Err(io::Error::other(
-            "the server speaks TLS on this port; set zookeeper.client.secure in CLIENT_JVMFLAGS",
+            "the server speaks TLS on this port; give --client-configuration, or set zookeeper.client.secure in \
+             CLIENT_JVMFLAGS",
         ));
     }
     let text = String::from_utf8_lossy(&bytes).into_owned();

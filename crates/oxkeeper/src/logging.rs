@@ -12,6 +12,7 @@ pub(crate) use zookeeper_layout::set_my_id;
 
 use crate::terminal;
 use clap::ValueEnum;
+use lines::Escaping;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::PanicHookInfo;
@@ -60,11 +61,17 @@ fn whole_filter(filter: &str, format: Format) -> String {
 /// Sets up logging with a checked filter. Lines are written as long as the returned value lives.
 pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
     let targets: Targets = whole_filter(filter, format).parse().map_err(|error| format!("--log {filter}: {error}"))?;
-    let lines = Lines::start().map_err(|error| format!("cannot start the logging thread: {error}"))?;
+    let has_colours = terminal::has_colours(&io::stderr());
+    let escaping = match format {
+        Format::Json => Escaping::Done,
+        Format::Text if has_colours => Escaping::ControlsButColours,
+        Format::Text | Format::Zookeeper => Escaping::Controls,
+    };
+    let lines = Lines::start(escaping).map_err(|error| format!("cannot start the logging thread: {error}"))?;
     let filtered = tracing_subscriber::registry().with(targets);
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone()).log_internal_errors(false);
     match format {
-        Format::Text => filtered.with(layer.with_ansi(terminal::has_colours(&io::stderr()))).init(),
+        Format::Text => filtered.with(layer.with_ansi(has_colours)).init(),
         Format::Json => filtered.with(layer.json()).init(),
         Format::Zookeeper => filtered.with(layer.event_format(ZookeeperLayout)).init(),
     }
@@ -78,7 +85,7 @@ fn log_panic(panic: &PanicHookInfo<'_>, lines: &Lines) {
     let trace = Backtrace::capture();
     let is_captured = trace.status() == BacktraceStatus::Captured;
     let text = if is_captured { format!("{panic}\n{trace}") } else { panic.to_string() };
-    tracing::error!("{text}");
+    text.lines().for_each(|line| tracing::error!("{line}"));
     lines.release();
     lines.flush();
 }

@@ -11,6 +11,8 @@ mod network;
 mod reconfig;
 mod roles;
 
+pub(super) use lifecycle::migrates_protected;
+
 use std::time::Instant;
 
 use anyhow::{Result, ensure};

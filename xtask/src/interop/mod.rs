@@ -2,13 +2,14 @@
 //!
 //! [`servers`] downloads and builds servers. [`clients`] runs the client programs of `interop/<language>` on a
 //! server. [`files`] opens the data directory of one implementation with the other. [`ensembles`] runs mixed ensembles.
-//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs TLS and SASL.
+//! [`recipes`] runs `ox-recipes` and Curator on the same nodes. [`security`] runs TLS and SASL. [`operations`] compares AdminServers.
 
 mod clients;
 mod differential;
 mod ensembles;
 mod files;
 mod fixture;
+mod operations;
 mod recipes;
 mod report;
 mod security;
@@ -41,11 +42,11 @@ pub(crate) struct Args {
     #[command(flatten)]
     amount: differential::Amount,
 
-    /// Run all mixed ensembles instead of a selection, and recipes with more rounds.
+    /// Run all mixed ensembles instead of a selection, recipes with more rounds, and the C client in the security tests.
     #[arg(long)]
     full: bool,
 
-    /// Cargo profile of our binary in the security tests.
+    /// Cargo profile of our binary in the security and operations tests.
     #[arg(long, value_name = "PROFILE", default_value = "release")]
     profile: String,
 
@@ -87,6 +88,8 @@ enum Subject {
     Recipes,
     /// TLS and SASL: real clients and a real KDC with our server, our client and tools with Apache servers.
     Security,
+    /// The same HTTP requests to the AdminServers of Oxkeeper and Apache, and their Prometheus pages.
+    Operations,
     /// The same commands to `zkCli` and to `oxkeeper cli`, with their output compared.
     Shells,
 }
@@ -106,6 +109,7 @@ impl Subject {
             | Subject::Ensembles
             | Subject::Recipes
             | Subject::Security
+            | Subject::Operations
             | Subject::Shells => false,
         }
     }
@@ -127,10 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
             .and(security::run(&workspace, args))
+            .and(operations::run(&workspace, args))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
         Subject::Security => security::run(&workspace, args),
+        Subject::Operations => operations::run(&workspace, args),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

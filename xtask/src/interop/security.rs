@@ -1,13 +1,18 @@
 //! TLS and SASL with real peers: `cargo xtask interop security`.
 
+mod c_client;
 mod client;
 mod client_kerberos;
 mod client_stores;
 mod client_transcripts;
 mod kdc;
+mod migration;
 mod quorum;
 mod sasl;
+mod ticket_lifetime;
 mod tls_suites;
+
+pub(super) use migration::ProtectedWriter;
 
 use std::time::Instant;
 
@@ -24,7 +29,7 @@ struct Case {
 }
 
 /// Runs all cases, or those whose name contains `only`; without that, also clients over TLS, and our client and tools
-/// with Apache servers.
+/// with Apache servers. `--full` adds the C client, which is built first.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let only = args.only.as_deref();
     let is_selected = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
@@ -54,5 +59,8 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return Ok(());
     }
     tls_suites::run(workspace, args.verbose)?;
+    if args.full {
+        c_client::run(workspace)?;
+    }
     client::run(workspace, &args.profile)
 }

@@ -17,6 +17,7 @@ use anyhow::{Result, ensure};
 
 use super::tool;
 use super::workspace::Workspace;
+pub(crate) use go::SUITE as GO;
 pub(crate) use java::SUITE as JAVA;
 pub(crate) use kazoo::{SUITE as KAZOO, program as kazoo_program};
 

@@ -16,6 +16,81 @@ pub(super) const NOT_DETECTED: &[(&str, &str)] = &[
 /// guards are for, so the test runs instead of the simulator.
 pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
     (
+        "a large frame is received after memory for it is reserved",
+        "ox-driver",
+        "client_io::tests::incomplete_large_frames_hold_no_more_than_their_share",
+    ),
+    (
+        "a pause of the I/O thread extends all deadlines",
+        "ox-driver",
+        "client_io::tests::pause_of_the_thread_closes_no_connection",
+    ),
+    (
+        "a link is read again when the replica has taken its packets",
+        "ox-driver",
+        "links::tests::link_is_read_again_when_the_replica_has_taken_its_packets",
+    ),
+    (
+        "a link whose log diff is being read gets its turn in the next iteration",
+        "ox-driver",
+        "links::tests::log_diff_continues_when_the_disk_has_delivered",
+    ),
+    (
+        "packets end where a snapshot begins",
+        "ox-driver",
+        "links::tests::k093_snapshot_is_sent_in_chunks_and_delays_no_other_link",
+    ),
+    (
+        "the replica is notified of a pause of the process",
+        "ox-driver",
+        "replica_loop::tests::pause_within_an_iteration_expires_no_session",
+    ),
+    (
+        "a reply never reaches a later connection in the same slot",
+        "ox-driver",
+        "client_io::tests::reply_to_a_closed_connection_does_not_reach_the_next_one_in_its_slot",
+    ),
+    (
+        "unsent events of a client are limited",
+        "ox-driver",
+        "client_io::tests::client_that_does_not_read_its_events_is_closed",
+    ),
+    (
+        "a client that does not read its replies is not served",
+        "ox-driver",
+        "client_io::tests::requests_of_a_client_that_does_not_read_its_replies_wait",
+    ),
+    (
+        "a client whose request waits for memory counts as seen",
+        "ox-driver",
+        "client_io::tests::session_of_a_stalled_connection_whose_client_closed_its_side_is_not_touched",
+    ),
+    (
+        "silent connections are closed",
+        "ox-driver",
+        "client_io::idle::tests::silent_connection_is_closed_at_the_check_after_its_timeout",
+    ),
+    (
+        "a client that reads nothing is closed after its timeout",
+        "ox-driver",
+        "client_io::idle::tests::client_that_does_not_read_is_closed_after_its_timeout",
+    ),
+    (
+        "a slow reader is closed while memory is short",
+        "ox-driver",
+        "client_io::idle::tests::stuck_reader_is_closed_while_memory_is_short",
+    ),
+    (
+        "lingering sockets are closed when their time is over",
+        "ox-driver",
+        "client_io::tests::lingering_input_does_not_overwrite_received_frames",
+    ),
+    (
+        "a socket is closed after its client has read the last reply",
+        "ox-driver",
+        "client_io::tests::lingering_socket_is_closed_when_its_client_has_read_the_last_reply",
+    ),
+    (
         "a replaced state shows the active configuration",
         "ox-driver",
         "replica_loop::tests::replaced_state_shows_the_active_configuration",

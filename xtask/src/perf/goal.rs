@@ -12,6 +12,7 @@ pub(crate) enum Goal {
     /// At most the baseline's value divided by this.
     OneIn(f64),
     AtMost(f64),
+    AtLeast(f64),
     /// No goal; shown for information.
     None,
 }
@@ -23,6 +24,7 @@ impl Goal {
             Self::Times(factor) => Some(baseline.median * factor <= ours.median),
             Self::OneIn(divisor) => Some(ours.median <= baseline.median / divisor),
             Self::AtMost(limit) => Some(ours.median <= limit),
+            Self::AtLeast(limit) => Some(limit <= ours.median),
             Self::None => None,
         }
     }
@@ -33,6 +35,7 @@ impl Goal {
             Self::Times(factor) => format!("{} x", short(factor)),
             Self::OneIn(divisor) => format!("1/{}", short(divisor)),
             Self::AtMost(limit) => format!("at most {}", short(limit)),
+            Self::AtLeast(limit) => format!("at least {}", short(limit)),
             Self::None => String::new(),
         }
     }
@@ -54,6 +57,8 @@ mod tests {
         check(Goal::OneIn(20.0), 0.04, 0.72, Some(false));
         check(Goal::AtMost(40.0), 40.0, 1.0, Some(true));
         check(Goal::AtMost(40.0), 41.0, 1.0, Some(false));
+        check(Goal::AtLeast(0.55), 0.55, 9.0, Some(true));
+        check(Goal::AtLeast(0.55), 0.5, 0.1, Some(false));
         check(Goal::None, 1.0, 1.0, None);
         assert_eq!(Goal::OneIn(20.0).text(), "1/20");
     }

@@ -6,6 +6,7 @@ use super::goal::Goal;
 use super::report::{PerfReport, Row};
 use super::server::{Running, StartCost, StartData};
 use super::snapshot;
+use super::tls::{HandshakeFlood, TlsStores};
 use anyhow::{Result, anyhow};
 use ox_bench::compare::{self, Compared};
 use ox_bench::fill;
@@ -16,6 +17,7 @@ use ox_bench::memory::{self, Growth};
 use ox_bench::notify::WatcherKind;
 use ox_bench::progress::ProgressLine;
 use ox_bench::results::RunResults;
+use ox_bench::security::TlsResumption;
 use ox_bench::stop_flag::StopFlag;
 use ox_bench::tree_layout::TreeLayout;
 use std::time::Duration;
@@ -35,6 +37,10 @@ const ENSEMBLE_WORKLOADS: [(&str, &str, usize, Goal); 4] = [
     ("set, pipeline 100", "set", 100, Goal::Times(8.0)),
     ("90 % get, 10 % set, pipeline 100", "get=90,set=10", 100, Goal::None),
 ];
+/// Requests per second while their latency is measured.
+const LATENCY_RATE: f64 = 2000.0;
+/// Handshakes per second meanwhile.
+const HANDSHAKES_PER_SECOND: f64 = 500.0;
 /// Number of times that the leader of an ensemble is killed.
 const KILLS: usize = 10;
 
@@ -54,11 +60,21 @@ pub(crate) enum Stage {
     /// Memory, restart and snapshots of the largest tree.
     Million,
     Ensemble,
+    /// Requests and handshakes over TLS.
+    Tls,
 }
 
 impl Stage {
-    pub(crate) const ALL: [Self; 7] =
-        [Self::Start, Self::Requests, Self::Connections, Self::Idle, Self::Growth, Self::Million, Self::Ensemble];
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Start,
+        Self::Requests,
+        Self::Connections,
+        Self::Idle,
+        Self::Growth,
+        Self::Million,
+        Self::Ensemble,
+        Self::Tls,
+    ];
 
     /// Name on the command line.
     pub(crate) fn name(self) -> &'static str {
@@ -70,6 +86,7 @@ impl Stage {
             Self::Growth => "growth",
             Self::Million => "million",
             Self::Ensemble => "ensemble",
+            Self::Tls => "tls",
         }
     }
 }
@@ -124,6 +141,7 @@ impl<'a> Sections<'a> {
             Stage::Growth => self.growth(),
             Stage::Million => self.million(),
             Stage::Ensemble => self.ensemble(),
+            Stage::Tls => self.tls(),
         }
     }
 
@@ -352,18 +370,90 @@ impl<'a> Sections<'a> {
         running.into_iter().try_for_each(ensemble::stop)
     }
 
+    /// Requests over TLS beside plain ones, handshakes, and how much handshakes delay established connections.
+    fn tls(&mut self) -> Result<()> {
+        const SECTION: &str = "TLS";
+        let stores = TlsStores::find()?;
+        let [ours, baseline] = &self.config.servers;
+        let running = [stores.start(ours)?, stores.start(baseline)?];
+        self.warm_up(&running)?;
+        let full = running.each_ref().map(|server| stores.target(server, TlsResumption::Off));
+        let resumed = running.each_ref().map(|server| stores.target(server, TlsResumption::On));
+        let ([full_a, full_b], [resumed_a, resumed_b]) = (full, resumed);
+        let (full, resumed) = ([full_a?, full_b?], [resumed_a?, resumed_b?]);
+
+        let job = self.job("get", 100, 1, 10_000, 10)?;
+        let plain = self.alternate(&running, &job, "get, one at a time, plain")?;
+        for (name, depth, goal) in [("get, one at a time", 1, 3.0), ("get, pipeline 100", 100, 15.0)] {
+            let (job, name) = (self.job("get", 100, depth, 10_000, 10)?, format!("{name}, TLS"));
+            eprintln!("  {name}");
+            let compared = self.alternate_all([&full[..1], &full[1..]], &job, &name)?;
+            self.row_of(SECTION, &name, "per CPU s", &compared, per_cpu_second, Goal::Times(goal));
+            self.row_of(SECTION, &name, "per s", &compared, |results| Some(results.per_second), Goal::None);
+            if depth == 1 {
+                let shares = |tls: &[RunResults], plain: &[RunResults]| {
+                    tls.iter().zip(plain).map(|(tls, plain)| tls.per_second / plain.per_second).collect()
+                };
+                let shares = [shares(&compared.rounds_a, &plain.rounds_a), shares(&compared.rounds_b, &plain.rounds_b)];
+                self.row(SECTION, "throughput over TLS / plain, one at a time", "share", shares, Goal::AtLeast(0.55));
+            }
+        }
+        for (name, servers, goal) in [
+            ("sessions opened and closed, full handshakes", &full, 3.0),
+            ("sessions opened and closed, resumed handshakes", &resumed, 6.0),
+        ] {
+            eprintln!("  {name}");
+            let job = self.job("session", 32, 1, 1, 1)?;
+            let compared = self.alternate_all([&servers[..1], &servers[1..]], &job, name)?;
+            self.row_of(SECTION, name, "per CPU s", &compared, per_cpu_second, Goal::Times(goal));
+        }
+        self.latency_during_handshakes(SECTION, &full)?;
+        stop_all(running)
+    }
+
+    /// The latency of a moderate load, with and without handshakes of other clients.
+    fn latency_during_handshakes(&mut self, section: &'static str, servers: &[MeasuredServer; 2]) -> Result<()> {
+        let job = Job { rate: Some(LATENCY_RATE), ..self.job("get", 100, 1, 10_000, 10)? };
+        let (mut quiet, mut during) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
+        for round in 0..self.config.rounds {
+            for (index, server) in servers.iter().enumerate() {
+                let progress = ProgressLine::new("latency: ");
+                let measure = || job.measure(std::slice::from_ref(server), round, self.stop, &progress);
+                quiet[index].push(measure()?.latency_us.p99);
+                let flood = HandshakeFlood::start(server.target, HANDSHAKES_PER_SECOND)?;
+                during[index].push(measure()?.latency_us.p99);
+                let per_second = flood.stop()?;
+                if per_second < HANDSHAKES_PER_SECOND * 0.9 {
+                    let name = &self.config.servers[index].program.name;
+                    let text = format!("latency during handshakes: only {per_second:.0} per second at {name}");
+                    self.report.failures.push(text);
+                }
+            }
+        }
+        let ratios = [0, 1].map(|index: usize| during[index].iter().zip(&quiet[index]).map(|(a, b)| a / b).collect());
+        self.row(section, "p99 of get over TLS, 2000 per second", "us", quiet, Goal::None);
+        self.row(section, "the same during 500 handshakes per second", "us", during, Goal::None);
+        self.row(section, "p99 during handshakes / p99 without", "times", ratios, Goal::AtMost(2.0));
+        Ok(())
+    }
+
     /// Starts both servers without data and loads them until they are warm.
     fn start_warm(&self) -> Result<[Running; 2]> {
         let [ours, baseline] = &self.config.servers;
         let running = [Running::start(ours, StartData::Fresh)?, Running::start(baseline, StartData::Fresh)?];
-        for server in &running {
+        self.warm_up(&running)?;
+        Ok(running)
+    }
+
+    fn warm_up(&self, running: &[Running; 2]) -> Result<()> {
+        for server in running {
             let timing = RunTiming { warm_up: Duration::ZERO, duration: server.program.warm_up };
             let job = Job { timing, ..self.job(WARM_UP_MIX, 100, 10, 1000, 10)? };
             let progress = ProgressLine::new(&format!("{}: ", server.program.program.name));
             job.prepare(server.server(), self.stop, &progress)?;
             job.measure(&[server.server()], 0, self.stop, &progress)?;
         }
-        Ok(running)
+        Ok(())
     }
 
     fn job(&self, mix: &str, connections: usize, depth: usize, keys: u32, parents: u32) -> Result<Job> {

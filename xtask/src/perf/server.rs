@@ -66,6 +66,8 @@ pub(crate) enum StartData {
 pub(crate) struct Running {
     pub(crate) program: MeasuredProgram,
     server: ServerUnderTest,
+    /// The address of its TLS port, if it has one.
+    pub(crate) secure_address: Option<SocketAddr>,
     /// Cost from the start of the process to the first reply.
     pub(crate) start: StartCost,
 }
@@ -81,16 +83,28 @@ pub(crate) struct StartCost {
 impl Running {
     /// Starts a server and waits for its first reply.
     pub(crate) fn start(program: &MeasuredProgram, data: StartData) -> Result<Self> {
+        Self::start_with(program, data, &[], None)
+    }
+
+    /// The same with more settings, which may open a TLS port.
+    pub(crate) fn start_with(
+        program: &MeasuredProgram,
+        data: StartData,
+        settings: &[(String, String)],
+        secure_address: Option<SocketAddr>,
+    ) -> Result<Self> {
         if data == StartData::Fresh {
             program.delete_data()?;
         }
-        let mut server = ServerUnderTest::new(ServerSpec::new(program.program.clone()), &program.dir, free_port());
+        let spec = ServerSpec::new(program.program.clone());
+        let spec = settings.iter().fold(spec, |spec, (key, value)| spec.setting(key, value));
+        let mut server = ServerUnderTest::new(spec, &program.dir, free_port());
         server.launch()?;
         let begin = server.process().started;
         await_reply(&mut server, begin)?;
         let seconds = begin.elapsed().as_secs_f64();
         let start = StartCost { seconds, cpu_seconds: process::usage(server.process().id())?.cpu_seconds };
-        Ok(Self { program: program.clone(), server, start })
+        Ok(Self { program: program.clone(), server, secure_address, start })
     }
 
     /// The server as clients and jobs use it.

@@ -93,14 +93,12 @@ fn unexpected_parse_is_reported() {
 
 #[test]
 fn unbuilt_feature_is_reported_once() {
-    let lines = "admin.serverPort=8081\nadmin.idleTimeout=1\nmetricsProvider.httpPort=7000\n";
-    let expected = [
-        "/data/tc.cfg:2: the admin server is not implemented yet; no effect: admin.serverPort, admin.idleTimeout",
-        "/data/tc.cfg:4: the metrics endpoint is not implemented yet; no effect: metricsProvider.httpPort",
-    ];
-    assert_eq!(warnings(lines, ""), expected);
-    assert_eq!(warnings("admin.enableServer=false\nadmin.serverPort=1\n", ""), Vec::<String>::new());
-    assert_eq!(warnings("admin.serverPort=8080\n", ""), Vec::<String>::new(), "the default needs no warning");
+    let lines = "netty.server.earlyDropSecureConnectionHandshakes=true\n";
+    let text = "/data/tc.cfg:2: the early drop of TLS connections is not implemented yet; no effect: \
+                netty.server.earlyDropSecureConnectionHandshakes";
+    check(lines, "", text);
+    let lines = "netty.server.earlyDropSecureConnectionHandshakes=false\n";
+    assert_eq!(warnings(lines, ""), Vec::<String>::new(), "the default needs no warning");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Complete configurations: behaviour recorded from Apache, precedence, diagnostics, the generated page, arbitrary input.
 
+mod admin;
 mod arbitrary_input;
 mod diagnostics;
 mod docs;
@@ -11,3 +12,4 @@ mod recorded_configs;
 mod sasl;
 mod tls;
 mod values;
+mod weak_settings;

@@ -262,6 +262,87 @@ fn mail_is_counted_while_it_is_delivered() {
     assert_eq!((driver.conn(slot).unsent(), driver.host.limits.used()), (0, 0));
 }
 
+#[test]
+fn reply_to_a_closed_connection_does_not_reach_the_next_one_in_its_slot() {
+    let mut driver = driver();
+    let (slot, first) = driver.connect();
+    let closed = driver.conn(slot).core.id();
+    driver.host.socket(first).is_reset = true;
+    driver.pass_until("the first connection is closed", |driver| driver.io.conns[slot].is_none());
+    let (reused, second) = driver.connect();
+    assert_eq!(reused, slot);
+    let mut outbox = Outbox::default();
+    outbox.push(closed, PartKind::Event(None), |bytes| bytes.extend_from_slice(b"late"));
+    driver.host.post(outbox);
+    driver.pass(0);
+    assert_eq!(driver.host.socket(second).output, b"");
+}
+
+/// Events that a client does not read are limited, because any number of other clients may cause them.
+#[test]
+fn client_that_does_not_read_its_events_is_closed() {
+    let mut driver = driver();
+    let (slot, client) = driver.connect();
+    driver.host.socket(client).space = 0;
+    let event = [0; SMALL_BYTES];
+    let bytes_max = driver.host.limits.budget().unsent;
+    for _ in 0..=bytes_max / SMALL_BYTES {
+        if driver.io.conns[slot].is_none() {
+            break;
+        }
+        let mut outbox = Outbox::default();
+        outbox.push(driver.conn(slot).core.id(), PartKind::Event(None), |bytes| bytes.extend_from_slice(&event));
+        driver.host.post(outbox);
+        driver.pass(0);
+    }
+    assert!(driver.io.conns[slot].is_none(), "it holds as much memory as all clients may");
+    assert_eq!(driver.host.closed, ["Stuck"]);
+}
+
+#[test]
+fn requests_of_a_client_that_does_not_read_its_replies_wait() {
+    let mut driver = driver_with(ClientIoSizes { unsent_pause_bytes: 100, ..ClientIoSizes::default() });
+    let (slot, client) = driver.connect();
+    driver.host.socket(client).space = 0;
+    driver.send(client, &ping().repeat(50));
+    for _ in 0..100 {
+        driver.pass(0);
+    }
+    assert!(driver.conn(slot).unsent() <= 100 + 20, "{}", driver.conn(slot).unsent());
+    driver.host.socket(client).space = usize::MAX;
+    driver.pass_until("all replies arrive", |driver| driver.host.socket(client).output.len() == 50 * 20);
+}
+
+/// Clients announce frames that they never complete.
+#[test]
+fn incomplete_large_frames_hold_no_more_than_their_share() {
+    let read_bytes = 10_000;
+    let mut driver = driver_with(ClientIoSizes { read_bytes, ..ClientIoSizes::default() });
+    let frame = set(1_000_000);
+    let clients: Vec<_> = (0..20).map(|_| driver.connect()).collect();
+    clients.iter().for_each(|(_, client)| driver.send(*client, &frame[..frame.len() - 1]));
+    for _ in 0..1000 {
+        driver.pass(0);
+    }
+    let received: usize = driver.io.connections().map(|conn| conn.input.len()).sum();
+    let share = driver.host.limits.budget().received;
+    // One frame may begin while the share is not used up, and the first read of each shows its length.
+    let max = share + frame.len() + clients.len() * read_bytes;
+    assert!(frame.len() < received && received <= max, "{received} of {max}");
+}
+
+#[test]
+fn pause_of_the_thread_closes_no_connection() {
+    let mut driver = driver();
+    let (slot, _) = driver.connect();
+    driver.pass(60_000);
+    assert!(driver.io.conns[slot].is_some(), "its client may have sent something meanwhile");
+    for _ in 0..60 {
+        driver.pass(1000);
+    }
+    assert_eq!(driver.host.closed, ["Idle"]);
+}
+
 /// Small writes keep the share in flight used up, so that memory for a large one is never free.
 #[test]
 fn large_write_is_submitted_while_small_ones_keep_the_share_used_up() {

@@ -269,6 +269,42 @@ fn leader_is_not_silent_while_its_learner_does_not_read() {
     assert_eq!(learner.links.leader_last_received().map(|(at, _)| at), Some(learner.now));
 }
 
+/// Runs an iteration in which the sockets report nothing.
+fn run_without_events(side: &mut Side) {
+    side.links.run_iteration(side.now, &mut side.pipes, &mut side.events);
+}
+
+#[test]
+fn link_is_read_again_when_the_replica_has_taken_its_packets() {
+    let (mut leader, mut learner) = linked(usize::MAX);
+    leader.send(BULK, &Message::UpToDate);
+    let txn = ox_zab::EncodedTxn { zxid: Zxid(1), record: vec![7; 1_000_000].into() };
+    (0..20).for_each(|_| leader.send(BULK, &Message::Proposal(txn.clone())));
+    exchange(&mut leader, &mut learner, |learner| HELD_BYTES_MAX <= learner.link(BULK).held_bytes);
+    while leader.links.has_more() {
+        run_without_events(&mut leader);
+    }
+    while learner.links.has_more() {
+        run_without_events(&mut learner);
+    }
+    let (held, unread) = (learner.link(BULK).held_bytes, learner.link(BULK).socket.input.borrow().bytes.len());
+    assert!(0 < unread);
+    learner.links.consumed(BULK, held);
+    run_without_events(&mut learner);
+    assert!(learner.link(BULK).socket.input.borrow().bytes.len() < unread);
+}
+
+#[test]
+fn log_diff_continues_when_the_disk_has_delivered() {
+    let (mut leader, _learner) = linked(usize::MAX);
+    let (disk, chunks) = LogDiffChunks::channel();
+    leader.links.send_log_diff(BULK, chunks);
+    run_without_events(&mut leader);
+    disk.send(vec![7; 100]).unwrap();
+    run_without_events(&mut leader);
+    assert_eq!(leader.link(BULK).socket.output.borrow().bytes.len(), 100);
+}
+
 /// A learner that has sent its hello as `server`: the pipe that it writes to, and its link.
 fn adopted(leader: &mut Side, id: LinkId, server: i64, is_member: bool) -> SharedPipe {
     let up = SharedPipe::default();

@@ -198,7 +198,7 @@ impl Harness {
             }
             if let Some(server) = self.sasl.as_ref().filter(|_| conn.has_sasl_token()) {
                 let random: &mut dyn FnMut(&mut [u8]) = &mut |bytes| bytes.fill(7);
-                let mut service = SaslService { server, now: self.now, replays: &mut self.replays, random };
+                let mut service = SaslService { server, now: self.now, replays: &self.replays, random };
                 let outcome = conn.step_sasl(self.settings.auth, &mut service, output, &mut self.submission);
                 self.sasl_outcomes.extend(outcome);
             }

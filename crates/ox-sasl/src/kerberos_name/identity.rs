@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn peer_without_a_configured_host_is_refused() {
+    fn k154_peer_without_a_configured_host_is_refused() {
         let hosts = ["zk1", "zk2"];
         assert!(is_authorized_peer("zkquorum/zk1@R", "zkquorum/zk1@R", hosts));
         for id in

@@ -43,7 +43,7 @@ impl AcceptorCredentials {
         &self,
         now: WallTime,
         token: &[u8],
-        replays: &mut ReplayCache,
+        replays: &ReplayCache,
         random: Random<'_>,
     ) -> Result<Accepted, KerberosError> {
         let (AP_REQ, message) = gss_token::unframe(token)? else { return Err(KerberosError::Malformed("GSS token")) };

@@ -1,9 +1,10 @@
 //! Authenticators of the last minutes, so that none is accepted twice.
 //!
 //! The cache is bounded. Only authenticators that are proven enter it, so only clients with tickets can fill it; while it is
-//! full, new authentications fail.
+//! full, new authentications fail. Threads share it: its mutex is held for the lookup alone, not while tokens are decrypted.
 
 use super::{CLOCK_SKEW_MAX, KerberosError, WallTime};
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use std::collections::{HashSet, VecDeque};
 
@@ -15,6 +16,11 @@ type Fingerprint = [u8; 16];
 #[derive(Debug)]
 pub struct ReplayCache {
     entries_max: usize,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
     known: HashSet<Fingerprint>,
     /// In the order of arrival, with the time from which an entry can be forgotten.
     expiries: VecDeque<(WallTime, Fingerprint)>,
@@ -22,34 +28,35 @@ pub struct ReplayCache {
 
 impl ReplayCache {
     pub fn new(entries_max: usize) -> Self {
-        Self { entries_max, known: HashSet::new(), expiries: VecDeque::new() }
+        Self { entries_max, entries: Mutex::default() }
     }
 
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.entries.lock().known.len()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.len() == 0
     }
 
     /// Notes an authenticator by its encrypted form, which a replay repeats exactly.
-    pub(crate) fn check_and_insert(&mut self, now: WallTime, authenticator: &[u8]) -> Result<(), KerberosError> {
-        while let Some((_, old)) = self.expiries.pop_front_if(|(expiry, _)| *expiry < now) {
-            self.known.remove(&old);
-        }
+    pub(crate) fn check_and_insert(&self, now: WallTime, authenticator: &[u8]) -> Result<(), KerberosError> {
         let hash = Sha256::digest(authenticator);
         let fingerprint = std::array::from_fn(|at| hash[at]);
-        if self.known.contains(&fingerprint) {
+        let Entries { known, expiries } = &mut *self.entries.lock();
+        while let Some((_, old)) = expiries.pop_front_if(|(expiry, _)| *expiry < now) {
+            known.remove(&old);
+        }
+        if known.contains(&fingerprint) {
             return Err(KerberosError::Replay);
         }
-        if self.entries_max <= self.known.len() {
+        if self.entries_max <= known.len() {
             return Err(KerberosError::ReplayCacheFull);
         }
-        self.known.insert(fingerprint);
+        known.insert(fingerprint);
         // An authenticator may be ahead by the skew, and is valid for the skew after its time.
         let expiry = WallTime(now.0.saturating_add(2 * CLOCK_SKEW_MAX * 1_000_000));
-        self.expiries.push_back((expiry, fingerprint));
+        expiries.push_back((expiry, fingerprint));
         Ok(())
     }
 }
@@ -66,7 +73,7 @@ mod tests {
 
     #[test]
     fn replays_are_refused_until_they_are_stale() {
-        let mut cache = ReplayCache::new(2);
+        let cache = ReplayCache::new(2);
         let at = WallTime::from_seconds;
         assert_eq!(cache.check_and_insert(at(1000), b"a"), Ok(()));
         assert_eq!(cache.check_and_insert(at(1600), b"a"), Err(KerberosError::Replay));

@@ -47,9 +47,9 @@ fn accept(kdc: &MitKdc, peer: &mut Peer) -> (String, usize) {
     let service = Some(Principal::parse(SERVICE, None).unwrap());
     let credentials = AcceptorCredentials { keytab: kdc.keytab("zk.keytab"), service };
     let mut acceptor = GssapiAcceptor::new(Arc::new(credentials));
-    let mut replays = ReplayCache::default();
+    let replays = ReplayCache::default();
     for count in 1.. {
-        match acceptor.step(now(), &peer.token(), &mut replays, &mut random).unwrap() {
+        match acceptor.step(now(), &peer.token(), &replays, &mut random).unwrap() {
             AcceptorStep::Challenge(challenge) => peer.write(&challenge),
             AcceptorStep::Complete(end) => {
                 assert_eq!((end.token, &end.authorization_id), (None, &end.authentication_id));
@@ -93,11 +93,11 @@ fn kdc_grants_tickets_for_every_encryption_type() {
         let ticket = kdc.service_ticket(renewed, SERVICE).unwrap();
         assert_eq!(ticket.service.to_string(), SERVICE);
 
-        let mut replays = ReplayCache::default();
+        let replays = ReplayCache::default();
         let credentials = AcceptorCredentials { keytab: kdc.keytab("zk.keytab"), service: None };
         let mut acceptor = GssapiAcceptor::new(Arc::new(credentials));
         let (_, token) = GssapiInitiator::start(&ticket, now(), &mut random);
-        assert!(acceptor.step(now(), &token, &mut replays, &mut random).is_ok());
+        assert!(acceptor.step(now(), &token, &replays, &mut random).is_ok());
     }
 }
 

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use ox_config::AuditFormat;
 use ox_replica::{AuditEvent, AuditResult};
 use ox_tree::auth::user_name;
+use serde::Serializer as _;
 use std::fmt::Write as _;
 
 /// Longer values are cut.
@@ -81,9 +82,11 @@ impl AuditLine<'_> {
         let time = has_time.then(|| ("time", self.time("%Y-%m-%dT%H:%M:%S.%3f%:z")));
         let level = ("level", self.level().to_owned());
         let fields = time.into_iter().chain([level]).chain(self.fields());
-        let fields: Vec<String> =
-            fields.map(|(key, value)| format!("\"{key}\":\"{}\"", json_escaped(&value))).collect();
-        format!("{{{}}}", fields.join(","))
+        let fields = fields.map(|(key, value)| (key, cut(&value).collect::<String>()));
+        let mut text = Vec::new();
+        let written = serde_json::Serializer::new(&mut text).collect_map(fields);
+        written.expect("texts are serialised to memory");
+        escape_lines(&String::from_utf8(text).expect("JSON is UTF-8"))
     }
 }
 
@@ -108,7 +111,7 @@ fn escaped(value: &str) -> String {
             '\t' => out.push_str("\\t"),
             '\n' => out.push_str("\\n"),
             '\r' => out.push_str("\\r"),
-            letter if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') => {
+            letter if is_unprintable(letter) => {
                 let _ = write!(out, "\\u{:04x}", u32::from(letter));
             }
             letter => out.push(letter),
@@ -117,8 +120,21 @@ fn escaped(value: &str) -> String {
     out
 }
 
-fn json_escaped(value: &str) -> String {
-    escaped(value).replace('"', "\\\"")
+/// Escapes characters that JSON permits in texts, but that some readers take for the end of a line.
+fn escape_lines(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if is_unprintable(letter) {
+            let _ = write!(out, "\\u{:04x}", u32::from(letter));
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+fn is_unprintable(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl AuthLog {
             AuthEvent::Ensemble(EnsembleName::Matches) => Some(&metrics.ensemble_auth_success),
             AuthEvent::Ensemble(EnsembleName::Unnamed) => Some(&metrics.ensemble_auth_skip),
             AuthEvent::Ensemble(EnsembleName::Differs) => Some(&metrics.ensemble_auth_fail),
-            AuthEvent::Failed | AuthEvent::NotEnforced => None,
+            AuthEvent::Failed | AuthEvent::WrongSuperPassword | AuthEvent::NotEnforced => None,
         };
         if let Some(counter) = counter {
             counter.add(1);
@@ -73,6 +73,9 @@ impl AuthLog {
         let Some(suppressed) = self.failures.allow(now.mono_ms) else { return };
         match event {
             AuthEvent::Failed => tracing::warn!(%address, suppressed, "Authentication failed for an auth packet"),
+            AuthEvent::WrongSuperPassword => {
+                tracing::warn!(%address, suppressed, "Wrong password for the super user");
+            }
             AuthEvent::Ensemble(_) => tracing::warn!(%address, suppressed, "Unexpected ensemble name"),
             AuthEvent::NotEnforced => {
                 let schemes: Vec<&str> = core.ids().iter().map(|identity| &*identity.scheme).collect();

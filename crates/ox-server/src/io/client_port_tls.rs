@@ -1,6 +1,7 @@
 //! TLS of the client ports: the present certificates, handshakes in progress, and reload of the stores.
 
 use crate::io::connection_table::ClientPort;
+use crate::io::reverse_lookups::{ReverseLookups, ReverseName, system_lookup};
 use crate::io::{HandshakeQueue, WaitingClient};
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
 use crate::shared::Shared;
@@ -29,6 +30,8 @@ pub(crate) struct ClientPortTls {
     queues: Vec<HandshakeQueue>,
     next_queue: AtomicUsize,
     in_progress: AtomicUsize,
+    /// Set if the settings ask for reverse lookups.
+    lookups: Option<ReverseLookups>,
     /// The address of `secureClientPort`.
     pub(crate) secure_address: Mutex<Option<SocketAddr>>,
 }
@@ -42,8 +45,12 @@ impl ClientPortTls {
             queues.push(HandshakeQueue::new(&poll)?);
             polls.push(poll);
         }
+        let keys = &config.keys;
+        let has_lookups = keys.allow_reverse_dns_lookup && keys.client_hostname_verification;
+        let lookups = has_lookups.then(|| ReverseLookups::start(system_lookup)).transpose()?;
         let tls = Self {
             config: config.clone(),
+            lookups,
             current: RwLock::new(Arc::clone(stores.current())),
             queues,
             next_queue: AtomicUsize::new(0),
@@ -75,6 +82,16 @@ impl ClientPortTls {
         self.in_progress.fetch_add(1, Relaxed);
         let thread = self.next_queue.fetch_add(1, Relaxed) % self.queues.len();
         self.queues[thread].put(client);
+    }
+
+    pub(crate) fn looks_up_names(&self) -> bool {
+        self.lookups.is_some()
+    }
+
+    /// The name of a client's address. If it is pending, the handshake thread is woken when it is known.
+    pub(crate) fn reverse_name(self: &Arc<Self>, address: IpAddr, now_ms: i64, thread: usize) -> ReverseName {
+        let (tls, none) = (Arc::clone(self), ReverseName::Known(None));
+        self.lookups.as_ref().map_or(none, |names| names.name_of(address, now_ms, move || tls.queues[thread].wake()))
     }
 
     /// Uncounts a handshake whose connection is passed on.
@@ -188,8 +205,8 @@ fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {
     }
 }
 
-/// The settings of a group of keys.
-pub(crate) fn tls_settings(keys: &SslKeys, group: SettingsGroup) -> TlsSettings {
+/// The settings of the keys of one group.
+pub fn tls_settings(keys: &SslKeys, group: SettingsGroup) -> TlsSettings {
     let keys = keys.clone();
     TlsSettings {
         group,

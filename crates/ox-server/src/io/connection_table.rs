@@ -157,6 +157,8 @@ struct Inner {
     /// Apache counts the addresses of each port separately.
     per_address: HashMap<(ClientPort, IpAddr), u32>,
     total: u32,
+    /// Connections that were added since the start.
+    opened: u64,
     /// Sockets without a connection that are not closed yet.
     lingering: u32,
 }
@@ -218,7 +220,10 @@ impl ConnectionTable {
         now_ms: i64,
     ) -> Arc<ConnStats> {
         let stats = Arc::new(ConnStats::new(address, port, established_ms, now_ms));
-        self.0.lock().conns.insert(conn, Arc::clone(&stats));
+        let mut inner = self.0.lock();
+        inner.opened += 1;
+        inner.conns.insert(conn, Arc::clone(&stats));
+        drop(inner);
         stats
     }
 
@@ -247,6 +252,12 @@ impl ConnectionTable {
     pub(crate) fn descriptors(&self) -> usize {
         let inner = self.0.lock();
         (inner.total + inner.lingering) as usize
+    }
+
+    /// Connections that were opened since the start, and those of them that are closed.
+    pub(crate) fn opened_and_closed(&self) -> (u64, u64) {
+        let inner = self.0.lock();
+        (inner.opened, inner.opened.saturating_sub(inner.conns.len() as u64))
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -20,8 +20,9 @@ use ox_driver::client_io::{
 };
 use ox_driver::sockets::{SocketRead, SocketWrite, Sockets};
 use ox_proto::SessionId;
-use ox_replica::{AuthEvent, Conn, ConnId, HandshakeKind, Now, Submission};
+use ox_replica::{AuthEvent, Conn, ConnId, HandshakeKind, Now, SaslOutcome, Submission};
 use ox_tree::State;
+use ox_tree::auth::EnsembleName;
 use parking_lot::RwLockReadGuard;
 use std::net::{Shutdown, SocketAddr};
 use std::sync::Arc;
@@ -206,10 +207,19 @@ impl<'a> ClientHost for Host<'a> {
         let Some(outcome) = sasl.step(now, |service| core.step_sasl(auth, service, out, submission)) else { return };
         let reply = (core.in_flight() == in_flight).then(|| &out[before..]);
         self.records.stats.on_sasl_reply(core, record, reply, now);
+        if matches!(outcome, SaslOutcome::Failed(_) | SaslOutcome::Kept(_)) {
+            self.shared.failed_logins.note(record.stats.address.ip(), now.mono_ms);
+        }
         self.records.auth_log.on_sasl(session, record.stats.address, &outcome, now);
     }
 
     fn on_auth_event(&mut self, core: &Conn, record: &ClientRecord, event: AuthEvent, now: Now) {
+        if matches!(
+            event,
+            AuthEvent::Failed | AuthEvent::WrongSuperPassword | AuthEvent::Ensemble(EnsembleName::Differs)
+        ) {
+            self.shared.failed_logins.note(record.stats.address.ip(), now.mono_ms);
+        }
         let enforced = conn_auth(&self.shared.config).enforced;
         let context = (&*self.shared.metrics, enforced, now);
         self.records.auth_log.on_event(core, record.stats.address, event, context);

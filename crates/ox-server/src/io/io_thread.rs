@@ -14,9 +14,10 @@ use crate::shared::Shared;
 use crate::status::four_letter::CommandQueue;
 use crate::watchdog::Heartbeat;
 use mio::event::Event;
-use mio::net::{TcpListener, TcpStream};
+use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token};
 use ox_driver::client_io::{ClientIo, IoStage, Readiness};
+use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -43,6 +44,8 @@ pub(crate) struct IoThread {
     records: ThreadRecords,
     next_thread: usize,
     refusal_log: LogLimit,
+    /// Connections from addresses with failed logins, and when they are served. All wait equally long.
+    delayed: VecDeque<(i64, WaitingClient)>,
 }
 
 impl IoThread {
@@ -59,6 +62,7 @@ impl IoThread {
             records: ThreadRecords::new(number, commands),
             next_thread: 0,
             refusal_log: LogLimit::new(LOG_LINES_BURST),
+            delayed: VecDeque::new(),
             shared,
         }
     }
@@ -140,6 +144,9 @@ impl IoThread {
         if accepting {
             self.accept(now_ms);
         }
+        while let Some((_, client)) = self.delayed.pop_front_if(|(at_ms, _)| *at_ms <= now_ms) {
+            self.pass_on(client);
+        }
     }
 
     fn on_ready(&mut self, Token(token): Token, readiness: Readiness) {
@@ -158,7 +165,9 @@ impl IoThread {
 
     fn wait(&mut self, events: &mut Events, now_ms: i64) -> io::Result<()> {
         let mailbox = &self.shared.mailboxes[usize::from(self.number)];
-        let wake_ms = self.connections.wake_ms(now_ms).min(self.accept_retry_ms.unwrap_or(i64::MAX));
+        let delayed_ms = self.delayed.front().map(|(at_ms, _)| *at_ms);
+        let wake_ms = [self.accept_retry_ms, delayed_ms].into_iter().flatten().min().unwrap_or(i64::MAX);
+        let wake_ms = self.connections.wake_ms(now_ms).min(wake_ms);
         let timeout = Duration::from_millis((wake_ms - now_ms).max(0).unsigned_abs());
         let busy = self.connections.is_busy() || !mailbox.may_sleep();
         let result = self.poll.poll(events, Some(if busy { Duration::ZERO } else { timeout }));
@@ -189,7 +198,9 @@ impl IoThread {
                 return self.pause_accept(now_ms, was_paused, "no free file descriptors");
             }
             match accept(listener, port, &self.shared) {
-                Ok(AcceptOutcome::Admitted(stream, address)) => self.on_admitted(stream, address, port),
+                Ok(AcceptOutcome::Admitted(stream, address)) => {
+                    self.on_admitted(WaitingClient { tcp: stream, address, port }, now_ms)
+                }
                 Ok(AcceptOutcome::Refused(address, reason)) => {
                     self.shared.metrics.connection_rejected.add(1);
                     if let Some(suppressed) = self.refusal_log.allow(now_ms) {
@@ -206,8 +217,19 @@ impl IoThread {
         self.accept_retry_ms = Some(now_ms); // more may be pending, and the event for them is already consumed
     }
 
+    /// Passes a connection on, after a delay if logins from its address have failed.
+    fn on_admitted(&mut self, client: WaitingClient, now_ms: i64) {
+        match self.shared.failed_logins.delay_ms(client.address.ip(), now_ms) {
+            0 => self.pass_on(client),
+            delay_ms => {
+                self.shared.metrics.delayed_connections.add(1);
+                self.delayed.push_back((now_ms + delay_ms, client));
+            }
+        }
+    }
+
     /// Passes a connection to its thread, or to a handshake thread first.
-    fn on_admitted(&mut self, tcp: TcpStream, address: SocketAddr, port: ClientPort) {
+    fn pass_on(&mut self, WaitingClient { tcp, address, port }: WaitingClient) {
         if let Some(tls) = self.shared.tls.as_ref().filter(|tls| tls.covers(port)) {
             return tls.begin_handshake(WaitingClient { tcp, address, port });
         }

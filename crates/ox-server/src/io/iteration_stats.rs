@@ -7,6 +7,7 @@ use super::host::ClientRecord;
 use super::in_flight::Run;
 use crate::io::connection_table::LastReply;
 use crate::shared::Shared;
+use crate::status::op_latency::OpRuns;
 use ox_proto::reply::ReplyHeader;
 use ox_proto::request::xid::{AUTH, NOTIFICATION, PING};
 use ox_proto::{OpCode, Reader, SessionId, Zxid};
@@ -34,6 +35,8 @@ pub(super) struct IterationStats {
     outstanding: i64,
     reads: Runs,
     updates: Runs,
+    ops: OpRuns,
+    sessions_opened: u64,
     sizes: MetricSummary,
     last_size: i64,
     traffic: NamespaceTraffic,
@@ -48,6 +51,8 @@ struct Serving {
     direct: u64,
     sent: u64,
     last: Option<(i32, i32, i64)>,
+    /// Requests in `direct` by operation; their latency is known at the end.
+    direct_ops: OpRuns,
 }
 
 /// What the frames in a client's output contain.
@@ -94,6 +99,7 @@ impl IterationStats {
             self.serving.sent += frames.count;
             if let Some(op) = op.filter(|op| !matches!(op, OpCode::Auth | OpCode::Sasl)) {
                 self.serving.direct += 1;
+                self.serving.direct_ops.note(code, 0, 1);
                 self.serving.last = Some((code, xid, frames.zxid));
                 self.traffic.note_read(op, frame.get(8..).unwrap_or_default(), reply);
             }
@@ -113,11 +119,13 @@ impl IterationStats {
 
     /// Counts the requests of a connection after the last frame that could be served.
     pub(super) fn on_served(&mut self, core: &Conn, record: &ClientRecord, now: Now) {
-        let Serving { requests, direct, sent, last } = std::mem::take(&mut self.serving);
+        let Serving { requests, direct, sent, last, .. } = self.serving;
         if requests == 0 {
             return;
         }
         let (stats, latency_ms) = (&record.stats, self.at_ms - now.mono_ms);
+        self.serving.direct_ops.drain_into(&mut self.ops, latency_ms);
+        (self.serving.requests, self.serving.direct, self.serving.sent, self.serving.last) = (0, 0, 0, None);
         self.received += requests;
         self.sent += sent;
         self.reads.note(latency_ms, direct);
@@ -151,6 +159,7 @@ impl IterationStats {
         self.note_sent(record, 1);
         // Resuming a session is not an operation.
         if record.requests_in_flight.next_op() == Some(OpCode::CreateSession.code()) {
+            self.sessions_opened += 1;
             self.record_replies(record, 1, Frames { zxid: self.zxid, ..Frames::default() });
         }
     }
@@ -194,11 +203,12 @@ impl IterationStats {
 
     fn record_replies(&mut self, record: &mut ClientRecord, count: u32, last_frame: Frames) {
         let (stats, now_ms, mut last) = (&record.stats, self.at_ms, None);
-        let (reads, updates) = (&mut self.reads, &mut self.updates);
+        let (reads, updates, ops) = (&mut self.reads, &mut self.updates, &mut self.ops);
         record.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
             let latency_ms = now_ms - since_ms;
             let runs = if is_update(op) { &mut *updates } else { &mut *reads };
             runs.note(latency_ms, u64::from(count));
+            ops.note(op, latency_ms, u64::from(count));
             stats.latency.note(latency_ms, u64::from(count));
             last = Some(LastReply { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
         });
@@ -258,6 +268,8 @@ impl IterationStats {
                 stats.latency.note(latency_ms, count);
             }
         }
+        self.ops.publish(&stats.op_latencies);
+        stats.sessions_opened.add(take(&mut self.sessions_opened));
         metrics.read_per_namespace.merge(&mut self.traffic);
     }
 }

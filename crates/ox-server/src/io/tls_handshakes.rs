@@ -16,12 +16,14 @@ use super::transport::Transport;
 use crate::io::client_port_tls::ClientPortTls;
 use crate::io::connection_table::ClientPort;
 use crate::io::mailbox::AcceptedClient;
+use crate::io::reverse_lookups::ReverseName;
 use crate::limits::{LOG_LINES_BURST, TLS_DISCARD_BYTES_MAX, TLS_HANDSHAKE_BYTES_MAX, TLS_HANDSHAKE_MS};
 use crate::log_limit::LogLimit;
 use crate::shared::Shared;
 use crate::watchdog::Heartbeat;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token, Waker};
+use ox_replica::Now;
 use ox_tls::{CertificateInfo, FirstByte, PeerDecision, PeerEndpoint, ServerTls};
 use ox_tree::auth::{Identity, X509_SCHEME};
 use parking_lot::Mutex;
@@ -75,6 +77,8 @@ enum Stage {
     FirstByte,
     /// The configuration with which the handshake began decides about the certificate, too.
     Tls { server: Arc<ServerTls>, tls: Box<Connection> },
+    /// The handshake is complete, and the name of the client's address is looked up.
+    AwaitsName { server: Arc<ServerTls>, tls: Box<Connection> },
 }
 
 struct Handshake {
@@ -178,6 +182,7 @@ impl HandshakeThread {
             }
             let waiting = std::mem::take(&mut *self.tls.queue(self.number).waiting.lock());
             waiting.into_iter().for_each(|client| self.begin(client));
+            self.continue_with_names();
             self.close_late();
         }
         Ok(())
@@ -224,30 +229,56 @@ impl HandshakeThread {
         let Some(handshake) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
         match handshake.advance(&self.tls) {
             HandshakeStep::Wait => (),
-            HandshakeStep::Done | HandshakeStep::Plain => {
-                if let Some(handshake) = self.remove(slot) {
-                    self.hand_over(handshake);
-                }
-            }
+            HandshakeStep::Done | HandshakeStep::Plain => self.complete(slot),
             HandshakeStep::Failed(failure) => self.fail(slot, &failure),
         }
     }
 
+    /// Continues with handshakes whose client has a name by now.
+    fn continue_with_names(&mut self) {
+        let awaits = |slot: &usize| {
+            self.slots[*slot].as_ref().is_some_and(|handshake| matches!(handshake.stage, Stage::AwaitsName { .. }))
+        };
+        let slots: Vec<usize> =
+            if self.tls.looks_up_names() { self.by_age.values().copied().filter(awaits).collect() } else { Vec::new() };
+        slots.into_iter().for_each(|slot| self.complete(slot));
+    }
+
+    /// Decides about a client whose handshake is complete.
+    fn complete(&mut self, slot: usize) {
+        let Some(mut handshake) = self.slots[slot].take() else { return };
+        let identities = match &handshake.stage {
+            Stage::FirstByte => Ok(Some(Vec::new())),
+            Stage::Tls { server, tls } | Stage::AwaitsName { server, tls } => {
+                let server = Arc::clone(server);
+                self.identify(&server, tls, handshake.address)
+            }
+        };
+        handshake.stage = match handshake.stage {
+            Stage::Tls { server, tls } if matches!(identities, Ok(None)) => Stage::AwaitsName { server, tls },
+            stage @ (Stage::FirstByte | Stage::Tls { .. } | Stage::AwaitsName { .. }) => stage,
+        };
+        self.slots[slot] = Some(handshake);
+        match identities {
+            Ok(None) => (),
+            Ok(Some(identities)) => {
+                if let Some(handshake) = self.remove(slot) {
+                    self.hand_over(handshake, identities);
+                }
+            }
+            Err(failure) => self.fail(slot, &failure),
+        }
+    }
+
     /// Passes a connection to an I/O thread.
-    fn hand_over(&mut self, mut handshake: Handshake) {
+    fn hand_over(&mut self, mut handshake: Handshake, identities: Vec<Identity>) {
         if self.poll.registry().deregister(&mut handshake.tcp).is_err() {
             return self.tls.end_handshake(&self.shared, handshake.port, handshake.address.ip());
         }
         let Handshake { tcp, address, port, stage, .. } = handshake;
-        let (transport, identities) = match stage {
-            Stage::FirstByte => (Transport::plain(tcp, port), Vec::new()),
-            Stage::Tls { server, tls } => match self.identify(&server, &tls, address) {
-                Ok(identities) => (Transport::tls(tcp, *tls, port), identities),
-                Err(failure) => {
-                    self.report(address, &failure);
-                    return self.tls.end_handshake(&self.shared, port, address.ip());
-                }
-            },
+        let transport = match stage {
+            Stage::FirstByte => Transport::plain(tcp, port),
+            Stage::Tls { tls, .. } | Stage::AwaitsName { tls, .. } => Transport::tls(tcp, *tls, port),
         };
         self.tls.leave_handshake();
         let thread = self.next_io_thread % self.shared.mailboxes.len();
@@ -256,28 +287,45 @@ impl HandshakeThread {
         self.shared.mailboxes[thread].put(|mail| mail.accepted.push(client));
     }
 
-    /// The identities that a client's certificate proves.
+    /// The identities that a client's certificate proves; `None` if that depends on a name that is not known yet.
     fn identify(
         &mut self,
         server: &ServerTls,
         tls: &Connection,
         address: SocketAddr,
-    ) -> Result<Vec<Identity>, HandshakeFailure> {
-        let Some(certificate) = tls.peer_certificates().and_then(<[_]>::first) else { return Ok(Vec::new()) };
+    ) -> Result<Option<Vec<Identity>>, HandshakeFailure> {
+        let Some(certificate) = tls.peer_certificates().and_then(<[_]>::first) else { return Ok(Some(Vec::new())) };
         let info = CertificateInfo::parse(certificate)
             .map_err(|problem| HandshakeFailure::Certificate(problem.to_string()))?;
         let now = self.shared.clock.now();
-        match server.check_peer(&info, &PeerEndpoint::new(address.ip(), []), now.wall_ms.div_euclid(MS_PER_SECOND)) {
+        let seconds = now.wall_ms.div_euclid(MS_PER_SECOND);
+        let mut endpoint = PeerEndpoint::new(address.ip(), []);
+        let mut decision = server.check_peer(&info, &endpoint, seconds);
+        if let PeerDecision::LookUpName(_) = decision {
+            match self.tls.reverse_name(address.ip(), now.mono_ms, self.number) {
+                ReverseName::Known(name) => endpoint = endpoint.looked_up(name),
+                ReverseName::Pending => return Ok(None),
+                ReverseName::Refused => {
+                    return Err(HandshakeFailure::Certificate("too many reverse lookups are in progress".to_owned()));
+                }
+            }
+            decision = server.check_peer(&info, &endpoint, seconds);
+        }
+        match decision {
             PeerDecision::Accept | PeerDecision::AcceptMismatch(_) => (),
             PeerDecision::Refuse(mismatch) => return Err(HandshakeFailure::Certificate(mismatch.to_string())),
             PeerDecision::LookUpName(_) => {
-                return Err(HandshakeFailure::Certificate("reverse lookups are not implemented".to_owned()));
+                return Err(HandshakeFailure::Certificate("the name of the client is unknown".to_owned()));
             }
             PeerDecision::RefuseExpired => {
                 return Err(HandshakeFailure::Certificate("the certificate has expired".to_owned()));
             }
         }
-        let subject = info.subject;
+        Ok(Some(self.proven_by(info.subject, now)))
+    }
+
+    /// The identities of a certificate's subject.
+    fn proven_by(&mut self, subject: String, now: Now) -> Vec<Identity> {
         let is_super = self.tls.super_user() == Some(subject.as_str());
         if let Some(suppressed) = self.identity_log.allow(now.mono_ms) {
             if is_super {
@@ -286,7 +334,7 @@ impl HandshakeThread {
             tracing::info!(suppressed, "Authenticated Id '{subject}' for scheme '{X509_SCHEME}'");
         }
         let of = |scheme: &'static str| Identity { scheme: scheme.into(), id: subject.clone() };
-        Ok(is_super.then(|| of("super")).into_iter().chain([of(X509_SCHEME)]).collect())
+        is_super.then(|| of("super")).into_iter().chain([of(X509_SCHEME)]).collect()
     }
 
     fn fail(&mut self, slot: usize, failure: &HandshakeFailure) {

@@ -14,7 +14,7 @@
 //! The exchanges contain no I/O: bytes in, bytes out. Steps take microseconds, so that the peers thread runs them.
 
 use crate::clock::wall_ms;
-use crate::io::client_sasl::warn_if_open;
+use crate::service_keytab::{ServiceKeytab, warn_if_open};
 use ox_config::QuorumSaslConfig;
 use ox_kerberos::{KerberosLogin, files};
 use ox_proto::quorum::auth::{AuthPacket, AuthStatus, is_auth_packet};
@@ -22,16 +22,15 @@ use ox_sasl::digest_md5::BETWEEN_SERVERS;
 use ox_sasl::digest_md5::acceptor::DigestAcceptor;
 use ox_sasl::digest_md5::initiator::DigestInitiator;
 use ox_sasl::gssapi::{GssapiAcceptor, GssapiInitiator};
-use ox_sasl::jaas::modules::{AcceptorLogin, DigestAccounts, DigestCredentials, InitiatorLogin, Krb5LoginOptions};
+use ox_sasl::jaas::modules::{AcceptorLogin, DigestAccounts, DigestCredentials, InitiatorLogin};
 use ox_sasl::kerberos_name::identity::{is_authorized_peer, service_principal};
 use ox_sasl::krb5::WallTime;
 use ox_sasl::krb5::acceptor::AcceptorCredentials;
 use ox_sasl::krb5::principal::Principal;
 use ox_sasl::krb5::replay_cache::ReplayCache;
 use ox_sasl::mechanism::{AcceptorStep, AuthenticatedPeer, SaslError};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use std::collections::BTreeSet;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -52,12 +51,12 @@ pub(crate) struct QuorumSasl {
     pub(super) authenticates: bool,
     acceptor: AcceptorSecrets,
     initiator: InitiatorSecrets,
-    replays: Mutex<ReplayCache>,
+    replays: ReplayCache,
 }
 
 enum AcceptorSecrets {
     DigestMd5(Arc<DigestAccounts>),
-    Gssapi(Arc<AcceptorCredentials>),
+    Gssapi { credentials: RwLock<Arc<AcceptorCredentials>>, keytab: Box<ServiceKeytab> },
 }
 
 enum InitiatorSecrets {
@@ -109,8 +108,10 @@ impl QuorumSasl {
         let acceptor = match &config.acceptor {
             AcceptorLogin::DigestMd5(accounts) => AcceptorSecrets::DigestMd5(Arc::new(accounts.clone())),
             AcceptorLogin::Gssapi(options) => {
-                let credentials = read_credentials(options, conf_file).map_err(QuorumSaslError)?;
-                AcceptorSecrets::Gssapi(Arc::new(credentials))
+                let opened =
+                    files::krb5_conf_of_acceptor(conf_file).and_then(|conf| ServiceKeytab::open(options, &conf));
+                let (keytab, credentials) = opened.map_err(QuorumSaslError)?;
+                AcceptorSecrets::Gssapi { credentials: RwLock::new(Arc::new(credentials)), keytab: Box::new(keytab) }
             }
         };
         let initiator = match &config.initiator {
@@ -121,7 +122,7 @@ impl QuorumSasl {
             }
         };
         let (is_required, authenticates) = (config.is_required, config.authenticates);
-        Ok(Some(Self { is_required, authenticates, acceptor, initiator, replays: Mutex::default() }))
+        Ok(Some(Self { is_required, authenticates, acceptor, initiator, replays: ReplayCache::default() }))
     }
 
     pub(super) fn acceptor(&self) -> AuthAcceptor {
@@ -129,11 +130,20 @@ impl QuorumSasl {
             AcceptorSecrets::DigestMd5(accounts) => {
                 Acceptor::DigestMd5(DigestAcceptor::new(BETWEEN_SERVERS, Arc::clone(accounts)))
             }
-            AcceptorSecrets::Gssapi(credentials) => {
-                Acceptor::Gssapi(Box::new(GssapiAcceptor::new(Arc::clone(credentials))))
+            AcceptorSecrets::Gssapi { credentials, .. } => {
+                Acceptor::Gssapi(Box::new(GssapiAcceptor::new(Arc::clone(&credentials.read()))))
             }
         };
         AuthAcceptor { is_required: self.is_required, exchange, challenges: 0, has_begun: false }
+    }
+
+    /// Reads the keytab again if it has changed.
+    pub(crate) fn refresh_keytab(&self) {
+        if let AcceptorSecrets::Gssapi { credentials, keytab } = &self.acceptor
+            && let Some(changed) = keytab.read_if_changed()
+        {
+            *credentials.write() = Arc::new(changed);
+        }
     }
 
     /// An exchange with a server that this one has dialled.
@@ -148,24 +158,6 @@ impl QuorumSasl {
             }
         }
     }
-}
-
-/// The keys with which this server accepts others.
-fn read_credentials(options: &Krb5LoginOptions, conf_file: Option<&Path>) -> Result<AcceptorCredentials, String> {
-    let conf = files::krb5_conf(conf_file)?;
-    let keytab = files::keytab(options.keytab.as_ref().and_then(Option::as_deref), &conf)?;
-    let service = match options.principal.as_deref() {
-        Some("*") => None,
-        Some(name) => {
-            let principal = Principal::parse(name, conf.default_realm.as_deref());
-            Some(principal.map_err(|error| format!("principal: {error}"))?)
-        }
-        None => return Err("the option 'principal' is missing".to_owned()),
-    };
-    if let Some(service) = service.as_ref().filter(|service| keytab.etypes(service).is_empty()) {
-        return Err(format!("the keytab has no AES key of {service}"));
-    }
-    Ok(AcceptorCredentials { keytab, service })
 }
 
 fn begin(exchange: Initiator, token: Vec<u8>) -> (AuthInitiator, Vec<u8>) {
@@ -250,7 +242,7 @@ impl AuthAcceptor {
             Acceptor::DigestMd5(acceptor) => acceptor.step(token, &mut random),
             Acceptor::Gssapi(acceptor) => {
                 let now = WallTime(wall_ms().saturating_mul(1000));
-                acceptor.step(now, token, &mut sasl.replays.lock(), &mut random)
+                acceptor.step(now, token, &sasl.replays, &mut random)
             }
         }
     }
@@ -342,7 +334,7 @@ mod tests {
             authenticates: true,
             acceptor: AcceptorSecrets::DigestMd5(Arc::new(accounts)),
             initiator: InitiatorSecrets::DigestMd5(credentials),
-            replays: Mutex::default(),
+            replays: ReplayCache::default(),
         }
     }
 

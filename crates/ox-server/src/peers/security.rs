@@ -11,7 +11,7 @@ pub(crate) struct PeerSecurity {
     /// Set if TLS is possible.
     pub(crate) tls: Option<PeerPortTls>,
     /// Set if SASL is enabled.
-    pub(super) sasl: Option<QuorumSasl>,
+    pub(crate) sasl: Option<QuorumSasl>,
     pub(crate) workers: TlsWorkers,
     pub(super) metrics: Arc<Metrics>,
 }

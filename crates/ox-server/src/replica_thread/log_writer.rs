@@ -103,6 +103,7 @@ fn note(shared: &Shared, group: &Group, synced: &Synced) {
     let took_ms = millis(synced.took);
     metrics.fsynctime.note(took_ms, 1);
     if shared.config.storage.fsync_warning_ms < took_ms {
+        shared.stats.slow_fsyncs.add(1);
         tracing::warn!(
             "fsync-ing the write ahead log in SyncThread:0 took {took_ms}ms which will adversely effect operation \
              latency.File size is {} bytes. See the ZooKeeper troubleshooting guide",

@@ -4,6 +4,7 @@ use crate::shared::{EssentialThread, Shared};
 use ox_store::SnapshotTaken;
 use ox_tree::FrozenView;
 use std::error::Error;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -38,7 +39,7 @@ impl Snapshotter {
             let _essential = EssentialThread { shared: Arc::clone(&shared), name: "snapshot", only_panics: true };
             lower_priority();
             let started = Instant::now();
-            (write(&shared, &frozen), started.elapsed())
+            (write(&shared, &frozen).map(drop), started.elapsed())
         });
         match spawned {
             Ok(running) => self.running = Some(running),
@@ -74,7 +75,8 @@ fn lower_priority() {
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE); // best effort
 }
 
-fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {
+/// Writes a snapshot, unless there is one of the same zxid, and returns its file.
+pub(crate) fn write(shared: &Shared, frozen: &FrozenView) -> Result<PathBuf, Box<dyn Error + Send + Sync>> {
     let started = Instant::now();
     let (zxid, nodes) = (frozen.last_zxid(), frozen.node_count());
     let dir = shared.store.dirs().snapshots.display();
@@ -84,5 +86,5 @@ fn write(shared: &Shared, frozen: &FrozenView) -> Outcome {
     let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
     shared.metrics.snapshottime.note(took_ms, 1);
     tracing::info!(file = %file.path.display(), "Snapshot taken in {took_ms} ms");
-    Ok(())
+    Ok(file.path)
 }

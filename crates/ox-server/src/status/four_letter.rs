@@ -35,8 +35,14 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+pub(crate) use config::{absolute, size as directory_size};
+pub(crate) use connections::reset as reset_connections;
 pub use docs::commands_page;
-pub(crate) use environment::{UNKNOWN, environment};
+pub use environment::{UNKNOWN, environment};
+pub use monitor::MonitorValue;
+pub(crate) use monitor::{gauges, monitor_values, reset_stats, role_gauges};
+pub(crate) use sessions::global_sessions;
+pub(crate) use watches::session_of;
 
 /// The reply of a server that has no leader yet, or is about to stop.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use std::net::SocketAddr;
 
 /// A double as Java prints it: `0.0`, `1.3943`, `1.79472515318E9`, `1.0E-4`, `NaN`.
-pub(crate) fn double(value: f64) -> String {
+pub fn double(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "NaN".to_owned() } else { format!("{value}").replace("inf", "Infinity") };
     }
@@ -42,7 +42,7 @@ pub(crate) fn date(wall_ms: i64) -> String {
 }
 
 /// An address without a host name: `/127.0.0.1:2181`, `/[0:0:0:0:0:0:0:1]:2181`.
-pub(crate) fn address(address: SocketAddr) -> String {
+pub fn address(address: SocketAddr) -> String {
     match address {
         SocketAddr::V4(v4) => format!("/{v4}"),
         SocketAddr::V6(v6) => {

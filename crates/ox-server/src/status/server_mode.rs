@@ -9,7 +9,7 @@ use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
 /// The replica never waits for the disk, so it replies soon or not at all.
-const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The mode of a server that serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

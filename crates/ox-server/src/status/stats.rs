@@ -1,6 +1,7 @@
 //! Statistics of the whole server that `srvr`, `stat` and the gauges of `mntr` show.
 
 use crate::status::metrics::{Counter, Summary};
+use crate::status::op_latency::OpLatencies;
 use ox_tree::MetricSummary;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
@@ -24,12 +25,20 @@ pub(crate) struct Stats {
     pub(crate) local_sessions: AtomicI64,
     /// Requests submitted to the replica that have no reply yet.
     pub(crate) outstanding: AtomicI64,
+    /// From request to reply, by operation.
+    pub(crate) op_latencies: OpLatencies,
+    /// Sessions created by clients of this server.
+    pub(crate) sessions_opened: Counter,
+    /// Fsyncs that took longer than `fsync.warningthresholdms`.
+    pub(crate) slow_fsyncs: Counter,
     /// TLS handshakes that failed, and certificates refused after them.
     pub(crate) auth_failed: Counter,
     /// Connections without TLS from other hosts, on a server with TLS.
     pub(crate) plain_remote: Counter,
     /// Connections without TLS from this host, on a server with TLS.
     pub(crate) plain_local: Counter,
+    /// Settings, files and permissions that weaken protection.
+    pub(crate) weak_settings: Counter,
 }
 
 /// Sizes in bytes: of replies and events without their length prefix, or of proposals.
@@ -52,6 +61,10 @@ impl Sizes {
         }
     }
 
+    pub(crate) fn reset(&self) {
+        self.all.reset();
+    }
+
     /// The last, smallest and largest size, -1 before the first.
     pub(crate) fn last_min_max(&self) -> (i64, i64, i64) {
         let all = self.all.totals();
@@ -60,12 +73,12 @@ impl Sizes {
 }
 
 impl Stats {
-    /// Resets what `srst` resets.
+    /// Resets what `srst` resets, except for the sizes of proposals.
     pub(crate) fn reset(&self) {
         self.received.reset();
         self.sent.reset();
         self.latency.reset();
-        self.responses.all.reset();
-        self.proposals.all.reset();
+        self.slow_fsyncs.reset();
+        self.responses.reset();
     }
 }

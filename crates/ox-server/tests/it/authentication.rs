@@ -35,7 +35,7 @@ fn send_token(client: &mut RawClient, token: &[u8]) -> RawReply {
 }
 
 /// Authenticates by DIGEST-MD5. Returns the last reply.
-fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
+pub(crate) fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
     let challenge = send_token(client, b"");
     let challenge = Reader::new(&challenge.body).get::<SaslToken<'_>>().unwrap().token.unwrap().to_vec();
     let credentials = DigestCredentials { username: user.to_owned(), password: SecretBytes::new(password) };
@@ -53,7 +53,7 @@ fn login(client: &mut RawClient, user: &str, password: &str) -> RawReply {
 }
 
 /// A server with the DIGEST-MD5 accounts bob and admin, of which admin is a super user.
-fn sasl_server(settings: &str) -> (ServerFixture, TempDir) {
+pub(crate) fn sasl_server(settings: &str) -> (ServerFixture, TempDir) {
     let dir = tempfile::tempdir().unwrap();
     let jaas = dir.path().join("jaas.conf");
     let text =
@@ -93,7 +93,7 @@ fn failed_sasl_login_is_closed_after_its_reply() {
 }
 
 #[test]
-fn failed_sasl_login_is_kept_where_that_is_allowed() {
+fn k125_failed_sasl_login_is_kept_without_an_identity_where_that_is_allowed() {
     let (server, _dir) = sasl_server("allowSaslFailedClients=true\n");
     let mut client = server.client();
     let challenge = send_token(&mut client, b"");

@@ -1,4 +1,4 @@
-//! The configuration fields that the server reads.
+//! The configuration fields that the server and the AdminServer read.
 
 use ox_config::Config;
 use std::path::Path;
@@ -28,7 +28,9 @@ fn every_field_of_the_configuration_is_read() {
     let mut config = Config::default_standalone();
     config.connection_throttle.weights = Some(ox_config::SessionWeights { global: 1, renew: 1, local: 1 });
     let mut text = String::new();
-    sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src"), &mut text);
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    sources(&crates.join("ox-server/src"), &mut text);
+    sources(&crates.join("ox-admin/src"), &mut text);
     let fields = fields(&config);
     assert!(60 < fields.len(), "{fields:?}");
     for field in fields {

@@ -212,6 +212,8 @@ fn mntr_has_the_keys_of_apache() {
         "zk_audit_events_dropped",
         "zk_quorum_handshakes_rejected",
         "zk_quorum_host_name_mismatches",
+        "zk_delayed_connections",
+        "zk_weak_settings",
     ]);
     assert_eq!(ours, &keys(golden!("mntr")) | &own);
     assert_eq!(mntr.lines().count(), golden!("mntr").lines().count() + own.len(), "no duplicate keys");

@@ -17,6 +17,7 @@ mod many_clients;
 mod memory_budget;
 mod metrics;
 mod pipeline;
+mod protection;
 mod server_fixture;
 mod sessions;
 mod slow_clients;

@@ -61,8 +61,18 @@ impl ServerFixture {
     }
 
     fn begin(&mut self) {
-        self.server =
-            Some(Server::start_on(Arc::clone(&self.disk), Build::UNKNOWN, self.config()).expect("the server starts"));
+        self.try_begin().expect("the server starts");
+    }
+
+    /// Starts a stopped server, which may refuse.
+    pub(crate) fn try_begin(&mut self) -> Result<(), StartError> {
+        self.server = Some(Server::start_on(Arc::clone(&self.disk), Build::UNKNOWN, self.config())?);
+        Ok(())
+    }
+
+    /// The directory of the data.
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
     }
 
     /// The configuration of the server. `maxClientCnxns` is unlimited unless the test sets it.

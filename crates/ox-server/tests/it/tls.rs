@@ -95,14 +95,34 @@ fn unacceptable_certificates_are_refused() {
     certificates.client("alice").open(server.secure_address());
 }
 
-/// The name of the peer is checked only where the key asks for it.
+/// The name of the peer is checked only where the key asks for it, and looked up only where another key asks for that.
 #[test]
-fn certificate_of_another_address_is_refused_with_client_host_name_verification() {
+fn k160_certificate_of_another_host_is_refused_with_client_host_name_verification() {
     let certificates = Certificates::new();
-    let server = ServerFixture::with(&format!("{}ssl.clientHostnameVerification=true\n", certificates.secure_port()));
-    certificates.client("local").open(server.secure_address());
-    let elsewhere = TlsClient::new(Some((&testdata("sec1.pem"), None)), &certificates.path("ca.pem"));
-    assert!(!elsewhere.refusal(server.secure_address()).is_empty());
+    let client = |name: &str, host: &str| {
+        let store = certificates.issue_for(name, host);
+        TlsClient::new(Some((&store, None)), &certificates.path("ca.pem"))
+    };
+    let elsewhere = client("elsewhere", "10.255.0.1");
+    let (named, misnamed) = (client("named", "localhost"), client("misnamed", "otherhost.example.com"));
+    let start = |keys: &str| ServerFixture::with(&format!("{}{keys}", certificates.secure_port()));
+
+    let unverified = start("ssl.allowReverseDnsLookup=true\n");
+    elsewhere.open(unverified.secure_address());
+
+    let verified = start("ssl.clientHostnameVerification=true\n");
+    certificates.client("local").open(verified.secure_address());
+    for client in [&elsewhere, &named, &misnamed] {
+        client.refusal(verified.secure_address());
+    }
+
+    let looks_up = start("ssl.clientHostnameVerification=true\nssl.allowReverseDnsLookup=true\n");
+    certificates.client("local").open(looks_up.secure_address());
+    named.open(looks_up.secure_address());
+    named.open(looks_up.secure_address()); // by the cached name
+    for client in [&elsewhere, &misnamed] {
+        client.refusal(looks_up.secure_address());
+    }
 }
 
 #[test]

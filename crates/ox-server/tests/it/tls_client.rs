@@ -3,7 +3,10 @@
 
 use ox_testkit::{RawClient, RawConnection, RawHandshake};
 use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
-use ox_tls::{ClientEndpoint, ClientTls, PeerEndpoint, SettingsGroup, StoreFiles, StorePassword, TlsSettings};
+use ox_tls::{
+    CertificateInfo, ClientEndpoint, ClientTls, PeerEndpoint, ServerTls, SettingsGroup, StoreFiles, StorePassword,
+    TlsSettings,
+};
 use rustls::{ClientConnection, HandshakeKind};
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -48,9 +51,37 @@ impl Certificates {
 
     /// Writes `<name>.pem` with a new key, and a certificate for `CN=<name>` and the loopback address.
     pub(crate) fn issue(&self, name: &str, validity: Validity) -> PathBuf {
-        let addresses = vec!["127.0.0.1".parse().unwrap()];
-        let subject = CertificateSubject { common_name: name.to_owned(), host_names: Vec::new(), addresses };
+        self.issue_as(name, "127.0.0.1", validity)
+    }
+
+    /// The same for another host name or address.
+    pub(crate) fn issue_for(&self, name: &str, host: &str) -> PathBuf {
+        self.issue_as(name, host, VALID)
+    }
+
+    fn issue_as(&self, name: &str, host: &str, validity: Validity) -> PathBuf {
+        let address = host.parse().ok();
+        let host_names = if address.is_some() { Vec::new() } else { vec![host.to_owned()] };
+        let addresses = address.into_iter().collect();
+        let subject = CertificateSubject { common_name: name.to_owned(), host_names, addresses };
         self.write(&format!("{name}.pem"), &self.ca.issue(&subject, validity).unwrap().key_store())
+    }
+
+    /// Writes `ca.crl`, a list that revokes the certificates of these names.
+    pub(crate) fn revoke(&self, names: &[&str]) -> PathBuf {
+        let revoked: Vec<_> = names.iter().map(|name| self.certificate_of(name)).collect();
+        let list = self.ca.revocation_list(&revoked, VALID).unwrap();
+        self.write("ca.crl.new", &list);
+        std::fs::rename(self.path("ca.crl.new"), self.path("ca.crl")).unwrap();
+        self.path("ca.crl")
+    }
+
+    fn certificate_of(&self, name: &str) -> CertificateInfo {
+        let mut settings = TlsSettings::new(SettingsGroup::Client);
+        settings.client_auth = Some("none".to_owned());
+        settings.key_store.location = Some(self.path(&format!("{name}.pem")));
+        let server = ServerTls::build(&settings, &StoreFiles::read(&settings).unwrap()).unwrap();
+        server.certificates()[0].clone()
     }
 
     /// Lines of `zoo.cfg` for a secure port with `server.pem`.
@@ -117,7 +148,7 @@ impl TlsClient {
         while tls.is_handshaking() {
             tls.complete_io(&mut socket)?;
         }
-        let certificate = ox_tls::CertificateInfo::parse(&tls.peer_certificates().unwrap()[0]).unwrap();
+        let certificate = CertificateInfo::parse(&tls.peer_certificates().unwrap()[0]).unwrap();
         let report = TunnelReport { kind: tls.handshake_kind(), server_subject: certificate.subject, error: None };
         let report = Arc::new(Mutex::new(report));
         Ok((RawConnection::over(tunnel(socket, tls, &report)), report))

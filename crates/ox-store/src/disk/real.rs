@@ -1,11 +1,15 @@
 //! The operating system's file system.
 
 use super::{Disk, DiskFile, DiskLock, DiskSpace, FileIdentity, OpenMode};
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
+
+/// Other users have no access to new files and directories, whatever the umask permits (S20).
+const FILE_MODE: u32 = 0o600;
+const DIRECTORY_MODE: u32 = 0o700;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealDisk;
@@ -19,7 +23,7 @@ impl DiskLock for RealLock {}
 impl Disk for RealDisk {
     fn open(&self, path: &Path, how: OpenMode) -> io::Result<Box<dyn DiskFile>> {
         let mut options = OpenOptions::new();
-        options.read(true);
+        options.read(true).mode(FILE_MODE);
         match how {
             OpenMode::Read => (),
             OpenMode::Write => _ = options.write(true),
@@ -48,7 +52,7 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::create_dir_all(dir)
+        DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(dir)
     }
 
     fn sync_dir(&self, dir: &Path) -> io::Result<()> {
@@ -66,7 +70,7 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(FILE_MODE).open(path)?;
         match file.try_lock() {
             Ok(()) => Ok(Box::new(RealLock(file))),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
@@ -168,5 +172,20 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
         drop(held);
         RealDisk.lock(&dir.path().join("lock")).unwrap();
+    }
+
+    #[test]
+    fn s20_new_files_and_directories_are_of_their_owner_only() {
+        let dir = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let data = dir.path().join("data/version-2");
+        RealDisk.create_dir_all(&data).unwrap();
+        assert_eq!((mode(&dir.path().join("data")), mode(&data)), (0o700, 0o700));
+        RealDisk.open(&data.join("log.1"), OpenMode::CreateNew).unwrap();
+        RealDisk.open(&data.join("currentEpoch"), OpenMode::Create).unwrap();
+        let _lock = RealDisk.lock(&data.join("lock")).unwrap();
+        for name in ["log.1", "currentEpoch", "lock"] {
+            assert_eq!(mode(&data.join(name)), 0o600, "{name}");
+        }
     }
 }

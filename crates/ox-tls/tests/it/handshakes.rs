@@ -63,7 +63,7 @@ fn wrong_ca_is_reported_before_wrong_name() {
 }
 
 #[test]
-fn client_refuses_server_with_wrong_name() {
+fn k160_client_refuses_server_with_wrong_name() {
     let fixture = Fixture::new();
     let of_server = server(&fixture.settings(SettingsGroup::Client, "localhost")).unwrap();
     let mut of_client = fixture.settings(SettingsGroup::Client, "client");
@@ -151,7 +151,7 @@ fn certificate_in_the_trust_store_is_trusted_directly() {
 }
 
 #[test]
-fn two_cas_with_one_subject_are_both_trusted() {
+fn k161_two_cas_with_one_subject_are_both_trusted() {
     let (fixture, second) = (Fixture::new(), Fixture::new());
     let both = format!("{}{}", fixture.ca.certificate(), second.ca.certificate());
     let mut of_client = fixture.settings(SettingsGroup::Client, "client");

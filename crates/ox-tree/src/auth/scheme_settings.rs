@@ -57,6 +57,11 @@ impl SuperDigest {
     pub(super) fn matches(&self, id: &str) -> bool {
         self.0.as_bytes().ct_eq(id.as_bytes()).into()
     }
+
+    /// Whether an id has the name of the super user.
+    pub(super) fn names(&self, id: &str) -> bool {
+        id.split(':').next() == self.0.split(':').next()
+    }
 }
 
 impl fmt::Debug for SuperDigest {

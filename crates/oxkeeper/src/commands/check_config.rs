@@ -58,6 +58,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                     })),
                     Err(error) => errors.push(error.to_string()),
                 }
+                errors.extend(ox_admin::check_stores(config).err().map(|error| error.to_string()));
                 errors
             }
             Err(errors) => errors.iter().map(ToString::to_string).collect(),

@@ -2,6 +2,7 @@
 
 mod ready_report;
 
+use super::tls::init::{CLIENT_PROPERTIES, DevelopmentFiles, LOCAL_NAMES};
 use crate::port_owner;
 use anyhow::{Context, Result, bail, ensure};
 use ready_report::RoleReports;
@@ -19,12 +20,15 @@ const END_PATIENCE: Duration = Duration::from_secs(10);
 const KILLED_PAUSE: Duration = Duration::from_secs(5);
 /// Lines of the log that are shown when a server fails.
 const LAST_LINES: usize = 5;
+/// Validity of the certificates.
+const CERTIFICATE_DAYS: u32 = 365;
 /// Interval of the check whether a server has ended.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The servers listen on 127.0.0.1. Configurations, data and logs are in DIR/<number>; the next start uses them again.
+With --tls, DIR/tls/client.properties has the settings of clients: oxkeeper cli -client-configuration FILE.
 A server that is killed is restarted after five seconds. Ctrl-C stops all servers; they also stop if this program is killed.")]
 pub(crate) struct Args {
     /// Number of voting servers
@@ -40,6 +44,9 @@ pub(crate) struct Args {
     /// election ports 200. Default: free ports
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=65_000))]
     base_port: Option<u16>,
+    /// Clients and servers connect by TLS only, with certificates of a development CA that is made in DIR/tls
+    #[arg(long)]
+    tls: bool,
 }
 
 /// Runs the servers until a signal arrives or one of them fails.
@@ -52,7 +59,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for home in &homes {
         servers.0.push(start(home)?);
     }
-    let report = RoleReports::start(&homes, &servers.pids(), args.observers, started)?;
+    let client_configuration = args.tls.then(|| tls_dir(args).join(CLIENT_PROPERTIES));
+    let report = RoleReports::start(&homes, &servers.pids(), args.observers, client_configuration, started)?;
     let mut again: Vec<Option<Instant>> = vec![None; homes.len()];
     loop {
         // Ctrl-C reaches the servers too: a server that ended is only a failure without a signal.
@@ -104,7 +112,16 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
         "{} contains an ensemble of another size\nhint: use another --dir, or the same --servers and --observers",
         args.dir.display()
     );
-    if known == 0 {
+    if known != 0 {
+        let has_tls = tls_dir(args).exists();
+        let hint = if has_tls { "give --tls" } else { "give no --tls, or use another --dir" };
+        ensure!(
+            has_tls == args.tls,
+            "{} contains an ensemble {} TLS\nhint: {hint}",
+            args.dir.display(),
+            if has_tls { "with" } else { "without" }
+        );
+    } else {
         write(args, &homes).with_context(|| {
             let (dir, uid) = (args.dir.display(), rustix::process::geteuid().as_raw());
             let hint = "choose another directory with --dir, or change its permissions";
@@ -162,34 +179,69 @@ fn write(args: &Args, homes: &[PathBuf]) -> Result<()> {
         Some(base) => (0..homes.len()).map(|at| Ports::fixed(base, at)).collect(),
         None => Ports::free(homes.len())?,
     };
+    let stores = if args.tls { Some(write_certificates(args, homes.len())?) } else { None };
     let mut members = String::new();
     for (id, Ports { client, quorum, election }) in (1..).zip(&ports) {
         let role = if id <= args.servers { "participant" } else { "observer" };
-        members += &format!("server.{id}=127.0.0.1:{quorum}:{election}:{role};127.0.0.1:{client}\n");
+        // A secure port is no part of the ensemble's configuration.
+        let client = if args.tls { String::new() } else { format!(";127.0.0.1:{client}") };
+        members += &format!("server.{id}=127.0.0.1:{quorum}:{election}:{role}{client}\n");
     }
     for ((home, ports), id) in homes.iter().zip(&ports).zip(1..) {
         fs::create_dir_all(home.join("data"))?;
         fs::write(home.join("data/myid"), format!("{id}\n"))?;
+        let client = match &stores {
+            None => format!("clientPort={}\nclientPortAddress=127.0.0.1\n", ports.client),
+            Some(stores) => tls_lines(stores, id, ports),
+        };
         let text = format!(
-            "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=./data\nclientPort={}\nclientPortAddress=127.0.0.1\n\
-             4lw.commands.whitelist=*\nmaxClientCnxns=0\n{members}",
-            ports.client
+            "tickTime=1000\ninitLimit=10\nsyncLimit=5\ndataDir=./data\n{client}4lw.commands.whitelist=*\n\
+             maxClientCnxns=0\n{members}"
         );
         fs::write(home.join("zoo.cfg"), text)?;
     }
     Ok(())
 }
 
+fn tls_dir(args: &Args) -> PathBuf {
+    args.dir.join("tls")
+}
+
+/// Makes a CA, and a certificate for each server and for clients. Returns their directory.
+fn write_certificates(args: &Args, servers: usize) -> Result<PathBuf> {
+    let hosts: Vec<String> = LOCAL_NAMES.iter().rev().map(|name| (*name).to_owned()).collect();
+    let servers = (1..=servers).map(|id| (format!("server.{id}"), hosts.clone())).collect();
+    let files = DevelopmentFiles { servers: &servers, client: "client", days: CERTIFICATE_DAYS, force: false };
+    files.write(&tls_dir(args), &mut std::io::sink())
+}
+
+/// The lines of a server that uses TLS with clients and other servers.
+fn tls_lines(stores: &Path, id: u16, ports: &Ports) -> String {
+    let store = |key: &str, name: &str| ox_proto::properties::line(key, &stores.join(name).display().to_string());
+    let port = ports.client;
+    let mut lines = format!("secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\nsslQuorum=true\n");
+    for prefix in ["ssl.", "ssl.quorum."] {
+        lines += &store(&format!("{prefix}keyStore.location"), &format!("server.{id}.pem"));
+        lines += &store(&format!("{prefix}trustStore.location"), "ca.pem");
+    }
+    lines
+}
+
 fn client_port(home: &Path) -> Result<u16> {
     let text = fs::read_to_string(home.join("zoo.cfg"))?;
-    let port = text.lines().find_map(|line| line.strip_prefix("clientPort="));
+    let of_key = |key: &str| text.lines().find_map(|line| line.strip_prefix(key));
+    let port = of_key("clientPort=").or_else(|| of_key("secureClientPort="));
     port.and_then(|port| port.trim().parse().ok()).with_context(|| format!("{} has no clientPort", home.display()))
 }
 
 fn start(home: &Path) -> Result<Child> {
     let log = fs::File::options().create(true).append(true).open(home.join("server.log"))?;
     let mut command = Command::new(std::env::current_exe().context("cannot find the oxkeeper executable")?);
-    command.args(["server", "zoo.cfg"]).current_dir(home).env(super::server::ENDS_WITH_PARENT, "1");
+    // A line in zoo.cfg enables it: all servers would use the same port.
+    command
+        .args(["server", "zoo.cfg", "-Dzookeeper.admin.enableServer=false"])
+        .current_dir(home)
+        .env(super::server::ENDS_WITH_PARENT, "1");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn().context("cannot start a server")
 }
 

@@ -3,6 +3,7 @@
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
 use crate::four_letter::{self, Reply};
 use ox_config::FOUR_LETTER_COMMANDS;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ use std::time::Duration;
 #[command(after_help = "\
 Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs, wchc, wchp, srst, crst, gtmk.
 Servers execute srvr always, and others that 4lw.commands.whitelist contains.
-With -Dzookeeper.client.secure=true in CLIENT_JVMFLAGS the command goes over TLS, with the stores of zookeeper.ssl.*.
+With zookeeper.client.secure=true in CLIENT_JVMFLAGS or --client-configuration the command goes over TLS, with the
+stores of zookeeper.ssl.*.
 Exit code: 0 with a reply, 1 if the server does not execute the command, 2 without a reply.")]
 pub(crate) struct Args {
     /// The four-letter command, as srvr or mntr
@@ -19,6 +21,9 @@ pub(crate) struct Args {
     /// Client port of the server to ask; of a list, the first one is asked
     #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
     server: String,
+    /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
+    #[arg(long, value_name = "FILE")]
+    client_configuration: Option<PathBuf>,
     /// The same by an option, as for other commands
     #[arg(short = 's', long = "server", value_name = "HOST:PORT")]
     named: Option<String>,
@@ -37,11 +42,11 @@ fn check_command(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, timeout, .. } = args;
+    let Args { command, timeout, client_configuration, .. } = args;
     let server = args.named.as_ref().unwrap_or(&args.server);
     let server = four_letter::with_port(server.split([',', '/']).next().unwrap_or_default().trim());
     conclude(|out| {
-        let tls = four_letter::tls(&four_letter::client_properties())?;
+        let tls = four_letter::tls(&four_letter::client_properties_with(client_configuration.as_deref())?)?;
         match four_letter::ask(&server, command, tls.as_ref(), Duration::from_secs(*timeout)) {
             Ok(Reply::Text(text)) => {
                 write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;

@@ -9,6 +9,7 @@ use crate::logging::{self, Format, Lines};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use first_screen::Started;
+use ox_admin::AdminServer;
 use ox_config::{Config, ConfigErrors, Diagnostic, Environment, Level, StartArgs, SystemProperties};
 use ox_server::{SETTINGS_LOG_TARGET, Server};
 use restart_on_full_disk::{Ended, Stop, Wait};
@@ -106,12 +107,18 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
     let stop = Arc::new(Stop::default());
     let signals = signals::handle(Arc::clone(&stop));
     let signals = signals.map_err(|error| StartFailure::new(1, format!("cannot listen for signals: {error}")))?;
-    let mut wait = Wait::new();
+    let (mut wait, mut admin) = (Wait::new(), None);
     let ended = loop {
         // Other members may have reconfigured the ensemble meanwhile.
         let config = load(args)?;
         let first = (!wait.is_restart).then_some((started, output));
-        let Err(ended) = serve_once(&config, &args.config, &stop, first) else { break Ok(()) };
+        if first.is_some() {
+            // It answers while the data is read, and between two servers.
+            admin = AdminServer::start(crate::BUILD, &config).map_err(|error| StartFailure::admin(&error))?;
+        }
+        let ended = serve_once(&config, &args.config, &stop, first, admin.as_ref());
+        admin.iter().for_each(|admin| admin.set_server(None));
+        let Err(ended) = ended else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
             Ok(true) => (),
             Ok(false) => break Ok(()),
@@ -128,6 +135,7 @@ fn serve_once(
     arguments: &[String],
     stop: &Stop,
     first: Option<(Instant, &Output)>,
+    admin: Option<&AdminServer>,
 ) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
@@ -141,6 +149,7 @@ fn serve_once(
         }
     })?;
     stop.set_running(Some(server.handle()));
+    admin.iter().for_each(|admin| admin.set_server(Some(server.handle())));
     if let Some((started, output)) = first {
         output.report(&Started { config, server: &server, took: started.elapsed() });
         if is_member && let Err(error) = first_screen::report_first_role(server.handle(), started) {

@@ -13,6 +13,7 @@ use ox_shell::output::Output;
 use ox_tls::ClientTls;
 use serde_json::json;
 use std::io::{self, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,12 +26,16 @@ const REPLY_LIMIT: Duration = Duration::from_secs(2);
 The members are read from the four-letter command conf, or from /zookeeper/config with a session, where conf is not
 allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only srvr, columns that the others would fill
 show a dash.
-CLIENT_JVMFLAGS with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and SASL on, as for zkCli.
+CLIENT_JVMFLAGS or --client-configuration with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and
+SASL on, as for zkCli.
 Exit code: 0 if all members serve, 1 if some do not or could not be asked, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough
     #[arg(value_name = "HOST:PORT,...", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
     servers: String,
+    /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
+    #[arg(long, value_name = "FILE")]
+    client_configuration: Option<PathBuf>,
     /// The same by an option, as for other commands
     #[arg(short = 's', long = "server", value_name = "HOST:PORT,...")]
     named: Option<String>,
@@ -86,9 +91,9 @@ impl Health {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let properties = four_letter::client_properties();
-    let tls = match four_letter::tls(&properties) {
-        Ok(tls) => tls.map(Arc::new),
+    let properties = four_letter::client_properties_with(args.client_configuration.as_deref());
+    let (properties, tls) = match properties.and_then(|found| Ok((four_letter::tls(&found)?, found))) {
+        Ok((tls, properties)) => (properties, tls.map(Arc::new)),
         Err(error) => {
             crate::say(format_args!("error: {error}"));
             return ExitCode::from(2);

@@ -4,7 +4,7 @@ mod check;
 mod check_config;
 mod check_server;
 mod describe;
-mod init;
+pub(super) mod init;
 mod server_settings;
 
 use std::process::ExitCode;

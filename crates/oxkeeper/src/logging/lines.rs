@@ -1,4 +1,7 @@
 //! The queue of log lines, and the thread that writes them to stderr.
+//!
+//! One event is one line, whatever text of clients and peers it contains: control characters are escaped, and a long line
+//! is cut (S22).
 
 use parking_lot::Mutex;
 use std::io::{self, Write};
@@ -12,6 +15,10 @@ use tracing_subscriber::fmt::MakeWriter;
 
 /// Queued lines beyond which further ones are dropped.
 const LINES_WAITING_MAX: usize = 10_000;
+
+/// Longer lines are cut, except those of the audit log, whose values are cut one by one. Texts of clients are short by
+/// nature, or have been cut before.
+const LINE_BYTES_MAX: usize = 4096;
 
 /// How long the last lines may take when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -28,6 +35,17 @@ pub(crate) struct Lines {
     sender: SyncSender<Message>,
     lost: Arc<AtomicU64>,
     held: Arc<Mutex<Option<Held>>>,
+    escaping: Escaping,
+}
+
+/// Which characters of a line are escaped here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Escaping {
+    /// None: the format has done it.
+    Done,
+    Controls,
+    /// All controls but the escape sequences of colours; the formatter has escaped those of events.
+    ControlsButColours,
 }
 
 /// Lines that wait until the start of the server has succeeded or failed.
@@ -45,9 +63,9 @@ struct HeldLine {
 
 impl Lines {
     /// Starts the thread that writes.
-    pub(super) fn start() -> io::Result<Self> {
+    pub(super) fn start(escaping: Escaping) -> io::Result<Self> {
         let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
-        let lines = Self { sender, lost: Arc::default(), held: Arc::default() };
+        let lines = Self { sender, lost: Arc::default(), held: Arc::default(), escaping };
         let lost = Arc::clone(&lines.lost);
         std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost))?;
         Ok(lines)
@@ -127,11 +145,12 @@ impl<'a> MakeWriter<'a> for Lines {
     type Writer = Line<'a>;
 
     fn make_writer(&'a self) -> Line<'a> {
-        Line { lines: self, text: Vec::new(), level: Level::ERROR }
+        Line { lines: self, text: Vec::new(), level: Level::ERROR, is_cut: true }
     }
 
     fn make_writer_for(&'a self, metadata: &Metadata<'_>) -> Line<'a> {
-        Line { lines: self, text: Vec::new(), level: *metadata.level() }
+        let is_cut = metadata.target() != ox_server::AUDIT_LOG_TARGET;
+        Line { lines: self, text: Vec::new(), level: *metadata.level(), is_cut }
     }
 }
 
@@ -140,6 +159,7 @@ pub(crate) struct Line<'a> {
     lines: &'a Lines,
     text: Vec<u8>,
     level: Level,
+    is_cut: bool,
 }
 
 impl Write for Line<'_> {
@@ -155,8 +175,34 @@ impl Write for Line<'_> {
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
-        self.lines.put(std::mem::take(&mut self.text), self.level);
+        let bytes_max = if self.is_cut { LINE_BYTES_MAX } else { usize::MAX };
+        let text = one_line(std::mem::take(&mut self.text), self.lines.escaping, bytes_max);
+        self.lines.put(text, self.level);
     }
+}
+
+/// The text of an event as one line.
+fn one_line(text: Vec<u8>, escaping: Escaping, bytes_max: usize) -> Vec<u8> {
+    let is_plain = |byte: &u8| (0x20..0x7F).contains(byte);
+    let body = text.strip_suffix(b"\n").unwrap_or(&text);
+    if escaping == Escaping::Done || (body.iter().all(is_plain) && body.len() <= bytes_max) {
+        return text;
+    }
+    let mut line = String::with_capacity(body.len());
+    for letter in String::from_utf8_lossy(body).chars() {
+        if bytes_max < line.len() {
+            line.push('…');
+            break;
+        }
+        let is_colour = letter == '\u{1b}' && escaping == Escaping::ControlsButColours;
+        if letter == '\t' || is_colour || !(letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
+            line.push(letter);
+        } else {
+            line.extend(letter.escape_default());
+        }
+    }
+    line.push('\n');
+    line.into_bytes()
 }
 
 fn write_lines(waiting: &Receiver<Message>, lost: &AtomicU64) {
@@ -172,5 +218,26 @@ fn write_lines(waiting: &Receiver<Message>, lost: &AtomicU64) {
             }
             Message::Flush(done) => _ = done.try_send(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, escaping: Escaping, expected: &str) {
+        let line = one_line(text.as_bytes().to_vec(), escaping, 20);
+        assert_eq!(String::from_utf8(line).unwrap(), expected);
+    }
+
+    #[test]
+    fn s22_event_is_one_line_of_limited_length() {
+        check("plain text\n", Escaping::Controls, "plain text\n");
+        check("a\n2026 INFO b\n", Escaping::Controls, "a\\n2026 INFO b\n");
+        check("a\r\u{85}\u{2028}\u{1b}[31mb\n", Escaping::Controls, "a\\r\\u{85}\\u{2028}\\u{1b}…\n");
+        check("\u{1b}[1mbold\u{1b}[0m\u{7f}\n", Escaping::ControlsButColours, "\u{1b}[1mbold\u{1b}[0m\\u{7f}\n");
+        check("ü\tß\n", Escaping::Controls, "ü\tß\n");
+        check(&format!("{}\n", "x".repeat(50)), Escaping::Controls, &format!("{}…\n", "x".repeat(21)));
+        check("{\"a\":\"a line of JSON\\n\"}\n", Escaping::Done, "{\"a\":\"a line of JSON\\n\"}\n");
     }
 }

@@ -6,7 +6,11 @@ use std::path::Path;
 use std::process::Command;
 
 fn start(directory: &Path) -> Running {
-    std::fs::write(directory.join("zoo.cfg"), "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\n").unwrap();
+    std::fs::write(
+        directory.join("zoo.cfg"),
+        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n",
+    )
+    .unwrap();
     Running::wait(process::start(&["server", "zoo.cfg"], directory))
 }
 

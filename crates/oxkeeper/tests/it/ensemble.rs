@@ -264,7 +264,7 @@ fn k147_port_that_closes_connections_is_not_redialled_immediately() {
     let home = tempfile::tempdir().unwrap();
     let own = [0; 2].map(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port());
     let text = format!(
-        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
+        "dataDir=data\nadmin.enableServer=false\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
          server.1=127.0.0.1:1:{port}\nserver.2=127.0.0.1:{}:{}\nserver.3=127.0.0.1:1:{port}\n",
         own[0], own[1]
     );
@@ -276,4 +276,65 @@ fn k147_port_that_closes_connections_is_not_redialled_immediately() {
     std::thread::sleep(Duration::from_secs(3));
     let calls = calls.load(Ordering::Relaxed);
     assert!((2..40).contains(&calls), "{calls} calls");
+}
+
+/// Clients of an ensemble with TLS need its settings; the commands that it prints work.
+#[test]
+fn local_ensemble_with_tls_serves_clients_with_its_certificates_only() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let command = command.args(["ensemble", "--tls", "--dir"]).arg(home.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    // Open until the end: the ensemble writes a last line when it stops.
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let mut printed = Vec::new();
+    for line in lines.by_ref() {
+        let is_last = line.starts_with("  ready in ");
+        printed.push(line);
+        if is_last {
+            break;
+        }
+    }
+    let count = |role: &str| printed.iter().filter(|line| line.contains(&format!("  {role} "))).count();
+    assert_eq!((count("leader"), count("follower")), (1, 2), "{printed:#?}");
+    let printed_command = |start: &str| {
+        let found = printed.iter().find_map(|line| line.split_once(start)).map(|(_, rest)| rest);
+        found.unwrap_or_else(|| panic!("{start}: {printed:#?}")).split(' ').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let run = |subcommand: &str, arguments: Vec<String>, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        let output = command.arg(subcommand).args(arguments).args(more).output().unwrap();
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (output.status.code(), text(&output.stdout), text(&output.stderr))
+    };
+    let (code, out, error) = run("status", printed_command("oxkeeper status "), &["--json"]);
+    assert_eq!(code, Some(0), "{out}{error}");
+    assert!(out.contains("\"health\":\"healthy\"") && out.matches("follower").count() == 2, "{out}");
+    let shell = printed_command("oxkeeper cli ");
+    let (code, out, error) = run("cli", shell.clone(), &["whoami"]);
+    assert_eq!(code, Some(0), "{out}{error}");
+    assert!(out.contains("CN=client"), "{out}");
+    let (code, ..) = run("cli", shell[..2].to_vec(), &["-timeout", "3000", "whoami"]);
+    assert_ne!(code, Some(0), "a client without TLS");
+
+    let other = home.path().display().to_string();
+    let (code, _, error) = run("ensemble", vec!["--dir".to_owned(), other], &[]);
+    assert!(code != Some(0) && error.contains("contains an ensemble with TLS"), "{error}");
+    let (code, out, error) =
+        run("tls", vec!["check".to_owned()], &[&home.path().join("1/zoo.cfg").display().to_string()]);
+    assert_eq!(code, Some(0), "{out}{error}");
+    assert!(out.contains("servers: connects with TLS, accepts TLS only") && out.contains("\n0 failures"), "{out}");
+    let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
+    assert!(log.contains("Using TLS encrypted quorum communication"), "{log}");
+    assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!((child.wait().unwrap().code(), lines.last().as_deref()), (Some(0), Some("stopped")));
+}
+
+/// Requests of clients of a follower, which the leader checks.
+#[test]
+fn s14_forwarded_operations_need_the_permission_of_the_table() {
+    let ensemble = members::start(3, 0, "extendedTypesEnabled=true\n");
+    let leader = ensemble.leader();
+    let follower = (0..3).find(|at| *at != leader).unwrap();
+    ox_testkit::check_permissions(ensemble.addresses[follower]);
 }

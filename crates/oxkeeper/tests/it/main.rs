@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::cast_possible_truncation, reason = "a test that panics has failed")]
 
+mod admin;
 mod bench;
 mod bootstrap;
 mod clients;

@@ -29,7 +29,9 @@ impl Site {
     pub(crate) fn new(directory: &Path, settings: &str) -> Self {
         let data = directory.join("data");
         let mut text = format!("dataDir={}\nclientPort=0\nclientPortAddress=127.0.0.1\n", data.display());
-        text.push_str("tickTime=2000\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n");
+        text.push_str(
+            "admin.enableServer=false\ntickTime=2000\nmaxSessionTimeout=60000\nmaxClientCnxns=0\npreAllocSize=1024\n",
+        );
         text.push_str(settings);
         std::fs::write(directory.join("zoo.cfg"), text).expect("the directory can be written to");
         Self { directory: directory.to_owned(), flags: Vec::new() }

@@ -93,7 +93,7 @@ fn member_with_wrong_password_is_refused() {
 }
 
 #[test]
-fn member_without_sasl_is_refused_where_it_is_required() {
+fn k155_member_without_sasl_is_refused_where_it_is_required() {
     let mut ensemble = prepare(3, 0, REQUIRED);
     set_lines(&ensemble, 0, "");
     check_refused(&mut ensemble, "Learner not trying to authenticate and authentication is required");

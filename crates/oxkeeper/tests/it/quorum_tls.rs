@@ -190,7 +190,7 @@ fn member_with_certificate_of_another_host_is_reported_in_fips_mode() {
 }
 
 #[test]
-fn plain_member_is_refused_without_unification() {
+fn k155_plain_member_is_refused_without_unification() {
     let (mut ensemble, _ca) = prepare(TLS);
     set_lines(&ensemble, 0, "");
     ensemble.start_members(&[1, 2]);
@@ -203,7 +203,7 @@ fn plain_member_is_refused_without_unification() {
 
 /// Peers without a certificate, with plain text and with garbage reach neither port.
 #[test]
-fn unauthenticated_peers_reach_neither_port() {
+fn k155_unauthenticated_peers_reach_neither_port() {
     let (ensemble, _ca) = prepare(TLS);
     let ensemble = ensemble.start();
     let leader = ensemble.leader();

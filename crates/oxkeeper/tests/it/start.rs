@@ -84,7 +84,8 @@ fn two_servers_do_not_share_a_directory() {
 #[test]
 fn unusable_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\n").unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./nowhere\nclientPort=0\nadmin.enableServer=false\n")
+        .unwrap();
     let arguments = ["server", "-Dzookeeper.datadir.autocreate=false", "zoo.cfg"];
     check(&refused(&arguments, directory.path()), 3, "zookeeper.datadir.autocreate is false: create it by hand");
 }
@@ -92,7 +93,8 @@ fn unusable_directory_is_reported() {
 #[test]
 fn file_as_data_directory_is_refused() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\n").unwrap();
+    std::fs::write(directory.path().join("zoo.cfg"), "dataDir=./data\nclientPort=0\nadmin.enableServer=false\n")
+        .unwrap();
     let data = directory.path().join("data");
     std::fs::write(&data, "").unwrap();
     check(&refused(&["server", "zoo.cfg"], directory.path()), 3, "data/version-2");
@@ -144,4 +146,31 @@ fn k164_log_contains_no_secrets_and_no_injected_lines() {
     let said = running.stop();
     assert!(!said.contains("secret"), "{said}");
     assert!(!said.lines().any(|line| line.contains("break-in")), "{said}");
+}
+
+/// Weak settings are visible to operators; S3: a server of the user root is one.
+#[test]
+fn s2_s3_each_weak_setting_is_one_line_of_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let said = Site::new(directory.path(), "skipACL=yes\nforceSync=no\n").start().stop();
+    let weak = |text: &str| said.lines().filter(|line| line.contains("weak protection") && line.contains(text)).count();
+    assert_eq!((weak("setting=\"skipACL\""), weak("setting=\"forceSync\"")), (1, 1), "{said}");
+    let is_root = std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0;
+    assert_eq!(weak("runs as root"), usize::from(is_root), "{said}");
+}
+
+/// S22: one event is one line, whatever text a client sends.
+#[test]
+fn s22_text_of_clients_stays_on_one_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut site = Site::new(directory.path(), "audit.enable=true\n");
+    site.flags = vec!["--log".to_owned(), "debug".to_owned()];
+    let running = site.start();
+    let mut client = running.client();
+    client.create(&format!("/a\n2026-01-01 INFO forged{}", "x".repeat(20_000)), b"");
+    client.ask(|packet, xid| packet.auth(xid, "digest", b"eve\n2026-01-01 INFO forged:pw"));
+    client.create("/b", b"");
+    let said = running.stop();
+    assert!(said.lines().all(|line| !line.starts_with("2026-01-01 INFO forged") && line.len() < 10_000), "{said}");
+    assert!(said.lines().any(|line| line.contains("\\n2026-01-01 INFO forged")), "{said}");
 }

@@ -58,8 +58,8 @@ fn with_own_ports(text: &str) -> String {
 fn launch(directory: &Path, id: u32, members: &str) -> Process {
     std::fs::create_dir_all(directory.join("data")).unwrap();
     std::fs::write(directory.join("data/myid"), format!("{id}\n")).unwrap();
-    let settings =
-        "dataDir=data\ntickTime=2000\ninitLimit=30\nsyncLimit=30\npreAllocSize=1024\nreconfigEnabled=true\nskipACL=yes";
+    let settings = "dataDir=data\nadmin.enableServer=false\ntickTime=2000\ninitLimit=30\nsyncLimit=30\n\
+                    preAllocSize=1024\nreconfigEnabled=true\nskipACL=yes";
     std::fs::write(directory.join("zoo.cfg"), format!("{settings}\n{members}")).unwrap();
     process::start(&["server", "zoo.cfg"], directory)
 }

@@ -140,7 +140,8 @@ fn unknown_servers_do_not_exclude_later_ones() {
 /// Starts a server with the given `server.N` line, and another one that the test simulates.
 fn start_alone(home: &Path, own: &str, other: SocketAddr, properties: &[&str]) -> Process {
     let text = format!(
-        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\ntickTime=500\ninitLimit=20\nsyncLimit=4\n\
+        "dataDir=data\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.enableServer=false\n\
+         tickTime=500\ninitLimit=20\nsyncLimit=4\n\
          server.1=127.0.0.1:{}:{}\nserver.2={own}\n",
         free_port(),
         other.port()
@@ -158,7 +159,8 @@ fn k089_wildcard_address_is_not_sent_to_other_servers() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let election = free_port();
     let own = format!("0.0.0.0:{}:{election}", free_port());
-    let _process = start_alone(home.path(), &own, listener.local_addr().unwrap(), &[]);
+    let mut process = start_alone(home.path(), &own, listener.local_addr().unwrap(), &[]);
+    process.wait_for("LOOKING");
     let (mut stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     let (mut input, mut desk) = (Vec::new(), [0; 4096]);

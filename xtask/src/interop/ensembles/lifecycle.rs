@@ -1,5 +1,6 @@
 //! Mixed ensembles that serve, lose members, synchronise learners, migrate and roll over their zxid.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -8,6 +9,7 @@ use ox_proto::Zxid;
 use ox_testkit::{FailoverClient, RawClient, WriteLoad};
 
 use super::mixed_ensemble::MixedEnsemble;
+use crate::interop::security::ProtectedWriter;
 use crate::interop::servers::Software;
 use crate::interop::workspace::Workspace;
 
@@ -224,22 +226,45 @@ fn leave_uncommitted_write(ensemble: &mut MixedEnsemble) -> Result<Option<usize>
 
 /// Replaces each member by the next implementation of `path`, one member at a time, while clients write.
 pub(super) fn migrates(workspace: &Workspace, home: &Path, count: usize, path: &str) -> Result<String> {
-    let start = Instant::now();
     let mut letters = path.chars();
     let first = letters.next().context("the path is empty")?;
     let mut ensemble = MixedEnsemble::start(workspace, home, &first.to_string().repeat(count))?;
     let load = WriteLoad::start(&ensemble.addresses, "migrates");
-    let mut steps = 0;
+    let steps = replace_all(&mut ensemble, letters, &load)?;
+    Ok(format!("{}, {steps}", finish(&ensemble, load)?))
+}
+
+/// The same for three servers with additional settings, and a client that needs them.
+pub(in crate::interop) fn migrates_protected(
+    workspace: &Workspace,
+    home: &Path,
+    path: &str,
+    settings: &str,
+    properties: &[&str],
+    start_writer: impl FnOnce(&[SocketAddr]) -> Result<ProtectedWriter>,
+) -> Result<String> {
+    let mut letters = path.chars();
+    let first = letters.next().context("the path is empty")?.to_string().repeat(3);
+    let mut ensemble = MixedEnsemble::start_with(workspace, home, &first, settings, properties)?;
+    let writer = start_writer(&ensemble.addresses)?;
+    let load = WriteLoad::start(&ensemble.addresses, "migrates");
+    let steps = replace_all(&mut ensemble, letters, &load)?;
+    let protected = writer.stop()?;
+    Ok(format!("{}, {protected} with TLS and SASL, {steps}", finish(&ensemble, load)?))
+}
+
+/// Replaces the servers one by one, with the software of each letter in turn.
+fn replace_all(ensemble: &mut MixedEnsemble, letters: impl Iterator<Item = char>, load: &WriteLoad) -> Result<String> {
+    let (start, mut steps) = (Instant::now(), 0);
     for letter in letters {
-        for index in 0..count {
+        for index in 0..ensemble.len() {
             load.wait_for_more(100);
             ensemble.replace(index, letter).with_context(|| format!("server {} becomes {letter}", index + 1))?;
             steps += 1;
         }
         load.wait_for_more(100);
     }
-    let figures = finish(&ensemble, load)?;
-    Ok(format!("{figures}, {steps} steps in {} s", start.elapsed().as_secs()))
+    Ok(format!("{steps} steps in {} s", start.elapsed().as_secs()))
 }
 
 /// Starts members with `snapshot.trust.empty`, then Apache on their directories without that setting. Apache refuses a

@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-const NETTY: &str = "org.apache.zookeeper.server.NettyServerCnxnFactory";
+pub(super) const NETTY: &str = "org.apache.zookeeper.server.NettyServerCnxnFactory";
 pub(super) const SASL_PROVIDER: &str = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider";
 /// Time limit of a single wait.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -21,7 +21,7 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "quorum-sasl-ooa", run: |workspace, home| sasl(workspace, home, "ooa") },
     Case { name: "quorum-kerberos-aao", run: |workspace, home| kerberos(workspace, home, "aao") },
     Case { name: "quorum-kerberos-ooa", run: |workspace, home| kerberos(workspace, home, "ooa") },
-    Case { name: "quorum-tls-sasl-migration", run: migration },
+    Case { name: "quorum-tls-sasl-migration", run: super::migration::run },
 ];
 
 /// Of the tests of `ox-tls`; keytool has written them.
@@ -100,14 +100,29 @@ fn tls(workspace: &Workspace, home: &Path, letters: &str, of: &Stores) -> Result
     Ok(())
 }
 
-/// A JAAS file with both sections, and the property that names it.
-fn jaas(home: &Path) -> Result<String> {
-    let (file, module) = (home.join("jaas.conf"), "org.apache.zookeeper.server.auth.DigestLoginModule required");
-    let text = format!(
+/// The sections of a JAAS file for SASL between servers.
+pub(super) fn jaas_sections() -> String {
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule required";
+    format!(
         "QuorumServer {{ {module} user_zk=\"quorum-secret\"; }};\n\
          QuorumLearner {{ {module} username=\"zk\" password=\"quorum-secret\"; }};\n"
-    );
-    fs::write(&file, text).context("write the JAAS file")?;
+    )
+}
+
+/// The settings of an ensemble with TLS and SASL between its servers.
+pub(super) fn protected(workspace: &Workspace) -> String {
+    format!("{TLS}{SASL}{}", stores(workspace, &JKS))
+}
+
+/// Builds and downloads both servers.
+pub(super) fn prepare(workspace: &Workspace) -> Result<()> {
+    [Software::Apache, Software::Oxkeeper].iter().try_for_each(|software| software.prepare(workspace))
+}
+
+/// A JAAS file with both sections, and the property that names it.
+fn jaas(home: &Path) -> Result<String> {
+    let file = home.join("jaas.conf");
+    fs::write(&file, jaas_sections()).context("write the JAAS file")?;
     Ok(format!("java.security.auth.login.config={}", file.display()))
 }
 
@@ -138,23 +153,6 @@ fn rolling_change(workspace: &Workspace, home: &Path) -> Result<()> {
         }
     }
     check_serves(&ensemble, "/end");
-    Ok(())
-}
-
-/// A protected Apache ensemble becomes one of Oxkeeper and goes back, server by server.
-fn migration(workspace: &Workspace, home: &Path) -> Result<()> {
-    let (property, settings) = (jaas(home)?, format!("{TLS}{SASL}{}", stores(workspace, &JKS)));
-    let mut ensemble = start(workspace, home, "aaa", &settings, &[&property])?;
-    let mut client = ensemble.client();
-    for letter in ['o', 'a'] {
-        for at in 0..ensemble.len() {
-            ensemble.servers[at].terminate()?;
-            ensemble.servers[at].spec.program = program(workspace, letter)?;
-            ensemble.start_members(&[at]);
-            client.create(&format!("/to-{letter}-{at}"), 0);
-        }
-        check_serves(&ensemble, &format!("/all-{letter}"));
-    }
     Ok(())
 }
 

@@ -19,11 +19,10 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "digest-md5-java", run: digest_md5_java },
     Case { name: "digest-md5-kazoo", run: digest_md5_kazoo },
     Case { name: "kerberos-java", run: kerberos_java },
+    Case { name: "ticket-lifetime", run: super::ticket_lifetime::run },
 ];
 
-const PACKAGE: &str = "org.apache.zookeeper.server.auth";
-const KRB5_MODULE: &str = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true \
-                           useTicketCache=false doNotPrompt=true";
+pub(super) const PACKAGE: &str = "org.apache.zookeeper.server.auth";
 
 pub(super) fn prepare(workspace: &Workspace) -> Result<()> {
     Software::Oxkeeper.prepare(workspace)?;
@@ -110,24 +109,21 @@ fn kerberos_java(workspace: &Workspace, home: &Path) -> Result<()> {
     let (bob, eve) = (format!("bob/host1@{REALM}"), format!("eve@{REALM}"));
     let kdc = Kdc::start(&home.join("kdc"), &[&service, &bob, &eve])?;
     let conf = format!("java.security.krb5.conf={}", kdc.conf().display());
-    let section = |name: &str, keytab: &str, principal: &str| {
-        format!("{name} {{ {KRB5_MODULE} keyTab=\"{}\" principal=\"{principal}\"; }};\n", kdc.keytab(keytab).display())
-    };
     let properties = [conf.clone(), "zookeeper.kerberos.removeHostFromPrincipal=true".to_owned()];
-    let ensemble = ensemble(workspace, home, &section("Server", "zookeeper", &service), &properties)?;
+    let ensemble = ensemble(workspace, home, &kdc.jaas_section("Server", &service), &properties)?;
     let server = follower(&ensemble);
-    let login = |keytab: &str, principal: &str, path: &str, expected: &str| {
+    let login = |principal: &str, path: &str, expected: &str| {
         let jaas = home.join("client-jaas.conf");
-        fs::write(&jaas, section("Client", keytab, principal))?;
+        fs::write(&jaas, kdc.jaas_section("Client", principal))?;
         let properties = [conf.clone(), "zookeeper.sasl.client.canonicalize.hostname=false".to_owned()];
         java_login(workspace, &jaas, &properties, &[&server, path, expected]).with_context(|| principal.to_owned())
     };
-    login("eve", &eve, "/krb-of-another-user", &format!("eve@{REALM}"))?;
-    login("bob", &bob, "/krb", &format!("bob@{REALM}"))?;
+    login(&eve, "/krb-of-another-user", &format!("eve@{REALM}"))?;
+    login(&bob, "/krb", &format!("bob@{REALM}"))?;
     // The servers read the keytab again, so that tickets with the new key are accepted.
     kdc.rotate("zookeeper", &service)?;
     for at in 0..ensemble.len() {
         ox_testkit::wait_until("the keytab is reloaded", || ensemble.servers[at].log().contains("keytab reloaded"));
     }
-    login("bob", &bob, "/rotated", &format!("bob@{REALM}"))
+    login(&bob, "/rotated", &format!("bob@{REALM}"))
 }

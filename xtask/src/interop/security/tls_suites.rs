@@ -1,13 +1,13 @@
 //! Clients over TLS, with key and trust stores of every type.
 //!
-//! The suites of Java and kazoo run unchanged on the secure port. Their clients have no certificates, because some cases
+//! The suites of Java, kazoo and Go run unchanged on the secure port. Their clients have no certificates, because some cases
 //! need clients without identities. Then `zkCli` connects with certificates, and shows the identity that the server has
 //! read in them. The stores are those of the tests of `ox-tls`, which keytool and openssl have written.
 
 use crate::interop::clients::{SuiteResult, print_summary, run_suite, standard_spec};
 use crate::interop::fixture::ServerFixture;
 use crate::interop::servers::{Software, apache};
-use crate::interop::suites::{JAVA, KAZOO, Suite};
+use crate::interop::suites::{GO, JAVA, KAZOO, Suite};
 use crate::interop::workspace::Workspace;
 use anyhow::{Context, Result, bail, ensure};
 use ox_testkit::{ServerUnderTest, free_port};
@@ -37,7 +37,7 @@ pub(super) fn run(workspace: &Workspace, verbose: bool) -> Result<()> {
         check_identity(workspace, of_server, of_client)?;
     }
     let mut results = Vec::new();
-    for (suite, of_server) in [(&JAVA, &PKCS12), (&KAZOO, &JKS)] {
+    for (suite, of_server) in [(&JAVA, &PKCS12), (&KAZOO, &JKS), (&GO, &PEM)] {
         suite.prepare(workspace)?;
         results.push(run_over_tls(workspace, suite, of_server, verbose)?);
     }

@@ -9,7 +9,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite { name: "go", needs: &["go"], prepare, command };
+pub(crate) const SUITE: Suite = Suite { name: "go", needs: &["go"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     let source = workspace.source("go");

@@ -58,8 +58,8 @@ impl Realm {
     }
 
     fn accept(&self, token: &[u8]) -> Result<Accepted, KerberosError> {
-        let mut replays = ReplayCache::default();
-        self.credentials().accept(WallTime::from_seconds(NOW), token, &mut replays, &mut |bytes| bytes.fill(6))
+        let replays = ReplayCache::default();
+        self.credentials().accept(WallTime::from_seconds(NOW), token, &replays, &mut |bytes| bytes.fill(6))
     }
 }
 
@@ -68,12 +68,12 @@ fn exchange_proves_both_sides() {
     for etype in Etype::ALL {
         let realm = realm(etype);
         let now = WallTime(NOW * 1_000_000 + 123_456);
-        let mut replays = ReplayCache::default();
+        let replays = ReplayCache::default();
         let mut acceptor = GssapiAcceptor::new(Arc::new(realm.credentials()));
         let (mut initiator, mut token) = GssapiInitiator::start(&realm.credential(), now, &mut |bytes| bytes.fill(4));
         let first = token.clone();
         let peer = loop {
-            match acceptor.step(now, &token, &mut replays, &mut |bytes| bytes.fill(6)).unwrap() {
+            match acceptor.step(now, &token, &replays, &mut |bytes| bytes.fill(6)).unwrap() {
                 AcceptorStep::Challenge(challenge) => token = initiator.step(&challenge).unwrap().token.unwrap(),
                 AcceptorStep::Complete(peer) => break peer,
             }
@@ -81,9 +81,9 @@ fn exchange_proves_both_sides() {
         assert_eq!(peer.token, None);
         assert_eq!(peer.authentication_id, "bob/client.host@R");
         assert_eq!(peer.authorization_id, "bob/client.host@R");
-        assert_eq!(acceptor.step(now, b"", &mut replays, &mut |_| ()), Err(SaslError::IllegalState("GSSAPI")));
+        assert_eq!(acceptor.step(now, b"", &replays, &mut |_| ()), Err(SaslError::IllegalState("GSSAPI")));
         assert!(initiator.step(b"").is_err());
-        let replay = GssapiAcceptor::new(Arc::new(realm.credentials())).step(now, &first, &mut replays, &mut |_| ());
+        let replay = GssapiAcceptor::new(Arc::new(realm.credentials())).step(now, &first, &replays, &mut |_| ());
         assert_eq!(replay, Err(SaslError::Kerberos(KerberosError::Replay)));
     }
 }

@@ -58,13 +58,13 @@ pub(super) fn dirs(shared: &Shared, _: ServerMode) -> String {
     format!("datadir_size: {}\nlogdir_size: {}\n", size(&dirs.snapshots), size(&dirs.logs))
 }
 
-fn absolute(path: &Path) -> String {
+pub(crate) fn absolute(path: &Path) -> String {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// Length of all files below a directory without our `oxk.*` files. Files that cannot be read, because they are just
 /// being removed, count as 0.
-fn size(dir: &Path) -> u64 {
+pub(crate) fn size(dir: &Path) -> u64 {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let entries = entries.filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"oxk."));
     let sizes = entries.map(|entry| match entry.metadata() {

@@ -49,13 +49,19 @@ pub(super) fn stat(mode: ServerMode, port: ClientPort) -> Listing {
 }
 
 pub(super) fn crst(shared: &Shared, port: ClientPort) -> String {
+    reset(shared, port);
+    "Connection stats reset.\n".to_owned()
+}
+
+/// Resets the statistics of the connections of a port.
+pub(crate) fn reset(shared: &Shared, port: ClientPort) {
     let mut after = None;
     loop {
         let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
         conns.iter().filter(|(_, stats)| stats.port == port).for_each(|(_, stats)| stats.reset());
         match conns.last() {
             Some((last, _)) => after = Some(*last),
-            None => return "Connection stats reset.\n".to_owned(),
+            None => return,
         }
     }
 }

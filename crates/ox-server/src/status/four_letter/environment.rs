@@ -5,7 +5,7 @@ use crate::status::os_info;
 use crate::status::version::Build;
 
 /// The value of properties that this server does not have.
-pub(crate) const UNKNOWN: &str = "<NA>";
+pub const UNKNOWN: &str = "<NA>";
 
 pub(super) fn envi(shared: &Shared) -> String {
     let lines: String = environment(shared.build).iter().map(|(name, value)| format!("{name}={value}\n")).collect();
@@ -13,7 +13,7 @@ pub(super) fn envi(shared: &Shared) -> String {
 }
 
 /// Names and values in Apache's order. Properties of a Java virtual machine have no value.
-pub(crate) fn environment(build: Build) -> Vec<(&'static str, String)> {
+pub fn environment(build: Build) -> Vec<(&'static str, String)> {
     let memory = os_info::memory();
     let megabytes = |bytes: Option<u64>| bytes.map(|bytes| format!("{}MB", bytes >> 20));
     let directory = std::env::current_dir().ok().map(|dir| dir.display().to_string());

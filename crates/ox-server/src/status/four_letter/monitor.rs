@@ -7,50 +7,94 @@ use crate::status::os_info;
 use crate::status::server_mode::{LearnerCounts, ServerMode};
 use ox_tree::{MetricSummary, QuotaStatus};
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// A value of `mntr`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum MonitorValue {
+    Int(i64),
+    Double(f64),
+    Text(String),
+}
+
 pub(super) fn mntr(shared: &Shared, mode: ServerMode) -> String {
-    let mut text = format!("zk_version\t{}\nzk_server_state\t{}\n", shared.build.version(), mode.name());
-    put_role(shared, mode, &mut text);
-    let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut text, &full_name(name, key), reading);
-    gauges(shared).show(&mut show);
-    shared.metrics.show(&mut show);
-    for metric in UNUSED {
-        let reading = match metric.kind {
-            Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
-            Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(MetricSummary::default()),
-            Kind::Percentiles | Kind::ServerPercentiles => Reading::Percentiles(MetricSummary::default(), [0; 4]),
-        };
-        show(metric.name, None, reading);
+    let mut text = String::new();
+    for (name, value) in monitor_values(shared, mode) {
+        writeln!(text, "zk_{name}\t{value}").expect("a string takes every write");
     }
     text
 }
 
-/// Appends the lines that depend on the role.
-fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
-    let Some(ensemble) = shared.ensemble.read().clone() else { return };
+/// Resets the statistics and the metrics of `srst`, except for the sizes of proposals.
+pub(crate) fn reset_stats(shared: &Shared) {
+    shared.stats.reset();
+    // Prometheus takes a counter that goes back for a restart, so Apache's provider does not reset them.
+    if shared.config.prometheus.is_none() {
+        shared.metrics.reset();
+    }
+}
+
+/// All metrics with their names, without the prefix `zk_`.
+pub(crate) fn monitor_values(shared: &Shared, mode: ServerMode) -> Vec<(String, MonitorValue)> {
+    let mut values = vec![
+        ("version".to_owned(), MonitorValue::Text(shared.build.version())),
+        ("server_state".to_owned(), MonitorValue::Text(mode.name().to_owned())),
+    ];
+    if let Some(state) = peer_state(mode) {
+        values.push(("peer_state".to_owned(), MonitorValue::Text(state)));
+    }
+    if let ServerMode::Observer(leader) = mode {
+        values.push(("observer_master_id".to_owned(), MonitorValue::Int(leader.0)));
+    }
+    values
+        .extend(role_gauges(shared, mode).into_iter().map(|(name, value)| (name.to_owned(), MonitorValue::Int(value))));
+    let mut show = |name: &'static str, key: Option<&str>, reading| put(&mut values, &full_name(name, key), reading);
+    gauges(shared).show(&mut show);
+    shared.metrics.show(&mut show);
+    for metric in UNUSED {
+        show(metric.name, None, unused_reading(metric.kind));
+    }
+    values
+}
+
+/// What a metric shows that measures nothing.
+pub(crate) fn unused_reading(kind: Kind) -> Reading {
+    match kind {
+        Kind::Gauge | Kind::GaugeSet | Kind::Counter | Kind::CounterSet => Reading::Number(Number::Int(0)),
+        Kind::Summary | Kind::SummarySet | Kind::ServerSummary => Reading::Summary(MetricSummary::default()),
+        Kind::Percentiles | Kind::ServerPercentiles => Reading::Percentiles(MetricSummary::default(), [0; 4]),
+    }
+}
+
+/// `leading - broadcast`, and so on; `None` outside of a quorum.
+fn peer_state(mode: ServerMode) -> Option<String> {
     let state = match mode {
-        ServerMode::Standalone | ServerMode::ReadOnly => return,
+        ServerMode::Standalone | ServerMode::ReadOnly => return None,
         ServerMode::Leader(_) => "leading",
         ServerMode::Follower(_) => "following",
         ServerMode::Observer(_) => "observing",
     };
-    let mut line = |name: &str, value: &dyn std::fmt::Display| {
-        writeln!(text, "zk_{name}\t{value}").expect("a string takes every write");
+    Some(format!("{state} - broadcast"))
+}
+
+/// The gauges that only some roles have.
+pub(crate) fn role_gauges(shared: &Shared, mode: ServerMode) -> Vec<(&'static str, i64)> {
+    let Some(ensemble) = shared.ensemble.read().clone() else { return Vec::new() };
+    let counts = match mode {
+        ServerMode::Standalone | ServerMode::ReadOnly => return Vec::new(),
+        ServerMode::Follower(Some(observers)) => {
+            return vec![("quorum_size", count(ensemble.voters().count())), ("synced_observers", observers)];
+        }
+        ServerMode::Follower(None) | ServerMode::Observer(_) => {
+            return vec![("quorum_size", count(ensemble.voters().count()))];
+        }
+        ServerMode::Leader(counts) => counts,
     };
-    line("peer_state", &format_args!("{state} - broadcast"));
-    if let ServerMode::Observer(leader) = mode {
-        line("observer_master_id", &leader);
-    }
-    line("quorum_size", &ensemble.voters().count());
-    if let ServerMode::Follower(Some(observers)) = mode {
-        line("synced_observers", &observers);
-    }
-    let ServerMode::Leader(counts) = mode else { return };
     let LearnerCounts { learners, synced_followers, synced_non_voting, synced_observers, pending_syncs } = counts;
     let (last_size, min_size, max_size) = shared.stats.proposals.last_min_max();
-    let values = [
+    vec![
+        ("quorum_size", count(ensemble.voters().count())),
         ("learners", learners),
         ("followers", learners), // the name in releases before 3.6
         ("synced_followers", synced_followers),
@@ -61,10 +105,7 @@ fn put_role(shared: &Shared, mode: ServerMode, text: &mut String) {
         ("last_proposal_size", last_size),
         ("max_proposal_size", max_size),
         ("min_proposal_size", min_size),
-    ];
-    for (name, value) in values {
-        line(name, &value);
-    }
+    ]
 }
 
 /// The metrics of a set have their key as prefix. Clients choose the key, so it must not start a new line.
@@ -75,28 +116,36 @@ fn full_name(name: &str, key: Option<&str>) -> String {
     }
 }
 
-fn put(text: &mut String, name: &str, reading: Reading) {
-    let mut line = |prefix: &str, value: String| {
-        writeln!(text, "zk_{prefix}{name}\t{value}").expect("a string takes every write");
-    };
+fn put(values: &mut Vec<(String, MonitorValue)>, name: &str, reading: Reading) {
+    let mut add = |prefix: &str, value: MonitorValue| values.push((format!("{prefix}{name}"), value));
     let totals = match reading {
-        Reading::Number(Number::Int(value)) => return line("", value.to_string()),
-        Reading::Number(Number::Double(value)) => return line("", java_text::double(value)),
+        Reading::Number(Number::Int(value)) => return add("", MonitorValue::Int(value)),
+        Reading::Number(Number::Double(value)) => return add("", MonitorValue::Double(value)),
         Reading::Summary(totals) | Reading::Percentiles(totals, _) => totals,
     };
-    line("avg_", java_text::double(java_text::average(totals.sum, totals.count)));
-    line("min_", totals.min.to_string());
-    line("max_", totals.max.to_string());
-    line("cnt_", totals.count.to_string());
-    line("sum_", totals.sum.to_string());
-    if let Reading::Percentiles(_, values) = reading {
-        for (prefix, value) in ["p50_", "p95_", "p99_", "p999_"].into_iter().zip(values) {
-            line(prefix, value.to_string());
+    add("avg_", MonitorValue::Double(java_text::average(totals.sum, totals.count)));
+    add("min_", MonitorValue::Int(totals.min));
+    add("max_", MonitorValue::Int(totals.max));
+    add("cnt_", MonitorValue::Int(totals.count.cast_signed()));
+    add("sum_", MonitorValue::Int(totals.sum));
+    if let Reading::Percentiles(_, percentiles) = reading {
+        for (prefix, value) in ["p50_", "p95_", "p99_", "p999_"].into_iter().zip(percentiles) {
+            add(prefix, MonitorValue::Int(value));
         }
     }
 }
 
-fn gauges(shared: &Shared) -> Gauges {
+impl fmt::Display for MonitorValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            Self::Double(value) => f.write_str(&java_text::double(*value)),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+pub(crate) fn gauges(shared: &Shared) -> Gauges {
     let stats = &shared.stats;
     let latency = stats.latency.totals();
     let (last_size, min_size, max_size) = stats.responses.last_min_max();
@@ -121,6 +170,7 @@ fn gauges(shared: &Shared) -> Gauges {
         auth_failed_count: stats.auth_failed.get().cast_signed(),
         non_mtls_remote_conn_count: stats.plain_remote.get().cast_signed(),
         non_mtls_local_conn_count: stats.plain_local.get().cast_signed(),
+        weak_settings: stats.weak_settings.get().cast_signed(),
         ..Gauges::default()
     };
     let wall_ms = shared.clock.now().wall_ms;

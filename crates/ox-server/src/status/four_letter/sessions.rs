@@ -7,17 +7,13 @@ use super::{Listing, ListingStatus, NOT_SERVING};
 use crate::limits::LISTING_BATCH_MAX;
 use crate::shared::Shared;
 use crate::status::java_text;
-use crate::status::server_mode::ServerMode;
+use crate::status::server_mode::{REPLICA_TIMEOUT, ServerMode};
 use ox_proto::SessionId;
 use ox_replica::{Replica, SessionInfo};
 use ox_tree::EphemeralCursor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
-
-/// The replica never waits for the disk, so it replies soon or not at all.
-const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The part of the listing that comes next.
 enum Part {
@@ -59,9 +55,8 @@ fn put_sessions(shared: &Shared, mode: ServerMode, text: &mut String) -> Option<
     let has_local = shared.config.member.as_ref().is_some_and(|member| member.local_sessions);
     let ends_them = matches!(mode, ServerMode::Standalone | ServerMode::Leader(_));
     let list_local: ListSessions = |replica, after, max| replica.status().local_sessions_after(after, max);
-    let list_global: ListSessions = |replica, after, max| replica.status().sessions_after(after, max);
     let local = if has_local { Some(sessions(shared, list_local)?) } else { None };
-    let global = if ends_them { Some(sessions(shared, list_global)?) } else { None };
+    let global = if ends_them { Some(global_sessions(shared)?) } else { None };
     text.push_str("SessionTracker dump:\n");
     let items =
         |sessions: Vec<SessionInfo>| sessions.into_iter().map(|info| (info.expires_ms, format!("\t{}\n", info.id)));
@@ -87,6 +82,11 @@ fn put_global_sessions(shared: &Shared, text: &mut String) {
 
 /// Lists at most a number of sessions after a given one.
 type ListSessions = fn(&Replica, Option<SessionId>, usize) -> Vec<SessionInfo>;
+
+/// All global sessions of a server that expires them; `None` when the replica does not reply.
+pub(crate) fn global_sessions(shared: &Shared) -> Option<Vec<SessionInfo>> {
+    sessions(shared, |replica, after, max| replica.status().sessions_after(after, max))
+}
 
 /// All sessions of a list, `None` when the replica does not reply.
 fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {

@@ -1,5 +1,6 @@
 //! Commands about the server as a whole: `ruok`, `srvr`, `srst`, `isro`, `hash`, `gtmk`, `stmk`.
 
+use super::monitor::reset_stats;
 use crate::shared::Shared;
 use crate::status::java_text;
 use crate::status::server_mode::ServerMode;
@@ -58,8 +59,8 @@ pub(super) fn stats_lines(shared: &Shared, mode: ServerMode) -> String {
 }
 
 pub(super) fn srst(shared: &Shared, _: ServerMode) -> String {
-    shared.stats.reset();
-    shared.metrics.reset();
+    reset_stats(shared);
+    shared.stats.proposals.reset();
     "Server stats reset.\n".to_owned()
 }
 

@@ -93,6 +93,6 @@ fn end(text: &mut String) -> ListingStatus {
 }
 
 /// The session of a watcher whose connection is still open.
-fn session_of(shared: &Shared, watcher: WatcherId) -> Option<SessionId> {
+pub(crate) fn session_of(shared: &Shared, watcher: WatcherId) -> Option<SessionId> {
     Some(shared.connections.find(watcher.into())?.session())
 }

@@ -150,6 +150,24 @@ impl Percentiles {
         }
     }
 
+    /// Adds what a thread has counted. The distribution gets the mean of these values.
+    pub(crate) fn merge(&self, totals: &MetricSummary) {
+        if let Some(mean) = totals.sum.checked_div(totals.count.cast_signed()) {
+            self.summary.merge(totals);
+            self.buckets[bucket(mean.max(0).unsigned_abs())].fetch_add(totals.count, Relaxed);
+        }
+    }
+
+    pub(crate) fn totals(&self) -> MetricSummary {
+        self.summary.totals()
+    }
+
+    /// The buckets that have values.
+    pub(crate) fn distribution(&self) -> Distribution {
+        let counts = self.buckets.iter().enumerate().map(|(index, bucket)| (index, bucket.load(Relaxed)));
+        Distribution(counts.filter(|(_, count)| *count != 0).collect())
+    }
+
     pub(crate) fn reading(&self) -> Reading {
         let counts: Vec<u64> = self.buckets.iter().map(|bucket| bucket.load(Relaxed)).collect();
         let totals = self.summary.totals();
@@ -159,6 +177,46 @@ impl Percentiles {
     pub(crate) fn reset(&self) {
         self.summary.reset();
         self.buckets.iter().for_each(|bucket| bucket.store(0, Relaxed));
+    }
+}
+
+/// How many values lie in each bucket, without empty ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Distribution(Vec<(usize, u64)>);
+
+impl Distribution {
+    /// What was added since `earlier`; everything, if there was a reset meanwhile.
+    pub(crate) fn since(&self, earlier: &Self) -> Self {
+        let count_in = |index: usize| self.0.iter().find(|(other, _)| *other == index).map_or(0, |(_, count)| *count);
+        if earlier.0.iter().any(|(index, count)| count_in(*index) < *count) {
+            return self.clone();
+        }
+        let before = |index: usize| earlier.0.iter().find(|(other, _)| *other == index).map_or(0, |(_, count)| *count);
+        let rest = self.0.iter().map(|(index, count)| (*index, count - before(*index)));
+        Self(rest.filter(|(_, count)| *count != 0).collect())
+    }
+
+    /// The value below which a share of all values lies; `None` without values.
+    #[expect(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "ranks are far from 2^52"
+    )]
+    pub(crate) fn quantile(&self, quantile: f64) -> Option<i64> {
+        let total: u64 = self.0.iter().map(|(_, count)| count).sum();
+        let rank = ((quantile * total as f64).ceil() as u64).max(1);
+        let mut seen = 0;
+        let found = self.0.iter().find(|(_, count)| {
+            seen += count;
+            rank <= seen
+        });
+        found.map(|(index, _)| top(*index))
+    }
+
+    /// How many values are less than `limit`.
+    pub(crate) fn below(&self, limit: i64) -> u64 {
+        self.0.iter().filter(|(index, _)| top(*index) < limit).map(|(_, count)| count).sum()
     }
 }
 

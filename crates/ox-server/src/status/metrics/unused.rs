@@ -9,7 +9,7 @@ const EARLY_DROP: &str = "TLS connections are not dropped early";
 const CACHE: &str = "Oxkeeper does not cache data replies";
 const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
-const ADMIN: &str = "the AdminServer is not implemented yet";
+const RESTORE: &str = "a running server does not replace its data";
 const JAVA: &str = "there is no Java virtual machine";
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
@@ -31,7 +31,6 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("request_commit_queued", STAGES),
     counter("stale_replies", THROTTLE),
     counter("cnxn_closed_without_zk_server_running", EARLY_DROP),
-    counter("insecure_admin_count", ADMIN),
     counter("response_packet_cache_hits", CACHE),
     counter("response_packet_cache_misses", CACHE),
     counter("response_packet_get_children_cache_hits", CHILDREN),
@@ -39,9 +38,6 @@ pub(crate) const UNUSED: &[Metric] = &[
     counter("add_dead_watcher_stall_time", WATCHES),
     counter("dead_watchers_queued", WATCHES),
     counter("dead_watchers_cleared", WATCHES),
-    counter("snapshot_rate_limited_count", ADMIN),
-    counter("restore_error_count", ADMIN),
-    counter("restore_rate_limited_count", ADMIN),
     summary("learner_request_processor_queue_size", STAGES),
     summary("socket_closing_time", STAGES),
     summary("proposal_process_time", STAGES),
@@ -59,7 +55,7 @@ pub(crate) const UNUSED: &[Metric] = &[
     summary("read_commit_proc_issued", STAGES),
     summary("write_commit_proc_issued", STAGES),
     summary("netty_queued_buffer_capacity", STAGES),
-    summary("restore_time", ADMIN),
+    summary("restore_time", RESTORE),
     percentiles("om_proposal_process_time_ms", STAGES),
     percentiles("om_commit_process_time_ms", STAGES),
     percentiles("close_session_prep_time", STAGES),

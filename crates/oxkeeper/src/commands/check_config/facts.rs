@@ -1,7 +1,7 @@
 //! What a configuration results in: role, addresses, directories.
 
 use crate::commands::output::count;
-use ox_config::{Config, FourLetterWhitelist};
+use ox_config::{Config, FourLetterWhitelist, ListenAddress};
 use ox_proto::ensemble::Role;
 use ox_store::StoreError;
 use ox_store::disk::RealDisk;
@@ -63,11 +63,39 @@ pub(super) fn facts(config: &Config) -> Vec<(&'static str, String)> {
             }
         },
     ));
+    facts.extend(http_facts(config));
     let purge = match config.autopurge.interval_ms {
         None => "never: old snapshots and logs are kept".to_owned(),
         Some(ms) => format!("every {} h, {} snapshots are kept", ms / 3_600_000, config.autopurge.snap_retain_count),
     };
     facts.push(("purge", purge));
+    facts
+}
+
+/// What is said about the HTTP ports.
+fn http_facts(config: &Config) -> Vec<(&'static str, String)> {
+    let url =
+        |scheme: &str, listen: &ListenAddress, path: &str| format!("{scheme}://{}:{}{path}", listen.host, listen.port);
+    let mut facts = Vec::new();
+    facts.push((
+        "admin",
+        match &config.admin {
+            None => "no AdminServer".to_owned(),
+            Some(admin) => {
+                let scheme = match &admin.tls {
+                    None => "http",
+                    Some(tls) if tls.is_unified => "http and https",
+                    Some(_) => "https",
+                };
+                url(scheme, &admin.listen, &admin.command_url)
+            }
+        },
+    ));
+    if let Some(prometheus) = &config.prometheus {
+        let http = prometheus.http.iter().map(|listen| url("http", listen, "/metrics"));
+        let https = prometheus.https.iter().map(|listen| url("https", listen, "/metrics"));
+        facts.push(("metrics", http.chain(https).collect::<Vec<_>>().join("; ")));
+    }
     facts
 }
 

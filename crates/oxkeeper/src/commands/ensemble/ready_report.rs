@@ -5,8 +5,10 @@ use crate::commands::output::count;
 use crate::four_letter::{self, Reply};
 use crate::terminal::{Paint, Tone};
 use anyhow::Result;
+use ox_tls::ClientTls;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -17,11 +19,13 @@ const REPLY_LIMIT: Duration = Duration::from_secs(1);
 /// A server that does not serve clients by then is reported as such.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct ReportedServer {
     address: String,
     pid: u32,
     home: PathBuf,
+    /// Set if the server accepts TLS only.
+    tls: Option<Arc<ClientTls>>,
 }
 
 /// Receives lines from the threads that ask the servers.
@@ -32,16 +36,26 @@ pub(super) struct RoleReports {
 }
 
 impl RoleReports {
-    /// Starts the thread that reports the start of all servers.
-    pub(super) fn start(homes: &[PathBuf], pids: &[u32], observers: u16, started: Instant) -> Result<Self> {
+    /// Starts the thread that reports the start of all servers. `client_configuration` is set if clients use TLS.
+    pub(super) fn start(
+        homes: &[PathBuf],
+        pids: &[u32],
+        observers: u16,
+        client_configuration: Option<PathBuf>,
+        started: Instant,
+    ) -> Result<Self> {
+        let tls = match &client_configuration {
+            None => None,
+            Some(file) => four_letter::tls(&four_letter::client_properties_with(Some(file))?)?.map(Arc::new),
+        };
         let mut servers = Vec::new();
         for (home, pid) in homes.iter().zip(pids) {
             let address = format!("127.0.0.1:{}", client_port(home)?);
-            servers.push(ReportedServer { address, pid: *pid, home: home.clone() });
+            servers.push(ReportedServer { address, pid: *pid, home: home.clone(), tls: tls.clone() });
         }
         let (sender, lines) = channel();
         let this = Self { servers, lines, sender };
-        this.spawn(move |servers| first_screen(servers, observers, started));
+        this.spawn(move |servers| first_screen(servers, observers, client_configuration.as_deref(), started));
         Ok(this)
     }
 
@@ -51,8 +65,7 @@ impl RoleReports {
             let until = Instant::now() + PATIENCE;
             let others = || servers.iter().enumerate().filter(|(at, _)| *at != killed);
             while Instant::now() < until {
-                let leads = |address: &str| mode(address).as_deref() == Some("leader");
-                if let Some((at, _)) = others().find(|(_, server)| leads(&server.address)) {
+                if let Some((at, _)) = others().find(|(_, server)| server.role().as_deref() == Some("leader")) {
                     return format!("server {} leads\n", at + 1);
                 }
                 std::thread::sleep(PAUSE);
@@ -63,7 +76,7 @@ impl RoleReports {
 
     /// Reports when a restarted server serves clients.
     pub(super) fn after_restart(&self, at: usize) {
-        self.spawn(move |servers| match role(&servers[at].address, Instant::now() + PATIENCE) {
+        self.spawn(move |servers| match servers[at].role_until(Instant::now() + PATIENCE) {
             Some(role) => format!("server {} serves clients again: {role}\n", at + 1),
             None => format!("server {} does not serve clients; see {}\n", at + 1, log_of(&servers[at].home)),
         });
@@ -88,10 +101,15 @@ impl RoleReports {
 }
 
 /// The roles of all servers and what to try next, in the layout of the first screen of a server.
-fn first_screen(servers: &[ReportedServer], observers: u16, started: Instant) -> String {
+fn first_screen(
+    servers: &[ReportedServer],
+    observers: u16,
+    client_configuration: Option<&Path>,
+    started: Instant,
+) -> String {
     let paint = Paint::of(&io::stdout());
     let until = started + PATIENCE;
-    let roles: Vec<Option<String>> = servers.iter().map(|server| role(&server.address, until)).collect();
+    let roles: Vec<Option<String>> = servers.iter().map(|server| server.role_until(until)).collect();
     let voters = count(servers.len() as u64 - u64::from(observers), "voter");
     let observers = match observers {
         0 => String::new(),
@@ -101,7 +119,7 @@ fn first_screen(servers: &[ReportedServer], observers: u16, started: Instant) ->
     let mut text = format!("{} ensemble of {voters}{observers}\n", paint.text(Tone::Heading, name));
     let width = servers.iter().map(|server| server.address.len()).max().unwrap_or(0);
     for ((id, server), role) in (1..).zip(servers).zip(&roles) {
-        let ReportedServer { address, pid, home } = server;
+        let ReportedServer { address, pid, home, .. } = server;
         let (role, home) = (role.as_deref().unwrap_or("not ready"), home.display());
         let label = format!("server {id}");
         text += &format!(
@@ -109,15 +127,7 @@ fn first_screen(servers: &[ReportedServer], observers: u16, started: Instant) ->
             paint.text(Tone::Faint, label)
         );
     }
-    let connect: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
-    let first = connect.first().copied().unwrap_or_default();
-    let rows = [
-        ("connect", connect.join(",")),
-        ("try", format!("oxkeeper status {first}")),
-        ("", format!("oxkeeper cli -s {first}")),
-        ("stop", "Ctrl-C".to_owned()),
-    ];
-    for (name, value) in rows {
+    for (name, value) in next_steps(servers, client_configuration) {
         text += &format!("  {:<9} {value}\n", paint.text(Tone::Faint, name));
     }
     let ready = roles.iter().flatten().count();
@@ -131,25 +141,48 @@ fn first_screen(servers: &[ReportedServer], observers: u16, started: Instant) ->
     text + &format!("  {verdict}\n")
 }
 
+/// Names and values of the rows that tell how to connect.
+fn next_steps(servers: &[ReportedServer], client_configuration: Option<&Path>) -> Vec<(&'static str, String)> {
+    let connect: Vec<&str> = servers.iter().map(|server| server.address.as_str()).collect();
+    let (first, all) = (connect.first().copied().unwrap_or_default(), connect.join(","));
+    let mut rows = vec![("connect", all.clone())];
+    match client_configuration.map(Path::display) {
+        None => {
+            rows.push(("try", format!("oxkeeper status {first}")));
+            rows.push(("", format!("oxkeeper cli -s {first}")));
+        }
+        // A secure port is no part of the ensemble's configuration, so all are named.
+        Some(file) => {
+            rows.push(("TLS", format!("settings of clients in {file}")));
+            rows.push(("try", format!("oxkeeper status --client-configuration {file} {all}")));
+            rows.push(("", format!("oxkeeper cli -server {first} -client-configuration {file}")));
+        }
+    }
+    rows.push(("stop", "Ctrl-C".to_owned()));
+    rows
+}
+
 fn log_of(home: &Path) -> String {
     home.join("server.log").display().to_string()
 }
 
-/// The role of a server, as soon as it serves clients.
-fn role(address: &str, until: Instant) -> Option<String> {
-    while Instant::now() < until {
-        if let Some(mode) = mode(address) {
-            return Some(mode);
+impl ReportedServer {
+    /// The role of the server, as soon as it serves clients.
+    fn role_until(&self, until: Instant) -> Option<String> {
+        while Instant::now() < until {
+            if let Some(role) = self.role() {
+                return Some(role);
+            }
+            std::thread::sleep(PAUSE);
         }
-        std::thread::sleep(PAUSE);
+        None
     }
-    None
-}
 
-/// The role of a server that serves clients.
-fn mode(address: &str) -> Option<String> {
-    match four_letter::ask(address, "srvr", None, REPLY_LIMIT) {
-        Ok(Reply::Text(text)) => text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned),
-        Ok(Reply::NotAllowed(_)) | Err(_) => None,
+    /// The role of the server, if it serves clients.
+    fn role(&self) -> Option<String> {
+        match four_letter::ask(&self.address, "srvr", self.tls.as_deref(), REPLY_LIMIT) {
+            Ok(Reply::Text(text)) => text.lines().find_map(|line| line.strip_prefix("Mode: ")).map(str::to_owned),
+            Ok(Reply::NotAllowed(_)) | Err(_) => None,
+        }
     }
 }

@@ -4,6 +4,7 @@
 use super::Output;
 use crate::terminal::Tone;
 use crate::{lock_owner, port_owner, usage_hint};
+use ox_admin::AdminStartError;
 use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use ox_store::StoreError;
@@ -44,6 +45,20 @@ impl StartFailure {
             (_, Some(remedy)) => format!("{error}; {remedy}"),
             (_, None) => error.to_string(),
         };
+        Self::new(error.exit_code(), text)
+    }
+
+    pub(super) fn admin(error: &AdminStartError) -> Self {
+        let mut text = error.to_string();
+        if let AdminStartError::Bind { port, source, .. } | AdminStartError::BindMetrics { port, source, .. } = error
+            && source.kind() == ErrorKind::AddrInUse
+            && let Some(owner) = port_owner::find(*port)
+        {
+            text += &format!(" (by {owner})");
+        }
+        if let Some(remedy) = error.remedy() {
+            text += &format!("; {remedy}");
+        }
         Self::new(error.exit_code(), text)
     }
 

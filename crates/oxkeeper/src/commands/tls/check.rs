@@ -61,11 +61,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn client_properties(args: &Args) -> anyhow::Result<ox_client::ClientProperties> {
-    let mut properties = crate::four_letter::client_properties();
+    let mut properties = crate::four_letter::client_properties_with(args.client_configuration.as_deref())?;
     args.define.iter().for_each(|definition| properties.add_flags(&format!("-D{definition}")));
-    if let Some(file) = &args.client_configuration {
-        properties.add_file(file)?;
-    }
     Ok(properties)
 }
 

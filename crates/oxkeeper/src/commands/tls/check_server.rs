@@ -5,15 +5,9 @@ use super::now;
 use crate::four_letter;
 use anyhow::{Context, Result};
 use ox_client::ClientProperties;
-use ox_tls::{CertificateInfo, ClientTls, PeerEndpoint, StoreFiles};
-use parking_lot::Mutex;
-use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::CryptoProvider;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{
-    AlertDescription, ClientConfig, ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned,
-    SupportedProtocolVersion,
-};
+use ox_tls::{CertificateInfo, ChainObserver, ClientTls, PeerEndpoint, StoreFiles};
+use rustls::pki_types::ServerName;
+use rustls::{AlertDescription, ClientConnection, Error, StreamOwned, SupportedProtocolVersion};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
@@ -109,13 +103,7 @@ enum Refusal {
 
 /// A handshake that accepts every certificate, to look at it.
 fn probe(server: &str, host: &str, version: &'static SupportedProtocolVersion, limit: Duration) -> Result<Probe> {
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let recorder = Arc::new(Recorder { provider: Arc::clone(&provider), chain: Mutex::default() });
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[version])?
-        .dangerous()
-        .with_custom_certificate_verifier(recorder.clone())
-        .with_no_client_auth();
+    let (observer, config) = ChainObserver::new(version)?;
     let mut stream = connect(server, limit)?;
     let name = ServerName::try_from(host.to_owned()).with_context(|| format!("{host} is not a host name"))?;
     let mut connection = ClientConnection::new(Arc::new(config), name)?;
@@ -128,9 +116,7 @@ fn probe(server: &str, host: &str, version: &'static SupportedProtocolVersion, l
         Ok(()) => Ok(suite.unwrap_or_default().replacen("TLS13_", "TLS_", 1)),
         Err(error) => Err(refusal(&error)),
     };
-    let chain = recorder.chain.lock().iter().map(|certificate| CertificateInfo::parse(certificate)).collect();
-    let chain: Result<Vec<_>, _> = chain;
-    Ok(Probe { chain: chain.context("the server sends a certificate that cannot be read")?, outcome })
+    Ok(Probe { chain: observer.chain().context("the server sends a certificate that cannot be read")?, outcome })
 }
 
 fn refusal(error: &io::Error) -> Refusal {
@@ -158,50 +144,4 @@ fn connect(server: &str, limit: Duration) -> Result<TcpStream> {
     stream.set_read_timeout(Some(limit))?;
     stream.set_write_timeout(Some(limit))?;
     Ok(stream)
-}
-
-/// Accepts every chain, and keeps it. Only certificates are read through such a connection.
-#[derive(Debug)]
-struct Recorder {
-    provider: Arc<CryptoProvider>,
-    chain: Mutex<Vec<CertificateDer<'static>>>,
-}
-
-impl ServerCertVerifier for Recorder {
-    fn verify_server_cert(
-        &self,
-        end_entity: &CertificateDer<'_>,
-        intermediates: &[CertificateDer<'_>],
-        _: &ServerName<'_>,
-        _: &[u8],
-        _: UnixTime,
-    ) -> Result<ServerCertVerified, Error> {
-        let chain = std::iter::once(end_entity).chain(intermediates);
-        *self.chain.lock() = chain.map(|certificate| certificate.clone().into_owned()).collect();
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signature, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signature: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        let algorithms = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signature, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider.signature_verification_algorithms.supported_schemes()
-    }
 }

@@ -25,7 +25,9 @@ const SECONDS_PER_DAY: i64 = 24 * 60 * 60;
 const CLOCK_MARGIN_SECONDS: i64 = 60 * 60;
 const CA_DAYS: i64 = 3650;
 /// Names with which every server can be reached from its own machine.
-const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+pub(crate) const LOCAL_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
+/// The settings of clients, in the directory.
+pub(crate) const CLIENT_PROPERTIES: &str = "client.properties";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
@@ -60,13 +62,34 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> ExitCode {
     conclude(|out| {
         let servers = servers(args)?;
-        fs::create_dir_all(&args.out).with_context(|| format!("create {}", args.out.display()))?;
-        let directory = args.out.canonicalize().with_context(|| format!("open {}", args.out.display()))?;
+        let files = DevelopmentFiles { servers: &servers, client: &args.client, days: args.days, force: args.force };
+        let directory = files.write(&args.out, out)?;
+        next_steps(&directory, &servers, args, out)?;
+        Ok(GOOD)
+    })
+}
+
+/// The files of a development CA.
+pub(crate) struct DevelopmentFiles<'a> {
+    /// Names of servers, with the names and addresses that their certificates are for.
+    pub(crate) servers: &'a BTreeMap<String, Vec<String>>,
+    /// Name of the client certificate.
+    pub(crate) client: &'a str,
+    pub(crate) days: u32,
+    /// Replace certificates that exist.
+    pub(crate) force: bool,
+}
+
+impl DevelopmentFiles<'_> {
+    /// Writes what is missing, and returns the absolute path of the directory.
+    pub(crate) fn write(&self, directory: &Path, out: &mut dyn Write) -> Result<PathBuf> {
+        fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
+        let directory = directory.canonicalize().with_context(|| format!("open {}", directory.display()))?;
         let ca = authority(&directory, out)?;
-        let validity = validity(i64::from(args.days));
+        let validity = validity(i64::from(self.days));
         let mut issue = |name: &str, subject: &CertificateSubject, text: &str| -> Result<()> {
             let file = directory.join(format!("{name}.pem"));
-            if file.exists() && !args.force {
+            if file.exists() && !self.force {
                 writeln!(out, "kept {}, which exists; --force replaces it", file.display())?;
                 return Ok(());
             }
@@ -74,28 +97,24 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             writeln!(out, "wrote {}, {text}", file.display())?;
             Ok(())
         };
-        for (name, hosts) in &servers {
+        for (name, hosts) in self.servers {
             issue(name, &subject(hosts), &format!("valid for {}", hosts.join(", ")))?;
         }
-        let client = CertificateSubject { common_name: args.client.clone(), host_names: vec![], addresses: vec![] };
-        issue("client", &client, &format!("of the client CN={}", args.client))?;
-        let properties = directory.join("client.properties");
+        let client = CertificateSubject { common_name: self.client.to_owned(), host_names: vec![], addresses: vec![] };
+        issue("client", &client, &format!("of the client CN={}", self.client))?;
+        let properties = directory.join(CLIENT_PROPERTIES);
         fs::write(&properties, client_properties(&directory))
             .with_context(|| format!("write {}", properties.display()))?;
         writeln!(out, "wrote {}", properties.display())?;
-        next_steps(&directory, &servers, args, out)?;
-        Ok(GOOD)
-    })
+        Ok(directory)
+    }
 }
 
 /// Names of servers, with the names and addresses that their certificates are for.
 fn servers(args: &Args) -> Result<BTreeMap<String, Vec<String>>> {
     let mut servers = BTreeMap::new();
     if let Some(config) = &args.config {
-        let bytes = fs::read(config).with_context(|| format!("read {}", config.display()))?;
-        let pairs = ox_proto::properties::parse(&bytes)
-            .map_err(|error| anyhow::anyhow!("{}:{}: malformed \\u escape", config.display(), error.line))?;
-        let mut lines: BTreeMap<String, String> = pairs.into_iter().map(|pair| (pair.key, pair.value)).collect();
+        let mut lines = server_settings::read_lines(config)?;
         server_settings::add_dynamic_file(&mut lines)?;
         for (id, hosts) in server_settings::hosts(&lines)? {
             servers.insert(format!("server.{}", id.0), hosts);
