@@ -1,16 +1,10 @@
 //! Guards whose removal is detected by a test, or not at all; the simulator has to detect all others.
 
 /// Guards whose removal the simulator is not expected to detect, and why. They are run nevertheless.
-pub(super) const NOT_DETECTED: &[(&str, &str)] = &[
-    (
-        "a client that has waited for its reply gets its full timeout",
-        "a race of milliseconds that one seed in ten thousand meets; tested by `ox-replica/tests/it/sessions.rs`",
-    ),
-    (
-        "a member votes with its last durable zxid",
-        "a role ends after its disk jobs have finished, so the history in memory is durable when the member votes",
-    ),
-];
+pub(super) const NOT_DETECTED: &[(&str, &str)] = &[(
+    "a member votes with its last durable zxid",
+    "a role ends after its disk jobs have finished, so the history in memory is durable when the member votes",
+)];
 
 /// Guards whose removal makes a test fail: guard, package and test. Most seeds do not reach the situations that these
 /// guards are for, so the test runs instead of the simulator.
@@ -144,6 +138,32 @@ pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
         "packets of a link that the replica has closed are dropped",
         "ox-driver",
         "links::held_packets::tests::packets_of_a_link_that_the_replica_has_closed_leave_nothing",
+    ),
+    (
+        "a client that waits for a reply is not silent",
+        "ox-replica",
+        "sessions::client_waiting_for_disk_does_not_expire",
+    ),
+    (
+        "a client that has waited for its reply gets its full timeout",
+        "ox-replica",
+        "sessions::client_that_waited_for_disk_gets_full_timeout",
+    ),
+    ("a client under back-pressure is not silent", "ox-replica", "overload::client_waiting_for_memory_is_not_silent"),
+    (
+        "after a pause of the process every session gets its full timeout",
+        "ox-replica",
+        "sessions::session_gets_full_timeout_after_a_pause",
+    ),
+    (
+        "a new leader gives every session its full timeout",
+        "ox-replica",
+        "leadership::k123_session_gets_full_timeout_after_leader_change",
+    ),
+    (
+        "resuming a session at a follower takes it immediately",
+        "ox-replica",
+        "session_moves::resuming_a_session_closes_its_old_connection_immediately",
     ),
     ("a learner refuses an epoch below its accepted epoch", "ox-zab", "scripts::scripts_have_expected_effects"),
     ("NEWLEADER is acknowledged after its epoch is durable", "ox-zab", "scripts::scripts_have_expected_effects"),

@@ -43,6 +43,19 @@ fn write_of_moved_session_closes_connection_without_reply() {
     }
 }
 
+/// The leader has not confirmed the session yet, but the client uses its new connection only.
+#[test]
+fn resuming_a_session_closes_its_old_connection_immediately() {
+    let (mut world, old, session) = client();
+    let new = world.connect(session, 10_000);
+    world.settle();
+    assert!(world.sides[old].is_closed);
+    assert!(!world.sides[new].is_closed && world.sides[new].output.is_empty(), "it waits for the leader");
+    world.pass(ReplicaInput::Packet(LINK, Message::Revalidated(session, true)));
+    world.settle();
+    assert_eq!(world.hello(new).session, session);
+}
+
 #[test]
 fn reads_and_syncs_of_moved_session_are_served() {
     let (mut world, side, _) = client();

@@ -2,7 +2,7 @@
 
 use crate::harness::{Harness, replica_settings, standalone};
 use ox_proto::{OpCode, SessionId};
-use ox_replica::Now;
+use ox_replica::{Now, ReplicaInput};
 
 #[test]
 fn k112_session_exists_after_its_transaction_is_applied() {
@@ -128,6 +128,21 @@ fn client_that_waited_for_disk_gets_full_timeout() {
         world.on_time();
         world.settle();
         assert!(!world.state.has_session(session));
+    }
+}
+
+/// The process was stopped, so its clients could not reach it.
+#[test]
+fn session_gets_full_timeout_after_a_pause() {
+    let mut world = Harness::new();
+    let (_, session) = world.client();
+    world.now.mono_ms = 60_000;
+    world.pass(ReplicaInput::Pause);
+    for (mono_ms, is_alive) in [(60_000, true), (69_000, true), (72_000, false)] {
+        world.now.mono_ms = mono_ms;
+        world.on_time();
+        world.settle();
+        assert_eq!(world.state.has_session(session), is_alive, "at {mono_ms}");
     }
 }
 
