@@ -3,7 +3,7 @@
 use ox_store::{FreeSpace, Store, StoreError};
 use std::io;
 
-/// Measures free space, and logs when it becomes low or sufficient.
+/// Logs when free space becomes low or sufficient.
 #[derive(Clone, Debug)]
 pub struct SpaceCheck {
     is_member: bool,
@@ -26,19 +26,19 @@ impl SpaceCheck {
 
     /// Measures free space. Between two measurements the replica subtracts what it logs; snapshots and other programs
     /// use space, too.
-    pub fn measure(&mut self, store: &Store) -> Result<FreeSpace, SpaceError> {
-        let space = match store.space() {
-            Ok(space) => space,
-            Err(error) if is_gone(&error) => return Err(SpaceError::Gone(error)),
-            Err(error) => return Err(SpaceError::Failed(error)),
-        };
-        if space.is_low != std::mem::replace(&mut self.was_low, space.is_low) {
-            self.log_change(&space);
+    pub fn measure(store: &Store) -> Result<FreeSpace, SpaceError> {
+        match store.space() {
+            Ok(space) => Ok(space),
+            Err(error) if is_gone(&error) => Err(SpaceError::Gone(error)),
+            Err(error) => Err(SpaceError::Failed(error)),
         }
-        Ok(space)
     }
 
-    fn log_change(&self, space: &FreeSpace) {
+    /// Logs a change. The replica must have the measurement already, so that the line is true when an operator reads it.
+    pub fn log_change(&mut self, space: &FreeSpace) {
+        if space.is_low == std::mem::replace(&mut self.was_low, space.is_low) {
+            return;
+        }
         let free_bytes = space.free_bytes;
         if space.is_low && self.is_member {
             tracing::error!(

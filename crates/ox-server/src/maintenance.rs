@@ -39,13 +39,14 @@ pub(crate) fn purge_every(shared: &Shared, pause: Duration) {
 }
 
 fn check_space(shared: &Shared, check: &mut SpaceCheck) {
-    let space = match check.measure(&shared.store) {
+    let space = match SpaceCheck::measure(&shared.store) {
         Ok(space) => space,
         Err(SpaceError::Gone(error)) => return shared.fail(Fatal::Gone(error)),
         Err(SpaceError::Failed(error)) => return tracing::warn!(%error, "cannot measure free space"),
     };
     shared.disk_trend.lock().note(shared.clock.elapsed(), space.free_bytes);
     shared.inbox.put(|input| input.space = Some(space));
+    check.log_change(&space);
     if let Err(error) = shared.store.renew_reserve(&space) {
         tracing::warn!(%error, "cannot renew the disk space reserve");
     }

@@ -19,7 +19,7 @@ use ox_driver::links::next_chunk;
 use ox_driver::log_writer::{Durable, Group, LogWork, LogWriter, QueuedBatch};
 use ox_driver::replica_loop::PeerEvent;
 use ox_driver::server_log::JobReport;
-use ox_driver::space_check::SpaceError;
+use ox_driver::space_check::{SpaceCheck, SpaceError};
 use ox_proto::ensemble::Ensemble;
 use ox_store::{
     FreeSpace, LogOptions, MemberOptions, OpenOutcome, Opened, OpenedMember, SnapshotTaken, Store, StoreError,
@@ -462,16 +462,16 @@ pub(crate) fn write_snapshot(world: &SharedWorld, pid: ProcessId) {
 
 /// Checks free space and purges old files.
 pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
-    let Some((store, mut check, retain, purges)) = ({
+    let Some((store, retain, purges)) = ({
         let mut world = world.lock();
         world.alive(pid).filter(|alive| !alive.process.is_stopping).map(|Alive { process, env, .. }| {
             let purges = 0 < env.plan.purge_ms && env.rng.between(0, env.plan.purge_ms) < SPACE_CHECK_MS;
-            (process.store.clone(), process.space_check.clone(), env.plan.retain, purges)
+            (process.store.clone(), env.plan.retain, purges)
         })
     }) else {
         return;
     };
-    let space = check.measure(&store);
+    let space = SpaceCheck::measure(&store);
     if let Ok(space) = &space {
         _ = store.renew_reserve(space);
     }
@@ -481,10 +481,10 @@ pub(crate) fn maintain(world: &SharedWorld, pid: ProcessId) {
         return;
     }
     let Some(Alive { process, env, .. }) = world.alive(pid) else { return };
-    process.space_check = check;
     match space {
         Ok(space) => {
             process.inbox.space = Some(space);
+            process.space_check.log_change(&space);
             process.wake_replica(env, pid);
         }
         Err(SpaceError::Failed(error) | SpaceError::Gone(error)) => env.note(format_args!("space: {error}")),
