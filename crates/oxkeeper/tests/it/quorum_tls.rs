@@ -213,8 +213,10 @@ fn k155_unauthenticated_peers_reach_neither_port() {
         let garbage = reply(*port, &[0x16, 3, 1, 0, 4, 99, 0, 0, 0]);
         assert!(garbage.first().is_none_or(|first| *first == 0x15), "an alert at most: {garbage:?}");
     }
-    let rejected = ensemble.metric(leader, "quorum_handshakes_rejected").unwrap();
-    assert!(4 <= rejected.parse::<u64>().unwrap(), "{rejected}");
+    wait_until("four rejected handshakes are counted", || {
+        let rejected = ensemble.metric(leader, "quorum_handshakes_rejected").unwrap();
+        4 <= rejected.parse::<u64>().unwrap()
+    });
     check_serves(&ensemble, "/served");
 }
 
