@@ -32,6 +32,8 @@ enum Task {
     Perf(perf::Args),
     /// Measure what writing clients notice while members of an ensemble are killed and restarted.
     Failover(perf::failover::Args),
+    /// Measure what a thousand HTTP clients cost the clients of a server, and the cost of a scrape.
+    HttpLoad(perf::http_load::Args),
     /// Simulate servers and ensembles under faults, one run per seed.
     Sim(sim::Args),
     /// Remove guards from the code one by one and check that the simulator or a test fails.
@@ -47,6 +49,7 @@ fn main() -> ExitCode {
         Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Failover(args) => perf::failover::run(&args),
+        Task::HttpLoad(args) => perf::http_load::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),
