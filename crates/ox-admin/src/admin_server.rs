@@ -2,6 +2,7 @@
 
 use crate::admission::Admission;
 use crate::commands::CommandContext;
+use crate::control::AdminControl;
 use crate::host_header::HostCheck;
 use crate::limits::{COMMAND_THREADS, CONNECTIONS_MAX, DESCRIPTORS_DIVISOR, STOP_TIMEOUT};
 use crate::listener::{self, Listener};
@@ -68,6 +69,7 @@ type Bound = (TcpListener, Listener);
 
 /// What the listeners share.
 struct Parts {
+    control: Option<Arc<AdminControl>>,
     slot: Arc<ServerSlot>,
     admission: Arc<Admission>,
     connections: Arc<OpenConnections>,
@@ -77,7 +79,17 @@ struct Parts {
 impl AdminServer {
     /// Binds the configured ports and answers on them, without a server yet. `None` if no port is configured.
     pub fn start(build: Build, config: &Config) -> Result<Option<Self>, AdminStartError> {
+        Self::start_with(build, config, None)
+    }
+
+    /// The same, with the commands of a program that can change its settings.
+    pub fn start_with(
+        build: Build,
+        config: &Config,
+        control: Option<Arc<AdminControl>>,
+    ) -> Result<Option<Self>, AdminStartError> {
         let parts = Parts {
+            control,
             slot: Arc::default(),
             admission: Arc::new(Admission::new()),
             connections: OpenConnections::new(connections_max()),
@@ -163,7 +175,7 @@ impl Parts {
             }
             Err(source) => return Err(AdminStartError::Bind { host, port: admin.listen.port, url, source }),
         };
-        let context = Arc::new(CommandContext::new(build, config, admin));
+        let context = Arc::new(CommandContext::new(build, config, admin, self.control.clone()));
         let app = self.app(Some(context));
         let listener = Listener {
             transport,

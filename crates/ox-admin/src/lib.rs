@@ -17,6 +17,7 @@ mod admin_server;
 mod admission;
 mod authorization_header;
 mod commands;
+mod control;
 mod health;
 mod host_header;
 mod json;
@@ -33,4 +34,5 @@ mod timed_stream;
 mod tls;
 
 pub use admin_server::{AdminServer, AdminStartError, check_stores};
-pub use commands::admin_commands_page;
+pub use commands::{admin_commands_page, is_post};
+pub use control::{AdminControl, ChangeLogLevel, ReloadReport};

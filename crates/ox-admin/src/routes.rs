@@ -110,9 +110,9 @@ async fn command(State(app): State<Arc<App>>, Path(name): Path<String>, request:
     }
     let requester = requester(&request, context.admin.trusts_forwarded_for);
     let query = request.uri().query().map(str::to_owned);
-    let server = app.server.get();
+    let (server, is_post) = (app.server.get(), method == Method::POST);
     let run = move || {
-        let call = Call { context: &context, server, query: query.as_deref(), requester: &requester };
+        let call = Call { context: &context, server, query: query.as_deref(), requester: &requester, is_post };
         spec.execute(&name, &call)
     };
     if spec.is_listing() { app.admission.execute_listing(run).await } else { app.admission.execute(run).await }

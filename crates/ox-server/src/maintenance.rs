@@ -56,7 +56,7 @@ fn check_space(shared: &Shared, check: &mut SpaceCheck) {
 fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
     let (refused, address) = shared.state.read().watches().lock().refused();
     if let Some(address) = address.filter(|_| reported < refused) {
-        let (max, suppressed) = (shared.config.limits.watches_per_address, NonZeroU64::new(refused - reported - 1));
+        let (max, suppressed) = (shared.live().watches_per_address, NonZeroU64::new(refused - reported - 1));
         tracing::warn!(%address, max, suppressed, "watch refused: too many watches from one address");
     }
     refused

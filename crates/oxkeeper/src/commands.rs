@@ -1,5 +1,6 @@
 //! One file per subcommand; [`output`] and [`progress`] are shared by several.
 
+pub(crate) mod admin;
 pub(crate) mod check_config;
 pub(crate) mod cli;
 pub(crate) mod ensemble;

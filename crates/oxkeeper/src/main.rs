@@ -56,6 +56,8 @@ enum Command {
     /// Send a four-letter command, such as srvr or mntr
     #[command(name = "4lw")]
     FourLetter(commands::four_letter_command::Args),
+    /// Send a command to the AdminServer, such as srvr, log_level or reload
+    Admin(commands::admin::Args),
     /// Put load on a ZooKeeper server and measure it
     Bench(Box<ox_bench::BenchArgs>),
     /// Print, check and recover transaction logs
@@ -81,6 +83,7 @@ fn main() -> ExitCode {
         Command::Cli(args) => commands::cli::run(args),
         Command::Status(args) => commands::status::run(&args),
         Command::FourLetter(args) => commands::four_letter_command::run(&args),
+        Command::Admin(args) => commands::admin::run(&args),
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),

@@ -7,8 +7,8 @@
 use crate::links::LinkEvent;
 use crate::server_log::JobReport;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::{ServerId, Zxid};
-use ox_replica::Submission;
+use ox_proto::{ServerId, SessionId, Zxid};
+use ox_replica::{ReplicaLimits, Submission};
 use ox_store::{FreeSpace, LogDiff};
 use ox_tree::State;
 use ox_zab::{ElectionConnection, LinkId, VoteNotification};
@@ -25,6 +25,9 @@ pub struct ReplicaInbox {
     /// A snapshot is due when this zxid is applied.
     pub snapshot_due: Option<Zxid>,
     pub space: Option<FreeSpace>,
+    pub limits: Option<ReplicaLimits>,
+    /// Sessions that an operator closes.
+    pub close_sessions: Vec<SessionId>,
     /// Finished disk jobs of a member's log thread.
     pub reports: Vec<JobReport>,
     /// Version of the newest configuration whose files are written.
@@ -68,6 +71,8 @@ impl ReplicaInbox {
             && self.durable.is_none()
             && self.snapshot_due.is_none()
             && self.space.is_none()
+            && self.limits.is_none()
+            && self.close_sessions.is_empty()
             && self.reports.is_empty()
             && self.config_stored.is_none()
             && self.peers.is_empty()
