@@ -6,7 +6,7 @@ pub(crate) mod cli;
 pub(crate) mod ensemble;
 pub(crate) mod four_letter_command;
 pub(crate) mod log;
-mod output;
+pub(crate) mod output;
 mod progress;
 pub(crate) mod server;
 pub(crate) mod snapshot;

@@ -5,6 +5,7 @@ mod four_letter;
 mod lock_owner;
 mod logging;
 mod port_owner;
+mod scripts;
 mod terminal;
 mod usage_hint;
 
@@ -74,7 +75,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = commands::cli::run_if_called_zkcli() {
+    if let Some(code) = scripts::run_if_called() {
         return code;
     }
     match parse().command {

@@ -26,6 +26,8 @@ mod recipes;
 mod reconfig;
 mod reload;
 mod resources;
+mod scripts;
+mod scripts_tools;
 mod server_log;
 mod session_moves;
 mod signals;
