@@ -15,6 +15,7 @@ mod watches;
 pub use docs::admin_commands_page;
 
 use crate::authorization_header::{self, Requester};
+use crate::body_reader::BodyReader;
 use crate::control::AdminControl;
 use crate::json::JsonWriter;
 use crate::limits::REPLY_BYTES_MAX;
@@ -25,6 +26,8 @@ use axum::http::{Method, StatusCode};
 use own::OWN_COMMANDS;
 use ox_config::{AdminConfig, PublishedSettings};
 use ox_server::{Build, ServerHandle, ServingMode};
+use parking_lot::Mutex;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,6 +42,8 @@ pub(crate) struct CommandContext {
     pub(crate) restore_limiter: RateLimiter,
     /// What the program around the server can change, where it offers that.
     pub(crate) control: Option<Arc<AdminControl>>,
+    /// Held while a snapshot is received and restored.
+    pub(crate) restoring: Mutex<()>,
 }
 
 impl CommandContext {
@@ -58,6 +63,7 @@ impl CommandContext {
             snapshot_limiter: RateLimiter::new(Duration::from_micros(admin.rate_limit_ms)),
             restore_limiter: RateLimiter::new(Duration::from_millis(admin.rate_limit_ms)),
             control,
+            restoring: Mutex::default(),
         }
     }
 }
@@ -99,6 +105,8 @@ pub(crate) struct Call<'a> {
     pub(crate) query: Option<&'a str>,
     pub(crate) requester: &'a Requester,
     pub(crate) is_post: bool,
+    /// The body of a POST request.
+    pub(crate) body: Cell<Option<BodyReader>>,
 }
 
 /// A request to a server that serves clients.
@@ -187,7 +195,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     command(
         &["restore", "rest"],
         Handler::PrivilegedPost(snapshots::restore),
-        "POST with rights. Refused with status 501: a running server does not replace its data.",
+        "POST with rights and a snapshot as its body. Replaces the data of a standalone server, and closes all connections.",
     ),
     command(&["ruok"], Handler::Serving(server_status::ruok), "No error if the server serves clients."),
     command(

@@ -16,10 +16,12 @@
 mod admin_server;
 mod admission;
 mod authorization_header;
+mod body_reader;
 mod commands;
 mod control;
 mod health;
 mod host_header;
+mod in_memory;
 mod json;
 mod limits;
 mod listener;
@@ -36,3 +38,4 @@ mod tls;
 pub use admin_server::{AdminServer, AdminStartError, check_stores};
 pub use commands::{admin_commands_page, is_post};
 pub use control::{AdminControl, ChangeLogLevel, ReloadReport};
+pub use in_memory::InMemoryAdmin;

@@ -78,6 +78,8 @@ pub struct Config {
     pub prometheus: Option<PrometheusConfig>,
     /// The release whose Prometheus page is imitated, on the port of the AdminServer too.
     pub metrics_compatibility: MetricsCompatibility,
+    /// Whether Prometheus's page has metrics of single nodes.
+    pub metrics_paths: bool,
     pub published: PublishedSettings,
     /// For comparing with a later reading of the configuration.
     pub given: GivenSettings,
@@ -184,6 +186,7 @@ impl Config {
             admin: None,
             prometheus: None,
             metrics_compatibility: metrics::compatibility(settings),
+            metrics_paths: settings.flag("oxkeeper.metrics.paths"),
             published: PublishedSettings::of(settings),
             given: GivenSettings::of(settings),
             tls: None,

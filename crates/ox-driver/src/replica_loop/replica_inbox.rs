@@ -28,7 +28,9 @@ pub struct ReplicaInbox {
     pub limits: Option<ReplicaLimits>,
     /// Sessions that an operator closes.
     pub close_sessions: Vec<SessionId>,
-    /// Finished disk jobs of a member's log thread.
+    /// A state that an operator restores on a standalone server.
+    pub restore: Option<Box<State>>,
+    /// Finished disk jobs of the log thread.
     pub reports: Vec<JobReport>,
     /// Version of the newest configuration whose files are written.
     pub config_stored: Option<i64>,
@@ -73,6 +75,7 @@ impl ReplicaInbox {
             && self.space.is_none()
             && self.limits.is_none()
             && self.close_sessions.is_empty()
+            && self.restore.is_none()
             && self.reports.is_empty()
             && self.config_stored.is_none()
             && self.peers.is_empty()

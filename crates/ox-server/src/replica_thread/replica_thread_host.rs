@@ -20,7 +20,7 @@ use ox_replica::outbox::Outbox;
 use ox_replica::{AuditEvent, ClientInput, Now, Replica, ReplicaEffect, Submission};
 use ox_tree::watch::FiredCounts;
 use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, LogDiffRange, Message, PeerState};
+use ox_zab::{DiskDone, LinkId, LogDiffRange, Message, PeerState};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -196,6 +196,12 @@ impl ReplicaHost for ReplicaThreadHost<'_> {
         self.slow_requests.on_durable(zxid, now.mono_ms);
         if let Some(role_log) = &mut self.role_log {
             role_log.durable(zxid, now.wall_ms);
+        }
+    }
+
+    fn on_report(&mut self, done: DiskDone) {
+        if let DiskDone::Installed(last) = done {
+            self.shared.restore.on_done(last); // a member has no requester
         }
     }
 

@@ -51,7 +51,7 @@ impl ServerMode {
     /// Asks the replica thread; `None` if it serves no clients.
     pub(crate) fn query(shared: &Shared) -> Option<Self> {
         if shared.config.member.is_none() {
-            return Some(Self::Standalone);
+            return (!shared.restore.is_running()).then_some(Self::Standalone);
         }
         let mode = ask_replica(shared, |replica| Self::of(replica)).flatten()?;
         // The replica does not know which observer master was reached.
