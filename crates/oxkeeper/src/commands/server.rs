@@ -2,6 +2,7 @@
 
 mod first_screen;
 mod restart_on_full_disk;
+mod service_manager;
 mod signals;
 mod start_errors;
 
@@ -13,6 +14,7 @@ use ox_admin::AdminServer;
 use ox_config::{Config, ConfigErrors, Diagnostic, Environment, Level, StartArgs, SystemProperties};
 use ox_server::{SETTINGS_LOG_TARGET, Server};
 use restart_on_full_disk::{Ended, Stop, Wait};
+use service_manager::ServiceManager;
 use start_errors::StartFailure;
 use std::io::{self, IsTerminal};
 use std::net::ToSocketAddrs;
@@ -107,6 +109,7 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
     let stop = Arc::new(Stop::default());
     let signals = signals::handle(Arc::clone(&stop));
     let signals = signals.map_err(|error| StartFailure::new(1, format!("cannot listen for signals: {error}")))?;
+    let manager = service_manager::report_to_service_manager(&stop);
     let (mut wait, mut admin) = (Wait::new(), None);
     let ended = loop {
         // Other members may have reconfigured the ensemble meanwhile.
@@ -116,7 +119,8 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
             // It answers while the data is read, and between two servers.
             admin = AdminServer::start(crate::BUILD, &config).map_err(|error| StartFailure::admin(&error))?;
         }
-        let ended = serve_once(&config, &args.config, &stop, first, admin.as_ref());
+        let beside = Beside { stop: &stop, admin: admin.as_ref(), manager: manager.as_deref() };
+        let ended = serve_once(&config, &args.config, first, beside);
         admin.iter().for_each(|admin| admin.set_server(None));
         let Err(ended) = ended else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
@@ -129,13 +133,20 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
     ended
 }
 
+/// What runs beside the servers, and outlives each of them.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    stop: &'a Stop,
+    admin: Option<&'a AdminServer>,
+    manager: Option<&'a ServiceManager>,
+}
+
 /// Runs one server until it ends. `first` is set unless a server ran before, and has the time of the process's start.
 fn serve_once(
     config: &Config,
     arguments: &[String],
-    stop: &Stop,
     first: Option<(Instant, &Output)>,
-    admin: Option<&AdminServer>,
+    Beside { stop, admin, manager }: Beside<'_>,
 ) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
@@ -150,6 +161,7 @@ fn serve_once(
     })?;
     stop.set_running(Some(server.handle()));
     admin.iter().for_each(|admin| admin.set_server(Some(server.handle())));
+    manager.iter().for_each(|manager| manager.ready());
     if let Some((started, output)) = first {
         output.report(&Started { config, server: &server, took: started.elapsed() });
         if is_member && let Err(error) = first_screen::report_first_role(server.handle(), started) {

@@ -25,6 +25,7 @@ mod read_only;
 mod recipes;
 mod reconfig;
 mod resources;
+mod service_manager;
 mod session_moves;
 mod signals;
 mod stalled;
