@@ -2,8 +2,10 @@
 
 pub(crate) mod check_config;
 pub(crate) mod cli;
+pub(crate) mod docker_entrypoint;
 pub(crate) mod ensemble;
 pub(crate) mod four_letter_command;
+pub(crate) mod generate;
 pub(crate) mod log;
 mod output;
 mod progress;
