@@ -6,7 +6,7 @@ use crate::host_header::HostCheck;
 use crate::limits::{COMMAND_THREADS, CONNECTIONS_MAX, DESCRIPTORS_DIVISOR, STOP_TIMEOUT};
 use crate::listener::{self, Listener};
 use crate::open_connections::OpenConnections;
-use crate::routes::{self, App};
+use crate::routes::{self, App, Certificates};
 use crate::server_slot::ServerSlot;
 use crate::tls::{ListenerTls, Transport};
 use ox_config::{AdminConfig, Config, ListenAddress, PrometheusConfig};
@@ -72,17 +72,13 @@ struct Parts {
     admission: Arc<Admission>,
     connections: Arc<OpenConnections>,
     metrics: MetricsOptions,
+    certificates: Certificates,
 }
 
 impl AdminServer {
     /// Binds the configured ports and answers on them, without a server yet. `None` if no port is configured.
     pub fn start(build: Build, config: &Config) -> Result<Option<Self>, AdminStartError> {
-        let parts = Parts {
-            slot: Arc::default(),
-            admission: Arc::new(Admission::new()),
-            connections: OpenConnections::new(connections_max()),
-            metrics: MetricsOptions::of(config),
-        };
+        let parts = Parts::new(config);
         let (mut bound, mut admin_address) = (Vec::new(), None);
         if let Some(admin) = &config.admin
             && let Some((listener, address)) = parts.bind_admin(build, config, admin)?
@@ -132,6 +128,16 @@ impl Drop for AdminServer {
 }
 
 impl Parts {
+    fn new(config: &Config) -> Self {
+        Self {
+            slot: Arc::default(),
+            admission: Arc::new(Admission::new()),
+            connections: OpenConnections::new(connections_max()),
+            metrics: MetricsOptions::of(config),
+            certificates: Certificates::default(),
+        }
+    }
+
     /// `None` if the port is in use, and the server starts without it.
     fn bind_admin(
         &self,
@@ -144,6 +150,7 @@ impl Parts {
             None => Transport::Plain,
             Some(tls) => {
                 let stores = ListenerTls::new(&tls.keys).map_err(AdminStartError::Stores)?;
+                self.certificates.lock().push(("admin", Arc::clone(&stores)));
                 if tls.is_unified { Transport::Unified(stores) } else { Transport::Tls(stores) }
             }
         };
@@ -163,23 +170,27 @@ impl Parts {
             }
             Err(source) => return Err(AdminStartError::Bind { host, port: admin.listen.port, url, source }),
         };
-        let context = Arc::new(CommandContext::new(build, config, admin));
-        let app = self.app(Some(context));
-        let listener = Listener {
-            transport,
-            router: routes::admin(app, &admin.command_url),
-            hosts: Some(Arc::new(HostCheck::new(config, ox_server::host_name()))),
-            idle_timeout: Duration::from_millis(admin.idle_timeout_ms.into()),
-            connections: Arc::clone(&self.connections),
-            server: Arc::clone(&self.slot),
-        };
+        let listener = self.admin_listener(build, config, admin, transport);
         let port = address.port();
         tracing::info!("Started AdminServer on address {host}, port {port} and command URL {url}");
         Ok(Some(((bound, listener), address)))
     }
 
+    fn admin_listener(&self, build: Build, config: &Config, admin: &AdminConfig, transport: Transport) -> Listener {
+        let context = Arc::new(CommandContext::new(build, config, admin));
+        Listener {
+            transport,
+            router: routes::admin(self.app(Some(context)), &admin.command_url),
+            hosts: Some(Arc::new(HostCheck::new(config, ox_server::host_name()))),
+            idle_timeout: Duration::from_millis(admin.idle_timeout_ms.into()),
+            connections: Arc::clone(&self.connections),
+            server: Arc::clone(&self.slot),
+        }
+    }
+
     fn bind_metrics(&self, config: &PrometheusConfig) -> Result<Vec<(Bound, SocketAddr)>, AdminStartError> {
         let stores = config.keys.as_ref().map(ListenerTls::new).transpose().map_err(AdminStartError::MetricsStores)?;
+        self.certificates.lock().extend(stores.iter().map(|stores| ("metrics", Arc::clone(stores))));
         let is_unified = config.http.is_some() && config.http == config.https;
         let https = config.https.as_ref().filter(|_| !is_unified);
         let plain = config.http.as_ref().map(|listen| match &stores {
@@ -210,7 +221,8 @@ impl Parts {
 
     fn app(&self, commands: Option<Arc<CommandContext>>) -> Arc<App> {
         let (server, admission) = (Arc::clone(&self.slot), Arc::clone(&self.admission));
-        Arc::new(App { server, commands, metrics: self.metrics, admission })
+        let certificates = Arc::clone(&self.certificates);
+        Arc::new(App { server, commands, metrics: self.metrics, certificates, admission })
     }
 }
 
@@ -223,6 +235,13 @@ pub fn check_stores(config: &Config) -> Result<(), AdminStartError> {
         ListenerTls::new(keys).map_err(AdminStartError::MetricsStores)?;
     }
     Ok(())
+}
+
+/// The listener of an AdminServer without its port.
+pub(crate) fn listener_of(config: &Config, admin: &AdminConfig, server: ServerHandle) -> Listener {
+    let parts = Parts::new(config);
+    parts.slot.set(Some(server));
+    parts.admin_listener(Build::UNKNOWN, config, admin, Transport::Plain)
 }
 
 /// Longer than the usual interval of scrapes, whose connections are kept.

@@ -14,6 +14,7 @@ mod watches;
 pub use docs::admin_commands_page;
 
 use crate::authorization_header::{self, Requester};
+use crate::body_reader::BodyReader;
 use crate::json::JsonWriter;
 use crate::limits::REPLY_BYTES_MAX;
 use crate::query;
@@ -22,6 +23,8 @@ use crate::reply::{self, Reply};
 use axum::http::{Method, StatusCode};
 use ox_config::{AdminConfig, PublishedSettings};
 use ox_server::{Build, ServerHandle, ServingMode};
+use parking_lot::Mutex;
+use std::cell::Cell;
 use std::time::Duration;
 
 /// What a command knows besides the server.
@@ -33,6 +36,8 @@ pub(crate) struct CommandContext {
     pub(crate) has_last_zxid: bool,
     pub(crate) snapshot_limiter: RateLimiter,
     pub(crate) restore_limiter: RateLimiter,
+    /// Held while a snapshot is received and restored.
+    pub(crate) restoring: Mutex<()>,
 }
 
 impl CommandContext {
@@ -46,6 +51,7 @@ impl CommandContext {
             // by default (`snapshot_again_after_the_interval_in_microseconds`).
             snapshot_limiter: RateLimiter::new(Duration::from_micros(admin.rate_limit_ms)),
             restore_limiter: RateLimiter::new(Duration::from_millis(admin.rate_limit_ms)),
+            restoring: Mutex::default(),
         }
     }
 }
@@ -80,6 +86,8 @@ pub(crate) struct Call<'a> {
     pub(crate) server: Option<ServerHandle>,
     pub(crate) query: Option<&'a str>,
     pub(crate) requester: &'a Requester,
+    /// The body of a POST request.
+    pub(crate) body: Cell<Option<BodyReader>>,
 }
 
 /// A request to a server that serves clients.
@@ -168,7 +176,7 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
     command(
         &["restore", "rest"],
         Handler::PrivilegedPost(snapshots::restore),
-        "POST with rights. Refused with status 501: a running server does not replace its data.",
+        "POST with rights and a snapshot as its body. Replaces the data of a standalone server, and closes all connections.",
     ),
     command(&["ruok"], Handler::Serving(server_status::ruok), "No error if the server serves clients."),
     command(

@@ -16,9 +16,11 @@
 mod admin_server;
 mod admission;
 mod authorization_header;
+mod body_reader;
 mod commands;
 mod health;
 mod host_header;
+mod in_memory;
 mod json;
 mod limits;
 mod listener;
@@ -34,3 +36,4 @@ mod tls;
 
 pub use admin_server::{AdminServer, AdminStartError, check_stores};
 pub use commands::admin_commands_page;
+pub use in_memory::InMemoryAdmin;

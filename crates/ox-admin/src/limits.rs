@@ -24,6 +24,10 @@ pub(crate) const LISTINGS_MAX: usize = 2;
 pub(crate) const LISTING_WAIT: Duration = Duration::from_secs(5);
 /// Bytes of a snapshot that are read before the connection has sent them, per chunk; two chunks are in flight.
 pub(crate) const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
+/// Chunks of a request's body that were received and not read yet; a chunk has at most the size of the read buffer.
+pub(crate) const BODY_CHUNKS: usize = 4;
+/// How long a client may be silent while it sends a body.
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a failed accept, usually because descriptors are exhausted.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.

@@ -112,7 +112,7 @@ impl Listener {
         }
     }
 
-    async fn serve_http<S>(&self, stream: S, peer: Peer, place: &PlaceGuard, is_secure: bool)
+    pub(crate) async fn serve_http<S>(&self, stream: S, peer: Peer, place: &PlaceGuard, is_secure: bool)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -138,7 +138,8 @@ impl Listener {
         });
         let mut builder = hyper::server::conn::http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT.min(self.idle_timeout));
-        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX);
+        // A client may close its side when it has sent its request, as `nc -N` does.
+        builder.max_buf_size(HEAD_BYTES_MAX).max_headers(HEADERS_MAX).half_close(true);
         if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
             tracing::debug!(address = %peer.address, %error, "HTTP connection closed");
         }

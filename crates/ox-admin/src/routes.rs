@@ -2,18 +2,22 @@
 
 use crate::admission::Admission;
 use crate::authorization_header::Requester;
+use crate::body_reader::BodyReader;
 use crate::commands::{self, Call, CommandContext};
 use crate::health::{self, ReadOnlyCounts};
 use crate::metrics_route;
 use crate::query;
 use crate::reply::{self, Reply};
 use crate::server_slot::ServerSlot;
+use crate::tls::ListenerTls;
 use axum::Router;
 use axum::extract::{Path, Request, State};
 use axum::http::header::AUTHORIZATION;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::routing::any;
 use ox_server::MetricsOptions;
+use parking_lot::Mutex;
+use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -23,8 +27,13 @@ pub(crate) struct App {
     /// Set on the listener of the AdminServer.
     pub(crate) commands: Option<Arc<CommandContext>>,
     pub(crate) metrics: MetricsOptions,
+    /// The certificates of the HTTP ports, by port.
+    pub(crate) certificates: Certificates,
     pub(crate) admission: Arc<Admission>,
 }
+
+/// The TLS of the HTTP ports.
+pub(crate) type Certificates = Arc<Mutex<Vec<(&'static str, Arc<ListenerTls>)>>>;
 
 /// The connection of a request.
 #[derive(Clone, Debug)]
@@ -87,7 +96,15 @@ async fn metrics(State(app): State<Arc<App>>, request: Request) -> Reply {
     }
     let (server, options) = (app.server.get(), app.metrics);
     let query = request.uri().query().map(str::to_owned);
-    app.admission.execute(move || metrics_route::page(server.as_ref(), options, query.as_deref())).await
+    let this = Arc::clone(&app);
+    app.admission
+        .execute(move || {
+            if let Some(server) = &server {
+                this.certificates.lock().iter().for_each(|(port, tls)| server.note_certificate(port, tls.days_left()));
+            }
+            metrics_route::page(server.as_ref(), options, query.as_deref())
+        })
+        .await
 }
 
 async fn index(State(app): State<Arc<App>>, request: Request) -> Reply {
@@ -111,8 +128,10 @@ async fn command(State(app): State<Arc<App>>, Path(name): Path<String>, request:
     let requester = requester(&request, context.admin.trusts_forwarded_for);
     let query = request.uri().query().map(str::to_owned);
     let server = app.server.get();
+    let body = if method == Method::POST { BodyReader::start(request.into_body()) } else { None };
     let run = move || {
-        let call = Call { context: &context, server, query: query.as_deref(), requester: &requester };
+        let body = Cell::new(body);
+        let call = Call { context: &context, server, query: query.as_deref(), requester: &requester, body };
         spec.execute(&name, &call)
     };
     if spec.is_listing() { app.admission.execute_listing(run).await } else { app.admission.execute(run).await }

@@ -5,6 +5,7 @@ use ox_server::tls_settings;
 use ox_tls::{CertificateInfo, ReloadOutcome, Reloader, ServerTls, SettingsGroup, TlsError};
 use parking_lot::Mutex;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 use tokio_rustls::TlsAcceptor;
 
 /// Which connections a listener accepts.
@@ -36,6 +37,12 @@ impl ListenerTls {
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(Arc::clone(self.stores.lock().current().config()))
+    }
+
+    /// Days until the certificate expires, negative if it has expired.
+    pub(crate) fn days_left(&self) -> i64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
+        self.stores.lock().current().days_left(now.cast_signed()).unwrap_or_default()
     }
 
     /// Reads the stores again when their content has changed, until the runtime ends.

@@ -75,6 +75,8 @@ pub struct Config {
     pub prometheus: Option<PrometheusConfig>,
     /// The release whose Prometheus page is imitated, on the port of the AdminServer too.
     pub metrics_compatibility: MetricsCompatibility,
+    /// Whether Prometheus's page has metrics of single nodes.
+    pub metrics_paths: bool,
     pub published: PublishedSettings,
     /// Set if a port for clients uses TLS.
     pub tls: Option<TlsConfig>,
@@ -177,6 +179,7 @@ impl Config {
             admin: None,
             prometheus: None,
             metrics_compatibility: metrics::compatibility(settings),
+            metrics_paths: settings.flag("oxkeeper.metrics.paths"),
             published: PublishedSettings::of(settings),
             tls: None,
             member: None,

@@ -438,6 +438,9 @@ pub static SECTIONS: &[Section] = sections! {
         /// admin server may have, separated by commas; `*` accepts all. Other requests get status 421, so that web
         /// pages cannot read the admin server through the browser of an operator.
         "oxkeeper.admin.allowedHosts", Own, Text("names"), "", "", O, Built;
+        /// Metrics of each top-level node (nodes, bytes, reads, writes, watches), of the largest parents and of the
+        /// largest replies, on Prometheus's page. At most 1024 top-level nodes are shown.
+        "oxkeeper.metrics.paths", Own, TrueFalse, "true", "", O, Built;
         /// Metrics provider class: Apache's default, null or Prometheus provider.
         "metricsProvider.className", File, Text("class"),
             "org.apache.zookeeper.metrics.impl.DefaultMetricsProvider", "", M, Built;

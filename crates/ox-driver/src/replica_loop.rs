@@ -95,6 +95,8 @@ pub struct ReplicaLoop {
     held: HeldPackets,
     log_diff_reads: LogDiffReads<Box<LogDiff>>,
     snapshots: SnapshotSchedule,
+    /// A state to be restored when no snapshot of the present one is being written.
+    restore: Option<Box<State>>,
 }
 
 impl ReplicaLoop {
@@ -108,6 +110,7 @@ impl ReplicaLoop {
             held: HeldPackets::default(),
             log_diff_reads: LogDiffReads::default(),
             snapshots: SnapshotSchedule::default(),
+            restore: None,
             settings,
             replica,
         }
@@ -146,7 +149,8 @@ impl ReplicaLoop {
             self.pass(now, ReplicaInput::Pause, host);
             host.on_pause(late_ms);
         }
-        let ReplicaInbox { submissions, durable, snapshot_due, space, reports, config_stored, peers, votes } = input;
+        let ReplicaInbox { submissions, durable, snapshot_due, space, restore, reports, config_stored, peers, votes } =
+            input;
         if let Some(zxid) = durable {
             host.on_durable(now, zxid);
             self.pass(now, ReplicaInput::Durable(zxid), host);
@@ -158,6 +162,7 @@ impl ReplicaLoop {
             self.pass(now, ReplicaInput::ConfigStored(version), host);
         }
         snapshot_due.into_iter().for_each(|zxid| self.snapshots.on_due(zxid));
+        self.restore = restore.or(self.restore.take());
         self.taken = Taken {
             reports: reports.into_iter(),
             peers: peers.into_iter(),
@@ -199,7 +204,10 @@ impl ReplicaLoop {
                 ReplicaStage::Snapshot
             }
             ReplicaStage::Snapshot => {
-                self.start_due_snapshot(host);
+                if self.restore.is_none() {
+                    self.start_due_snapshot(host);
+                }
+                self.start_restore(now, host);
                 ReplicaStage::Idle
             }
         };
@@ -300,6 +308,19 @@ impl ReplicaLoop {
             }
         }
         host.release_state();
+    }
+
+    /// Restores a state, unless a snapshot of the present one is being written: it would be the newest file.
+    fn start_restore<H: ReplicaHost>(&mut self, now: Now, host: &mut H) {
+        if self.snapshots.is_writing() {
+            return;
+        }
+        if let Some(state) = self.restore.take() {
+            self.pass(now, ReplicaInput::Restore(state), host);
+            self.execute_effects(now, host);
+            self.post(host);
+            self.post_audit(now, host);
+        }
     }
 
     /// Hands events to the audit thread.

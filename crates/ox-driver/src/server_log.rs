@@ -2,13 +2,13 @@
 
 use ox_proto::Zxid;
 use ox_replica::LogBatch;
-use ox_store::{Appended, MemberLog, StoreError, Synced, Truncated, TxnLog};
+use ox_store::{Appended, MemberLog, Store, StoreError, Synced, Truncated, TxnLog};
 use ox_tree::{FrozenView, State};
 use ox_zab::{DiskDone, DiskJob, Epoch};
 
 /// The log of a standalone server or of a member, which also stores epochs.
 pub enum ServerLog {
-    Standalone(Box<TxnLog>),
+    Standalone(Box<TxnLog>, Store),
     Member(Box<MemberLog>),
 }
 
@@ -22,7 +22,7 @@ impl ServerLog {
     /// The first zxid of the file being written.
     pub(crate) fn current_file(&self) -> Option<Zxid> {
         match self {
-            Self::Standalone(log) => log.current_file(),
+            Self::Standalone(log, _) => log.current_file(),
             Self::Member(log) => log.current_file(),
         }
     }
@@ -30,28 +30,35 @@ impl ServerLog {
     pub(crate) fn append(&mut self, batch: &LogBatch) -> Result<Appended, StoreError> {
         let LogBatch { bytes, first, last, records } = batch;
         match self {
-            Self::Standalone(log) => log.append(bytes, *first, *last, *records),
+            Self::Standalone(log, _) => log.append(bytes, *first, *last, *records),
             Self::Member(log) => log.append(bytes, *first, *last, *records),
         }
     }
 
     pub(crate) fn sync(&mut self) -> Result<Synced, StoreError> {
         match self {
-            Self::Standalone(log) => log.sync(),
+            Self::Standalone(log, _) => log.sync(),
             Self::Member(log) => log.sync(),
         }
     }
 
     pub(crate) fn close(self) -> Result<(), StoreError> {
         match self {
-            Self::Standalone(log) => log.close(),
+            Self::Standalone(log, _) => log.close(),
             Self::Member(log) => log.close(),
         }
     }
 
-    /// Executes a member's disk job. `snapshot` is the state that an installation stores.
+    /// Executes a disk job. `snapshot` is the state that an installation stores.
     pub(crate) fn execute(&mut self, job: DiskJob, snapshot: Option<&FrozenView>) -> Result<JobReport, StoreError> {
-        let Self::Member(log) = self else { unreachable!("a standalone server has no disk jobs") };
+        let log = match self {
+            Self::Member(log) => log,
+            Self::Standalone(log, store) => {
+                let snapshot = snapshot.expect("the only job of a standalone server installs a restored snapshot");
+                store.restore(log, snapshot)?;
+                return Ok(JobReport { done: DiskDone::Installed(snapshot.last_zxid()), state: None });
+            }
+        };
         let number = |epoch: Epoch| u32::try_from(epoch.0).expect("an accepted epoch");
         let (mut done, mut state) = (job.done(), None);
         match job {

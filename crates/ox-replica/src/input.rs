@@ -36,6 +36,9 @@ pub enum ReplicaInput {
     LinkClosed(LinkId),
     /// A packet arrived, and [`crate::Replica::takes_packets`] is true for its link.
     Packet(LinkId, Message),
+    /// An operator replaces the data of a standalone server. All connections are closed; the server serves again when
+    /// the new data is durable. A member ignores it: the other members would have different data.
+    Restore(Box<State>),
     /// A snapshot was received completely.
     SnapshotReceived(LinkId, Box<State>),
 }

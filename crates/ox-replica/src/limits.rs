@@ -39,10 +39,10 @@ pub const APPLIED_AT_ONCE_BYTES: usize = 4 << 20;
 pub const LOG_BATCH_BYTES: usize = 1 << 20;
 
 /// Namespaces (first path elements) with traffic metrics. Further ones are not counted.
-pub const NAMESPACES_MAX: usize = 1024;
+pub const NAMESPACES_MAX: usize = ox_tree::TOP_LEVEL_NODES_MAX;
 
 /// Longest namespace name with metrics. Names are kept forever and appear in every report.
-pub const NAMESPACE_BYTES_MAX: usize = 256;
+pub const NAMESPACE_BYTES_MAX: usize = ox_tree::TOP_LEVEL_NAME_BYTES_MAX;
 
 /// Samples that are kept between two reads of the counters; the rest is dropped.
 pub const SAMPLES_MAX: usize = 64 << 10;

@@ -7,7 +7,7 @@
 //! |---|---|
 //! | request pipeline | `request_pipeline.rs`, `proposals.rs`, `pending_requests.rs`, `replies.rs`, `held_submissions.rs`, `write_admission.rs`, `container_manager.rs` |
 //! | sessions | `handshakes.rs`, `session_txns.rs`, `local_sessions.rs`, `revalidations.rs`, `parked_handshakes.rs`, `conn_states.rs` |
-//! | ensemble | `peer_effects.rs`, `ensemble_roles.rs`, `read_only.rs`, `forwarding.rs`, `forwarded_requests.rs`, `observer_relay.rs`, `syncs.rs`, `reconfig.rs` |
+//! | ensemble | `peer_effects.rs`, `ensemble_roles.rs`, `restore.rs`, `read_only.rs`, `forwarding.rs`, `forwarded_requests.rs`, `observer_relay.rs`, `syncs.rs`, `reconfig.rs` |
 
 mod conn_states;
 mod container_manager;
@@ -26,6 +26,7 @@ mod read_only;
 mod reconfig;
 mod replies;
 mod request_pipeline;
+mod restore;
 mod revalidations;
 mod session_txns;
 mod status;
@@ -276,6 +277,7 @@ impl Replica {
             }
             ReplicaInput::Packet(link, message) => self.on_packet(now, link, message),
             ReplicaInput::SnapshotReceived(link, snapshot) => self.on_snapshot_received(now, link, snapshot),
+            ReplicaInput::Restore(restored) => self.on_restore(now, restored, state, out),
             ReplicaInput::Peer(input) => self.step_peer(now, input),
         }
         self.perform_effects(now, state, out);

@@ -21,6 +21,10 @@ impl SessionsPerAddress {
         Self { max, ..Self::default() }
     }
 
+    pub(crate) fn max(&self) -> usize {
+        self.max
+    }
+
     /// Whether a new session may be created. An existing session can always be resumed, from any address.
     pub(crate) fn may_create(&self, address: IpAddr) -> bool {
         self.max == 0 || self.counts.get(&address).is_none_or(|count| *count < self.max)

@@ -42,7 +42,8 @@ pub use status::os_info::{host_name, open_files_max};
 pub use status::prometheus::{MetricsOptions, metrics_text_of_no_server};
 pub use status::report::{
     Authorisation, BufferSizes, ConnectionReport, Credentials, EnsembleReport, LastSnapshot, MemberReport,
-    ObserverReport, ServerStats, ServingMode, SessionReport, SettingsReport, SnapshotFailed, Visit, WrittenSnapshot,
+    ObserverReport, RestoreFailed, ServerStats, ServingMode, SessionReport, SettingsReport, SnapshotFailed, Visit,
+    WrittenSnapshot,
 };
 pub use status::startup_banner::SETTINGS_LOG_TARGET;
 pub use status::version::Build;

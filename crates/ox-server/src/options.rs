@@ -123,6 +123,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
         reconfig_enabled: config.reconfig_enabled,
         record_bytes_max: limits.jute_max_buffer_bytes.saturating_add(limits.jute_extra_bytes) as usize,
         watches_per_address_max: limits.watches_per_address as usize,
+        counts_watches: config.metrics_paths,
         hash_seed,
     }
 }

@@ -8,6 +8,7 @@ mod latency;
 pub(crate) mod log_writer;
 mod replica_metrics;
 mod replica_thread_host;
+pub(crate) mod restore;
 mod role_log;
 pub(crate) mod snapshotter;
 

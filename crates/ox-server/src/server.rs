@@ -26,6 +26,7 @@ use crate::status::protection;
 use crate::status::server_mode::ServerMode;
 use crate::status::startup_banner;
 use crate::status::state_dump;
+use crate::status::tree_usage;
 use crate::status::version::Build;
 use crate::watchdog::{Heartbeat, Watchdog};
 use mio::net::TcpListener;
@@ -288,8 +289,8 @@ impl Server {
             let peer = QuorumPeer::standalone(ServerId(i64::from(settings.server)), state.last_zxid());
             Replica::new(settings, peer, &state, shared.clock.now())
         };
-        let core =
-            Core { replica, space, log: ServerLog::Standalone(Box::new(opened.log)), commands: None, peers: None };
+        let log = ServerLog::Standalone(Box::new(opened.log), shared.store.clone());
+        let core = Core { replica, space, log, commands: None, peers: None };
         server.launch(polls, listeners, core, start_snapshot).map_err(StartError::Setup)?;
         Ok(server)
     }
@@ -386,6 +387,10 @@ impl Server {
         })?;
         if let Some(pause) = shared.config.autopurge.interval_ms.map(Duration::from_millis) {
             self.spawn("purge", None, move || maintenance::purge_every(&for_purge, pause))?;
+        }
+        if shared.config.metrics_paths {
+            let for_usage = Arc::clone(shared);
+            self.spawn("usage", None, move || tree_usage::measure_forever(&for_usage))?;
         }
         if let (Some(stores), Some(tls)) = (stores, &shared.tls) {
             self.spawn_tls(&mut dog, tls, stores, handshake_polls)?;

@@ -6,7 +6,8 @@
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
 //! names are not known in advance; a thread takes it once per iteration. The certificates of the client port, and those
 //! for other servers, have a lock that a handshake takes once; failed logins by address have a mutex that an accepted
-//! connection takes once, and the Kerberos replay cache has one that a login takes once.
+//! connection takes once, and the Kerberos replay cache has one that a login takes once. A restored snapshot and snapshots on
+//! request exclude each other by a mutex that only their threads take.
 
 use crate::audit::AuditQueue;
 use crate::clock::Clock;
@@ -19,10 +20,12 @@ use crate::limits::SERVERS_MEASURED_MAX;
 use crate::options::global_limits;
 use crate::peers::security::PeerSecurity;
 use crate::replica_thread::inbox::Inbox;
+use crate::replica_thread::restore::Restore;
 use crate::status::disk_trend::DiskTrend;
 use crate::status::metrics::Metrics;
 use crate::status::prometheus::QuantileWindows;
 use crate::status::stats::Stats;
+use crate::status::tree_usage::MeasuredUsage;
 use crate::status::version::Build;
 use ox_config::{Config, ConnectionThrottle};
 use ox_driver::client_io::{GlobalLimits, memory_of};
@@ -85,9 +88,14 @@ pub(crate) struct Shared {
     throttle: Option<Mutex<Throttle>>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) disk_trend: Mutex<DiskTrend>,
+    /// The last walk over the tree, for metrics of single nodes.
+    pub(crate) tree_usage: Mutex<Option<MeasuredUsage>>,
+    /// Days until the certificates of HTTP ports expire, by port.
+    pub(crate) http_certificates: Mutex<BTreeMap<&'static str, i64>>,
     /// Distributions of the last minutes, for Prometheus's page.
     pub(crate) quantile_windows: Mutex<QuantileWindows>,
     pub(crate) store: Store,
+    pub(crate) restore: Restore,
     /// Events for the audit thread, where there is one.
     pub(crate) audit: Option<AuditQueue>,
     /// Set if a port for clients uses TLS.
@@ -133,8 +141,11 @@ impl Shared {
             stats: Stats::default(),
             metrics: Arc::default(),
             disk_trend: Mutex::default(),
+            tree_usage: Mutex::default(),
+            http_certificates: Mutex::default(),
             quantile_windows: Mutex::default(),
             store,
+            restore: Restore::default(),
             audit,
             tls: None,
             peer_security: OnceLock::new(),

@@ -13,4 +13,5 @@ pub(crate) mod server_mode;
 pub(crate) mod startup_banner;
 pub(crate) mod state_dump;
 pub(crate) mod stats;
+pub(crate) mod tree_usage;
 pub(crate) mod version;

@@ -42,6 +42,6 @@ pub use member::{
 };
 pub use recent_txns::LoggedRecord;
 pub use recovery::replay::{Lookback, is_empty_log};
-pub use recovery::{DroppedTail, LoadedSnapshot, TornTail, load_snapshot};
+pub use recovery::{DroppedTail, LoadedSnapshot, TornTail, load_snapshot, load_snapshot_stream};
 pub use store::{Opened, RecoveryReport, SnapshotTaken, StartSnapshot, Store, StoreOptions};
 pub use txn_log::{Appended, LogOptions, Synced, TxnLog};

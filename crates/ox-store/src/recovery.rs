@@ -21,12 +21,13 @@ use crate::disk::Disk;
 use crate::error::{RejectedSnapshot, StoreError};
 use crate::marker::Marker;
 use crate::names::{DirListing, Dirs, LogFile, SnapshotFile};
-use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot};
-use crate::snapshot::{SnapshotContents, SnapshotTrailer};
+use crate::snapshot::read::{SnapshotSink, StoredNode, read_snapshot, read_snapshot_stream};
+use crate::snapshot::{SnapshotContents, SnapshotError, SnapshotTrailer};
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_tree::{Loader, State, TreeOptions};
 pub use repair::DroppedTail;
 use replay::{Base, Chain, Replay};
+use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -196,12 +197,24 @@ pub fn load_snapshot(
     let contents = read_snapshot(disk, snapshot, &mut sink)?;
     let unresolved = sink.0.take_unresolved();
     let state = sink.0.finish(snapshot.last).map_err(|error| {
-        let source = crate::snapshot::SnapshotError::Content(error.to_string());
+        let source = SnapshotError::Content(error.to_string());
         StoreError::Snapshot { path: snapshot.path.clone(), source }
     })?;
     let recorded = contents.trailer.last_zxid.or(contents.trailer.digest.map(|(zxid, _)| zxid));
     let reach = recorded.unwrap_or_else(|| state.max_node_zxid()).max(snapshot.last);
     Ok(LoadedSnapshot { state, contents, unresolved, reach: (reach, recorded.is_some()) })
+}
+
+/// Loads an uncompressed snapshot that an operator sends, to restore it. It must contain its last zxid and all ACLs.
+pub fn load_snapshot_stream(from: impl io::Read + Send, options: &TreeOptions) -> Result<State, SnapshotError> {
+    let mut sink = LoaderSink(Loader::new(options.clone()));
+    let contents = read_snapshot_stream(from, &mut sink)?;
+    let trailer = contents.trailer;
+    let last = trailer.last_zxid.or(trailer.digest.map(|(zxid, _)| zxid)).ok_or(SnapshotError::NoZxid)?;
+    if let Some(path) = sink.0.take_unresolved().first() {
+        return Err(SnapshotError::Content(format!("the ACL of {path} is missing")));
+    }
+    sink.0.finish(last).map_err(|error| SnapshotError::Content(error.to_string()))
 }
 
 /// Loads a snapshot and replays the logs after it.

@@ -89,6 +89,9 @@ pub enum SnapshotError {
     /// A stream from a leader does not end with the signature.
     #[error("the stream does not end with the signature")]
     BadSignature,
+    /// The snapshot was written with `serializeLastProcessedZxid.enabled=false`, and without a digest.
+    #[error("the snapshot does not contain its last zxid")]
+    NoZxid,
     /// The nodes do not form a tree.
     #[error("{0}")]
     Content(String),

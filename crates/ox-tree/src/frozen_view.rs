@@ -44,6 +44,10 @@ impl FrozenView {
         }
     }
 
+    pub(crate) fn slab(&self) -> &FrozenSlab {
+        &self.slab
+    }
+
     /// The last transaction that the view contains.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid

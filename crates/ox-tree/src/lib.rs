@@ -26,11 +26,13 @@ pub mod read;
 mod slab;
 mod state;
 mod tree;
+mod usage;
 pub mod watch;
 
 pub use acl_table::AclList;
 pub use apply::{Applied, ApplyOutcome};
 pub use frozen_view::{FrozenNode, FrozenView, SortedWalk, Walk};
+pub use limits::{TOP_LEVEL_NAME_BYTES_MAX, TOP_LEVEL_NODES_MAX};
 pub use loader::{LoadError, Loader};
 pub use metric_summary::MetricSummary;
 pub use ops::put_write_reply;
@@ -38,3 +40,4 @@ pub use options::TreeOptions;
 pub use pending::{NodeHints, PendingChanges, PendingView, WriteStamp};
 pub use quota::{QuotaExceeded, QuotaStatus};
 pub use state::{EphemeralCursor, State};
+pub use usage::{TopLevelUsage, TreeUsage, UsageLimits};

@@ -18,3 +18,8 @@ pub(crate) const IDENTITY_OVERHEAD_BYTES: usize = 64;
 
 /// The size of a record's header and digest.
 pub(crate) const RECORD_OVERHEAD_BYTES: usize = 32 + 12;
+
+/// Top-level nodes with metrics. Clients choose their names, and each is a line of a report.
+pub const TOP_LEVEL_NODES_MAX: usize = 1024;
+/// Longest name of a top-level node with metrics. Names are kept forever and appear in every report.
+pub const TOP_LEVEL_NAME_BYTES_MAX: usize = 256;

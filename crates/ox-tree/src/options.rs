@@ -24,6 +24,8 @@ pub struct TreeOptions {
     pub record_bytes_max: usize,
     /// The maximum number of watches of all clients with one address; 0 for no limit.
     pub watches_per_address_max: usize,
+    /// Count watches by top-level node, for metrics (`oxkeeper.metrics.paths`).
+    pub counts_watches: bool,
     /// A secret seed of the path hashes, so that clients cannot construct collisions.
     pub hash_seed: u64,
 }
@@ -49,6 +51,7 @@ impl Default for TreeOptions {
             reconfig_enabled: false,
             record_bytes_max: 2 * ox_proto::limits::FRAME_BYTES_MAX_DEFAULT,
             watches_per_address_max: 0,
+            counts_watches: false,
             hash_seed: 0,
         }
     }

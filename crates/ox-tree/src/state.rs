@@ -42,6 +42,13 @@ pub struct State {
     digest_log: VecDeque<(Zxid, i64)>,
     watches: Mutex<WatchTable>,
     pub(crate) fired: FiredCounts,
+    /// The last zxid of the states that this one has replaced.
+    replaced_up_to: Zxid,
+}
+
+fn watches(options: &TreeOptions) -> WatchTable {
+    let watches = WatchTable::new(options.hash_seed, options.watches_per_address_max);
+    if options.counts_watches { watches.counting_by_top_level() } else { watches }
 }
 
 /// A position in a paged listing of ephemeral nodes.
@@ -81,8 +88,9 @@ impl State {
             quotas: Quotas::default(),
             last_zxid: Zxid::ZERO,
             digest_log: VecDeque::new(),
-            watches: Mutex::new(WatchTable::new(options.hash_seed, options.watches_per_address_max)),
+            watches: Mutex::new(watches(&options)),
             fired: FiredCounts::default(),
+            replaced_up_to: Zxid(-1),
             options,
         }
     }
@@ -101,6 +109,22 @@ impl State {
     /// The last transaction that was applied.
     pub fn last_zxid(&self) -> Zxid {
         self.last_zxid
+    }
+
+    /// This state, which was loaded from a snapshot, takes the place of another one.
+    pub fn set_replaced(&mut self, old: &Self) {
+        self.replaced_up_to = old.newest_seen();
+    }
+
+    /// The highest zxid that clients may have seen here, in this state or in one that it has replaced.
+    pub fn newest_seen(&self) -> Zxid {
+        self.last_zxid.max(self.replaced_up_to)
+    }
+
+    /// Since when a client that has last seen `zxid` may have missed changes: always if that may have been in a state
+    /// that was replaced.
+    pub(crate) fn unchanged_since(&self, zxid: Zxid) -> Zxid {
+        if zxid <= self.replaced_up_to { Zxid(-1) } else { zxid }
     }
 
     /// Sets the last zxid without a transaction. Recovery uses this for transactions that left no record.

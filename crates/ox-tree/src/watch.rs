@@ -6,6 +6,7 @@
 //! whose watch has fired.
 
 mod address_limits;
+mod by_top_level;
 mod event;
 mod scan;
 mod watchers;
@@ -13,6 +14,7 @@ mod watchers;
 use crate::hash::PathHasher;
 use crate::path;
 use address_limits::AddressLimits;
+use by_top_level::ByTopLevel;
 pub use event::{EventSink, FiredCounts, FiredEvent};
 use hashbrown::HashTable;
 use std::collections::BTreeMap;
@@ -92,6 +94,7 @@ pub struct WatchTable {
     recursive: usize,
     /// The number of registrations of both kinds.
     total: usize,
+    by_top_level: ByTopLevel,
     limits: AddressLimits,
     hasher: PathHasher,
 }
@@ -106,6 +109,7 @@ impl WatchTable {
             watchers: BTreeMap::new(),
             recursive: 0,
             total: 0,
+            by_top_level: ByTopLevel::new(false),
             limits: AddressLimits::new(per_address_max),
             hasher: PathHasher::new(seed),
         }
@@ -118,6 +122,17 @@ impl WatchTable {
     /// Registrations of both kinds. All modes of a watcher on a path count as one.
     pub fn total(&self) -> usize {
         self.total
+    }
+
+    /// Keeps [`Self::by_top_level`]. To be called while the table is empty.
+    #[must_use]
+    pub fn counting_by_top_level(self) -> Self {
+        Self { by_top_level: ByTopLevel::new(true), ..self }
+    }
+
+    /// Registrations by the name of their top-level node, if they are counted.
+    pub fn by_top_level(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.by_top_level.counts()
     }
 
     fn hash(&self, path: &str) -> u64 {
@@ -153,6 +168,7 @@ impl WatchTable {
             return false;
         }
         self.total += new;
+        self.by_top_level.add(path, signed(new));
         for watch_kind in watch_kinds {
             let watchers = watched.watchers_mut(*watch_kind);
             let is_new_mode = match watchers.find_mut(id) {
@@ -249,6 +265,7 @@ impl WatchTable {
             !watcher.is_empty()
         });
         self.total -= spent;
+        self.by_top_level.add(&watched.path, -signed(spent));
         self.drop_if_idle(slot);
     }
 
@@ -293,6 +310,7 @@ impl WatchTable {
         if watcher.is_empty() {
             watchers.remove(id);
             self.total -= 1;
+            self.by_top_level.add(path, -1);
             self.limits.release(id, 1);
         }
         self.drop_if_idle(slot);
@@ -307,6 +325,7 @@ impl WatchTable {
             for watch_kind in [WatchKind::Data, WatchKind::Child] {
                 if let Some(watcher) = watched.watchers_mut(watch_kind).remove(id) {
                     self.total -= 1;
+                    self.by_top_level.add(&watched.path, -1);
                     self.limits.release(id, 1);
                     self.recursive -= usize::from(watcher.has(WatchMode::Recursive));
                 }
@@ -337,6 +356,10 @@ impl WatchTable {
             self.insert(watched);
         }
     }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

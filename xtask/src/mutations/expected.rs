@@ -163,7 +163,7 @@ pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
     (
         "resuming a session at a follower takes it immediately",
         "ox-replica",
-        "session_moves::resuming_a_session_closes_its_old_connection_immediately",
+        "observer_relay::session_moved_to_observer_leaves_connection_before_revalidation",
     ),
     ("a learner refuses an epoch below its accepted epoch", "ox-zab", "scripts::scripts_have_expected_effects"),
     ("NEWLEADER is acknowledged after its epoch is durable", "ox-zab", "scripts::scripts_have_expected_effects"),
@@ -233,11 +233,6 @@ pub(super) const DETECTED_BY_TEST: &[(&str, &str, &str)] = &[
         "the newest connection of a session owns it",
         "ox-replica",
         "sessions::tests::previous_owner_does_not_regain_session",
-    ),
-    (
-        "a new leader gives every session its full timeout",
-        "ox-replica",
-        "leadership::k123_session_gets_full_timeout_after_leader_change",
     ),
     (
         "an observer forwards writes of its own sessions only",

@@ -1,6 +1,6 @@
 //! Snapshots: `snapshot`, `restore`, `last_snapshot`.
 
-use super::{Outcome, Serving, error, object};
+use super::{Outcome, Serving, error, in_json, object};
 use crate::json::JsonWriter;
 use crate::limits::SNAPSHOT_CHUNK_BYTES;
 use crate::reply::{self, ChunkStream, Reply};
@@ -92,23 +92,33 @@ fn send(mut file: File, sender: &Sender<io::Result<Bytes>>) {
     }
 }
 
-/// Replacing the data of a running server needs every client, watch and learner to start again, which this server does
-/// only when it is restarted. The checks before that are Apache's.
+/// As in Apache, all of it happens on one server only, so it is refused on a member of an ensemble.
 pub(super) fn restore(serving: &Serving<'_>) -> Reply {
-    let context = serving.call.context;
+    let (context, server) = (serving.call.context, serving.server);
     if !context.admin.restore_enabled {
         return failed(StatusCode::SERVICE_UNAVAILABLE, RESTORE);
     }
     if !context.has_last_zxid {
         return failed(StatusCode::INTERNAL_SERVER_ERROR, RESTORE);
     }
-    if !context.restore_limiter.admit(Instant::now()) {
-        serving.server.note_rate_limited_restore();
+    if let Err(refused) = server.check_restore() {
+        return error(StatusCode::CONFLICT, RESTORE, &refused.to_string());
+    }
+    let Some(body) = serving.call.body.take() else { return failed(StatusCode::BAD_REQUEST, RESTORE) };
+    let restoring = context.restoring.try_lock();
+    if restoring.is_none() || !context.restore_limiter.admit(Instant::now()) {
+        server.note_rate_limited_restore();
         return failed(StatusCode::TOO_MANY_REQUESTS, RESTORE);
     }
-    serving.server.note_failed_restore();
-    error(StatusCode::NOT_IMPLEMENTED, RESTORE, RESTORE_HINT)
+    match server.restore_snapshot(body) {
+        Ok(last) => in_json(RESTORE, |json| {
+            json.key("last_zxid");
+            json.int(last);
+            Outcome::Done
+        }),
+        Err(error) => {
+            tracing::warn!(%error, "restore command failed");
+            failed(StatusCode::INTERNAL_SERVER_ERROR, RESTORE)
+        }
+    }
 }
-
-const RESTORE_HINT: &str = "a running server does not replace its data: stop every server, put the snapshot into \
-                            version-2 of each dataDir, remove the logs and the other snapshots, and start them again";

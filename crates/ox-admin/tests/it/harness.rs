@@ -28,6 +28,13 @@ impl Harness {
         self.admin.address().unwrap()
     }
 
+    /// Restarts the server below the AdminServer.
+    pub(crate) fn restart(&mut self) {
+        self.admin.set_server(None);
+        self.server.restart().unwrap();
+        self.admin.set_server(Some(self.server.handle()));
+    }
+
     pub(crate) fn client(&self) -> RawClient {
         RawClient::open(self.server.address(), 30_000)
     }

@@ -4,7 +4,9 @@
 
 mod bounds;
 mod commands;
+mod dashboards;
 mod generated_page;
 mod harness;
 mod https;
+mod paths;
 mod snapshots;

@@ -1,7 +1,9 @@
 //! `snapshot` and `restore`: rights, limits and the order of the checks.
 
 use crate::harness::Harness;
-use ox_testkit::{OpCode, http};
+use ox_testkit::{OpCode, RawClient, http, http_request, wait_for};
+use std::io::Write as _;
+use std::net::TcpStream;
 
 const SUPER: (&str, &str) = ("Authorization", "digest super:pw");
 
@@ -26,12 +28,78 @@ fn snapshot_and_restore_answer_as_apache() {
     assert!(reply.body.starts_with(b"ZKSN\0\0\0\x02"));
     assert_eq!(reply.header("snapshot_size"), Some(reply.body.len().to_string().as_str()));
     assert!(reply.header("last_zxid").is_some_and(|zxid| zxid.starts_with("0x")));
-    let reply = http(harness.address(), "POST", "/commands/restore", &[SUPER], b"garbage").unwrap();
-    assert_eq!(reply.status, 501);
-    assert!(reply.text().contains("a running server does not replace its data"), "{}", reply.text());
-    assert_eq!(harness.send("POST", "/commands/restore", &[SUPER]).status, 429);
+    let empty = "{\n  \"command\" : \"restore\",\n  \"error\" : null\n}";
+    assert_eq!(harness.send("POST", "/commands/restore", &[SUPER]).status, 400, "no body");
+    for status in [500, 429] {
+        let reply = http(harness.address(), "POST", "/commands/restore", &[SUPER], b"garbage").unwrap();
+        assert_eq!((reply.status, reply.text().as_str()), (status, empty));
+    }
+    assert!(harness.client().exists("/a").err == 0, "the data is unchanged");
     let metrics = harness.get("/metrics").text();
     assert!(metrics.contains("\nrestore_rate_limited_count 1.0\n") && metrics.contains("\nrestore_error_count 1.0\n"));
+}
+
+/// The reply comes when the restored data survives a restart.
+#[test]
+fn restored_snapshot_replaces_the_data_for_good() {
+    let mut harness = Harness::new();
+    let mut client = harness.client();
+    client.create("/a", b"old");
+    client.create_as("/ephemeral", 1);
+    let session = client.handshake();
+    let snapshot = harness.send("GET", "/commands/snapshot", &[SUPER]);
+    let zxid = snapshot.header("last_zxid").unwrap().trim_start_matches("0x").to_owned();
+    client.set("/a", b"new");
+    client.create("/b", b"");
+    let mut late = harness.client();
+    late.create("/c", b"");
+    let lost = late.handshake();
+    let reply = http(harness.address(), "POST", "/commands/restore", &[SUPER], &snapshot.body).unwrap();
+    let zxid = i64::from_str_radix(&zxid, 16).unwrap();
+    let expected = format!("{{\n  \"last_zxid\" : {zxid},\n  \"command\" : \"restore\",\n  \"error\" : null\n}}");
+    assert_eq!((reply.status, reply.text()), (200, expected));
+    assert!(client.try_reply().is_none() && late.try_reply().is_none(), "connections are closed");
+
+    let check = |harness: &Harness, client: &mut RawClient| {
+        assert_eq!(client.get("/a").data().as_deref(), Some(&b"old"[..]));
+        assert_eq!(
+            [client.exists("/b").err, client.exists("/c").err, client.exists("/ephemeral").err],
+            [-101, -101, 0]
+        );
+        assert_eq!(harness.get("/commands/ruok").status, 200);
+    };
+    let mut client = RawClient::try_open(harness.server.address(), &session).expect("a session of the snapshot");
+    check(&harness, &mut client);
+    assert!(RawClient::try_open(harness.server.address(), &lost).is_none(), "another session has expired");
+    assert_eq!(client.create("/d", b"").zxid, zxid + 1);
+    let metrics = harness.get("/metrics").text();
+    assert!(metrics.contains("\nrestore_time_count 1.0\n"), "{metrics}");
+    let session = client.handshake();
+    harness.restart();
+    let mut client = RawClient::try_open(harness.server.address(), &session).expect("the session is still alive");
+    check(&harness, &mut client);
+    assert_eq!(client.exists("/d").err, 0);
+}
+
+/// A client that sends slowly holds nobody up, and one that goes away changes nothing.
+#[test]
+fn interrupted_body_changes_nothing() {
+    let harness = Harness::with(|_| (), |admin| admin.rate_limit_ms = 1);
+    let mut client = harness.client();
+    client.create("/a", b"");
+    let snapshot = harness.send("GET", "/commands/snapshot", &[SUPER]).body;
+    client.create("/b", b"");
+    let request = http_request("POST", "/commands/restore", &[SUPER], &snapshot);
+    let mut slow = TcpStream::connect(harness.address()).unwrap();
+    slow.write_all(&request[..request.len() - 10]).unwrap();
+    for _ in 0..20 {
+        assert_eq!(harness.get("/commands/ruok").status, 200);
+    }
+    drop(slow);
+    wait_for(|| harness.get("/metrics").text().contains("\nrestore_error_count 1.0\n").then_some(())).unwrap();
+    assert_eq!(client.exists("/b").err, 0);
+    let reply = http(harness.address(), "POST", "/commands/restore", &[SUPER], &snapshot).unwrap();
+    assert_eq!(reply.status, 200, "the next one is not blocked");
 }
 
 #[test]

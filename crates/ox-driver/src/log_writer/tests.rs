@@ -13,7 +13,7 @@ fn writer(limits: GroupLimits) -> (LogWriter, SimDisk) {
     let mut options = StoreOptions::new("/data");
     options.log.preallocate_bytes = 0;
     let opened = Store::open(Arc::new(disk.clone()), &options, &TreeOptions::default(), 1).unwrap();
-    (LogWriter::new(ServerLog::Standalone(Box::new(opened.log)), limits), disk)
+    (LogWriter::new(ServerLog::Standalone(Box::new(opened.log), opened.store), limits), disk)
 }
 
 fn limits(records_max: Option<usize>) -> GroupLimits {

@@ -25,7 +25,9 @@ pub struct ReplicaInbox {
     /// A snapshot is due when this zxid is applied.
     pub snapshot_due: Option<Zxid>,
     pub space: Option<FreeSpace>,
-    /// Finished disk jobs of a member's log thread.
+    /// A state that an operator restores on a standalone server.
+    pub restore: Option<Box<State>>,
+    /// Finished disk jobs of the log thread.
     pub reports: Vec<JobReport>,
     /// Version of the newest configuration whose files are written.
     pub config_stored: Option<i64>,
@@ -68,6 +70,7 @@ impl ReplicaInbox {
             && self.durable.is_none()
             && self.snapshot_due.is_none()
             && self.space.is_none()
+            && self.restore.is_none()
             && self.reports.is_empty()
             && self.config_stored.is_none()
             && self.peers.is_empty()

@@ -11,8 +11,8 @@ use ox_replica::{ClientInput, ConnId, LastSeen, LocalSessions, LogJob, ReplicaEf
 use ox_tree::TreeOptions;
 use ox_tree::auth::Identities;
 use ox_zab::{
-    ConfigPair, ElectionSettings, Eligibility, Epoch, Epochs, LinkId, LogDiffRange, PeerOptions, PeerSettings,
-    PeerState, QuorumPeer, RecentLog, Recovered, Timing, Vote, VoteNotification,
+    ConfigPair, DiskDone, DiskJob, ElectionSettings, Eligibility, Epoch, Epochs, LinkId, LogDiffRange, PeerOptions,
+    PeerSettings, PeerState, QuorumPeer, RecentLog, Recovered, Timing, Vote, VoteNotification,
 };
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -152,6 +152,28 @@ fn member_without_a_leader_writes_no_snapshot() {
     let (mut replica_loop, mut host) = member();
     iterate(&mut replica_loop, due(), &mut host);
     assert_eq!((host.snapshots, replica_loop.is_writing_snapshot()), (0, false));
+}
+
+/// A snapshot of the old state that is finished later would be the newest file.
+#[test]
+fn restore_waits_for_the_snapshot_that_is_being_written() {
+    let (mut replica_loop, mut host) = standalone();
+    let due = ReplicaInbox { snapshot_due: Some(Zxid::ZERO), ..ReplicaInbox::default() };
+    iterate(&mut replica_loop, due, &mut host);
+    let mut restored = State::new(TreeOptions::default());
+    restored.set_last_zxid(Zxid(77));
+    let due =
+        ReplicaInbox { restore: Some(Box::new(restored)), snapshot_due: Some(Zxid::ZERO), ..ReplicaInbox::default() };
+    iterate(&mut replica_loop, due, &mut host);
+    assert!(host.log.is_empty() && host.state.last_zxid() == Zxid::ZERO);
+    replica_loop.on_snapshot_finished(Duration::ZERO, Duration::ZERO, None);
+    iterate(&mut replica_loop, ReplicaInbox::default(), &mut host);
+    assert!(matches!(host.log[..], [LogWork::Job(DiskJob::Install(Zxid(77)), Some(_))]));
+    assert_eq!((host.state.last_zxid(), host.snapshots), (Zxid(77), 1), "no other snapshot begins meanwhile");
+    assert!(!replica_loop.replica().status().is_serving(), "the restored state is not durable");
+    let report = JobReport { done: DiskDone::Installed(Zxid(77)), state: None };
+    iterate(&mut replica_loop, ReplicaInbox { reports: vec![report], ..ReplicaInbox::default() }, &mut host);
+    assert!(replica_loop.replica().status().is_serving());
 }
 
 /// The recovered state, and an installed one, come without the node.

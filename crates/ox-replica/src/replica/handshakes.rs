@@ -49,7 +49,7 @@ impl Replica {
         else {
             return;
         };
-        if state.last_zxid() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {
+        if state.newest_seen() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {
             if !self.keep_until_applied(now, conn, *last_zxid_seen) {
                 self.close(conn, out);
             }

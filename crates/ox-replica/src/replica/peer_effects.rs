@@ -61,6 +61,9 @@ impl Replica {
         if let DiskDone::Installed(zxid) | DiskDone::Truncated(Some(zxid)) = done {
             (self.durable, self.committed) = (zxid, zxid);
             self.proposals.clear(); // the state was recovered again
+            if !self.has_peers {
+                return self.on_restored(zxid);
+            }
         }
         self.step_peer(now, PeerInput::Done(done));
     }

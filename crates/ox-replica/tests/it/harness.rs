@@ -142,6 +142,23 @@ impl Harness {
         number
     }
 
+    /// A connection whose client has seen this zxid.
+    pub(crate) fn connect_after(&mut self, session: SessionId, last_zxid_seen: Zxid) -> usize {
+        let side = self.connect(session, 10_000);
+        let password = session_password(session);
+        let input = &mut self.sides[side].input;
+        input.clear();
+        ConnectRequest {
+            last_zxid_seen,
+            timeout_ms: 10_000,
+            session,
+            password: Some(&password),
+            read_only: Some(false),
+        }
+        .put_frame(input);
+        side
+    }
+
     /// A client with a new session.
     pub(crate) fn client(&mut self) -> (usize, SessionId) {
         let side = self.connect(SessionId::NONE, 10_000);
@@ -250,7 +267,12 @@ impl Harness {
         for effect in self.effects.take() {
             match effect {
                 ReplicaEffect::Log(batch) => self.log.push_back(batch),
-                ReplicaEffect::Disk(job) => self.jobs.push_back(done(&job)),
+                ReplicaEffect::Disk(job) => {
+                    self.jobs.push_back(done(&job));
+                    if let LogJob::Install(snapshot) = job {
+                        self.state = *snapshot;
+                    }
+                }
                 ReplicaEffect::Send(link, message) => self.sent.push((link, message)),
                 _ => (),
             }

@@ -137,7 +137,7 @@ fn k123_session_gets_full_timeout_after_leader_change() {
     let (side, session) = leading.client(4_000);
     leading.world.cut(side);
     leading.pass(3_000);
-    let mut next = Leading::continuing(leading.world.state);
+    let mut next = Leading::continuing(leading.world.now, leading.world.state);
     next.pass(4_000);
     assert!(next.world.state.has_session(session), "its timeout started again");
     next.pass(2_000);

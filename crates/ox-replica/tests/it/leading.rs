@@ -4,7 +4,7 @@ use crate::harness::{Harness, replica_settings};
 use bytes::Bytes;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::{SessionId, Zxid};
-use ox_replica::{Replica, ReplicaInput};
+use ox_replica::{Now, Replica, ReplicaInput};
 use ox_tree::State;
 use ox_zab::{
     ConfigPair, ElectionConnection, ElectionSettings, Eligibility, Epoch, Epochs, Input, LearnerKind, LinkId, Message,
@@ -42,10 +42,10 @@ impl Leading {
         Self::in_world(Harness::new())
     }
 
-    /// Established, with a state from earlier leaders.
-    pub(crate) fn continuing(state: State) -> Self {
+    /// Established at `now`, with a state from earlier leaders.
+    pub(crate) fn continuing(now: Now, state: State) -> Self {
         let mut world = Harness::new();
-        world.state = state;
+        (world.now, world.state) = (now, state);
         Self::in_world(world)
     }
 

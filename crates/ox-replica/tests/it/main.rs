@@ -17,5 +17,6 @@ mod overload;
 mod read_only;
 mod reconfig_reply;
 mod request_order;
+mod restore;
 mod session_moves;
 mod sessions;

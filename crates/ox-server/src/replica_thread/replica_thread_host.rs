@@ -19,7 +19,7 @@ use ox_replica::outbox::Outbox;
 use ox_replica::{AuditEvent, ClientInput, Now, Replica, ReplicaEffect, Submission};
 use ox_tree::watch::FiredCounts;
 use ox_tree::{FrozenView, State};
-use ox_zab::{LinkId, LogDiffRange, Message, PeerState};
+use ox_zab::{DiskDone, LinkId, LogDiffRange, Message, PeerState};
 use parking_lot::{RwLockReadGuard, RwLockWriteGuard};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -192,6 +192,12 @@ impl ReplicaHost for ReplicaThreadHost<'_> {
     fn on_durable(&mut self, now: Now, zxid: Zxid) {
         if let Some(role_log) = &mut self.role_log {
             role_log.durable(zxid, now.wall_ms);
+        }
+    }
+
+    fn on_report(&mut self, done: DiskDone) {
+        if let DiskDone::Installed(last) = done {
+            self.shared.restore.on_done(last); // a member has no requester
         }
     }
 

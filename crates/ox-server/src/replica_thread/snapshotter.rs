@@ -70,7 +70,7 @@ impl Snapshotter {
 }
 
 /// Lowers the priority below that of threads that serve clients. Child threads inherit it.
-fn lower_priority() {
+pub(crate) fn lower_priority() {
     #[cfg(target_os = "linux")]
     let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE); // best effort
 }

@@ -379,6 +379,8 @@ metrics! {
         fsynctime;
         /// Duration of writing a snapshot, ms.
         snapshottime;
+        /// Duration of restoring a snapshot by an admin command, from its first byte until it is durable, ms.
+        restore_time;
         /// From LOOKING to the election of a leader, ms.
         election_time;
         /// From the election of a leader to following it, ms.

@@ -7,6 +7,7 @@
 
 mod own;
 mod page_writer;
+mod paths;
 mod process;
 mod window;
 
@@ -63,12 +64,13 @@ impl ServerHandle {
     pub fn metrics_text(&self, options: MetricsOptions, names: &[String]) -> String {
         let shared = self.shared();
         let mut page = PageWriter::new(options.compatibility, names);
-        if let Some(mode) = ServerMode::query(shared) {
+        let mode = ServerMode::query(shared);
+        if let Some(mode) = mode {
             put_gauges(shared, mode, &mut page);
         }
         let windows = shared.quantile_windows.lock().clone();
         put_metrics(&shared.metrics, &windows, options, &mut page);
-        own::put(shared, &mut page);
+        own::put(shared, mode, &mut page);
         if options.exports_process {
             process::put(&mut page);
         }
@@ -80,6 +82,7 @@ impl ServerHandle {
 pub fn metrics_text_of_no_server(options: MetricsOptions, names: &[String]) -> String {
     let mut page = PageWriter::new(options.compatibility, names);
     put_metrics(&Metrics::default(), &QuantileWindows::default(), options, &mut page);
+    own::put_serving(None, &mut page);
     if options.exports_process {
         process::put(&mut page);
     }

@@ -16,7 +16,7 @@ pub use authorisation::{Authorisation, Credentials};
 pub use connections::{ConnectionReport, SessionReport};
 pub use ensemble::{EnsembleReport, MemberReport, ObserverReport};
 pub use server_status::{BufferSizes, ServerStats, ServingMode, SettingsReport};
-pub use snapshots::{LastSnapshot, SnapshotFailed, WrittenSnapshot};
+pub use snapshots::{LastSnapshot, RestoreFailed, SnapshotFailed, WrittenSnapshot};
 
 use crate::server::ServerHandle;
 

@@ -39,7 +39,7 @@ impl ServerMode {
     /// Asks the replica thread; `None` if it serves no clients.
     pub(crate) fn query(shared: &Shared) -> Option<Self> {
         if shared.config.member.is_none() {
-            return Some(Self::Standalone);
+            return (!shared.restore.is_running()).then_some(Self::Standalone);
         }
         let (sender, receiver) = sync_channel(1);
         shared.inbox.query(move |replica, _| {

@@ -83,7 +83,7 @@ impl Process {
         let now = now(env, env.now, wall_ahead_ms);
         let peer = QuorumPeer::standalone(server_id(pid.server), opened.state.last_zxid());
         let replica = Replica::new(settings, peer, &opened.state, now);
-        let log = ServerLog::Standalone(Box::new(opened.log));
+        let log = ServerLog::Standalone(Box::new(opened.log), opened.store.clone());
         let mut process = Self::new(env, (opened.store, log), opened.state, replica, wall_ahead_ms);
         let starts_snapshot = opened.report.start_snapshot == StartSnapshot::Due;
         process.start_replica(env, expected, pid, (space, starts_snapshot));

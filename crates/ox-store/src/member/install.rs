@@ -1,4 +1,5 @@
-//! Installing a leader's snapshot (SNAP).
+//! Installing a snapshot that replaces the local history: a leader's (SNAP), or one that an operator restores on a
+//! standalone server.
 //!
 //! The local history may differ from the leader's, both above and below the zxid of the snapshot, so all of it must be
 //! replaced. But other members may rely on it, so it is kept until the new one is durable. A note makes the switch
@@ -34,13 +35,14 @@ use crate::limits::READ_CHUNK_BYTES;
 use crate::marker::{Marker, write_durably};
 use crate::names::{self, Compression, Dirs, SnapshotFile, old_name, snapshot_name};
 use crate::snapshot::write::{WriteLimits, publish};
+use crate::store::Store;
+use crate::txn_log::TxnLog;
 use crate::valid_range::ValidRange;
 use ox_proto::Zxid;
 use ox_tree::FrozenView;
 use simd_adler32::Adler32;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
 
 const NAME: &str = "oxk.install";
 const MAGIC: &[u8; 8] = b"OXKINST1";
@@ -52,24 +54,50 @@ impl MemberLog {
     /// end; the next start finds the old history or the new one.
     pub fn install(&mut self, frozen: &FrozenView) -> Result<SnapshotFile, StoreError> {
         self.job(|log| {
-            log.log.finish()?;
-            let shared = Arc::clone(&log.store.0);
-            let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.epochs_reserve);
-            let _files = shared.files.lock();
-            *shared.valid_range.lock() = ValidRange::Unusable;
-            // The member cannot be synchronised without it, so it may use all free space.
-            let prepared = log.store.prepare(frozen, WriteLimits::ANY)?;
-            let note = Note::new(disk, &prepared.unfinished, &prepared.file)?;
-            note.write(disk, reserve, dirs)?;
-            let file = publish(disk, prepared)?;
-            let note = Note { moving: true, ..note };
-            note.write(disk, reserve, dirs)?;
-            note.finish(disk, dirs)?;
+            let store = log.store.clone();
+            let file = store.replace_history(&mut log.log, frozen)?;
             let last = frozen.last_zxid();
-            log.log.continue_after(last);
             log.begin_history(last, last, last);
             Ok(file)
         })
+    }
+}
+
+impl Store {
+    /// Replaces the history of a standalone server by `frozen`, which the caller serves from now on. All appended
+    /// records must be synced, and no snapshot of the old history may be begun and not finished. After an error the
+    /// process must end; the next start finds the old history or the new one.
+    pub fn restore(&self, log: &mut TxnLog, frozen: &FrozenView) -> Result<SnapshotFile, StoreError> {
+        if log.has_failed() {
+            return Err(StoreError::LogFailed);
+        }
+        let restored = self.replace_history(log, frozen);
+        if restored.is_err() {
+            log.fail();
+        }
+        restored
+    }
+
+    fn replace_history(&self, log: &mut TxnLog, frozen: &FrozenView) -> Result<SnapshotFile, StoreError> {
+        log.finish()?;
+        let shared = &*self.0;
+        let (disk, dirs, reserve) = (&*shared.disk, &shared.dirs, &*shared.epochs_reserve);
+        let _files = shared.files.lock();
+        let mut valid_range = shared.valid_range.lock();
+        if *valid_range != ValidRange::Standalone {
+            *valid_range = ValidRange::Unusable;
+        }
+        drop(valid_range);
+        // A member cannot be synchronised without it, so it may use all free space.
+        let prepared = self.prepare(frozen, WriteLimits::ANY)?;
+        let note = Note::new(disk, &prepared.unfinished, &prepared.file)?;
+        note.write(disk, reserve, dirs)?;
+        let file = publish(disk, prepared)?;
+        let note = Note { moving: true, ..note };
+        note.write(disk, reserve, dirs)?;
+        note.finish(disk, dirs)?;
+        log.continue_after(frozen.last_zxid());
+        Ok(file)
     }
 }
 

@@ -68,6 +68,14 @@ pub fn read_snapshot(
     .map_err(|source| StoreError::Snapshot { path: file.path.clone(), source })
 }
 
+/// Reads an uncompressed snapshot that is not in a file into `sink`, and validates all of it.
+pub(crate) fn read_snapshot_stream(
+    from: impl Read + Send,
+    sink: &mut impl SnapshotSink,
+) -> Result<SnapshotContents, SnapshotError> {
+    read_feed(Feed::Here(Chunks::new(Box::new(from), READ_THREAD_FROM_BYTES)), sink)
+}
+
 fn read_feed(feed: Feed<'_>, sink: &mut impl SnapshotSink) -> Result<SnapshotContents, SnapshotError> {
     let mut input = Input::new(feed);
     let mut contents = SnapshotContents::default();

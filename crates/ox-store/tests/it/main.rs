@@ -15,6 +15,7 @@ mod log;
 mod log_diff;
 mod member;
 mod member_cases;
+mod restore;
 mod sim_stores;
 mod stream;
 mod truncate;

@@ -105,7 +105,8 @@ pub(super) fn rearm(
     body: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), ErrorCode> {
-    let (relative, lists) = lists(op, body).map_err(|_| ErrorCode::MarshallingError)?;
+    let (seen, lists) = lists(op, body).map_err(|_| ErrorCode::MarshallingError)?;
+    let relative = state.unchanged_since(seen);
     let mut watches = state.watches().lock();
     for (kind, list) in lists {
         for path in list.ok_or(ErrorCode::MarshallingError)? {
@@ -143,7 +144,8 @@ fn lists(op: OpCode, body: &[u8]) -> Result<(Zxid, Vec<(RearmList, Paths<'_>)>),
 pub(super) fn event_bytes(state: &State, op: OpCode, body: &[u8]) -> usize {
     /// The size of an event without its path.
     const EVENT_BYTES: usize = 32;
-    let Ok((relative, lists)) = lists(op, body) else { return 0 };
+    let Ok((seen, lists)) = lists(op, body) else { return 0 };
+    let relative = state.unchanged_since(seen);
     let paths = lists.iter().flat_map(|(kind, list)| list.iter().flatten().flatten().map(|path| (*kind, path)));
     let missed_event = paths.filter(|(kind, path)| {
         let node = state.tree.find(path::internal(path)).map(|id| state.tree.get(id));

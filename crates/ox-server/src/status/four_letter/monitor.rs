@@ -177,7 +177,8 @@ pub(crate) fn gauges(shared: &Shared) -> Gauges {
     let client = shared.tls.as_ref().map(|tls| ("client".to_owned(), tls.days_left(wall_ms)));
     let quorum = shared.peer_security.get().and_then(|security| security.tls.as_ref());
     let quorum = quorum.map(|tls| ("quorum".to_owned(), tls.days_left(wall_ms)));
-    gauges.certificate_days_left = client.into_iter().chain(quorum).collect();
+    let http = shared.http_certificates.lock().clone().into_iter().map(|(port, days)| (port.to_owned(), days));
+    gauges.certificate_days_left = client.into_iter().chain(quorum).chain(http).collect();
     let quotas: Vec<QuotaStatus> = {
         let state = shared.state.read();
         gauges.znode_count = count(state.node_count());

@@ -9,7 +9,6 @@ const EARLY_DROP: &str = "TLS connections are not dropped early";
 const CACHE: &str = "Oxkeeper does not cache data replies";
 const CHILDREN: &str = "Oxkeeper does not measure its cache of child lists";
 const WATCHES: &str = "watches of a closed connection are removed immediately";
-const RESTORE: &str = "a running server does not replace its data";
 const JAVA: &str = "there is no Java virtual machine";
 
 const fn counter(name: &'static str, help: &'static str) -> Metric {
@@ -55,7 +54,6 @@ pub(crate) const UNUSED: &[Metric] = &[
     summary("read_commit_proc_issued", STAGES),
     summary("write_commit_proc_issued", STAGES),
     summary("netty_queued_buffer_capacity", STAGES),
-    summary("restore_time", RESTORE),
     percentiles("om_proposal_process_time_ms", STAGES),
     percentiles("om_commit_process_time_ms", STAGES),
     percentiles("close_session_prep_time", STAGES),

@@ -2,20 +2,30 @@
 
 use super::int;
 use super::page_writer::{Label, PageWriter};
+use super::paths;
 use crate::shared::Shared;
 use crate::status::metrics::Percentiles;
 use crate::status::op_latency::{BOUNDS, OpCounts};
+use crate::status::server_mode::ServerMode;
+use ox_proto::OpCode;
 
 /// Transactions of an epoch: its zxids have 32 bits for the counter.
 const EPOCH_ZXIDS: f64 = 4_294_967_295.0;
 
-pub(super) fn put(shared: &Shared, page: &mut PageWriter<'_>) {
+pub(super) fn put(shared: &Shared, mode: Option<ServerMode>, page: &mut PageWriter<'_>) {
     let zxid = shared.state.read().last_zxid();
+    put_serving(mode.map(ServerMode::name), page);
+    let help = "The last transaction that is applied; its epoch is in the upper 32 bits.";
+    page.described_family("oxkeeper_last_zxid", "gauge", help);
+    page.sample("", &[], int(zxid.0));
     let help = "Share of the zxids of the present epoch that are used; the leader changes before it reaches 1.";
     page.described_family("oxkeeper_epoch_zxids_used_ratio", "gauge", help);
     page.sample("", &[], int(zxid.0 & 0xffff_ffff) / EPOCH_ZXIDS);
     let metrics = &shared.metrics;
     put_gauges_and_counters(shared, page);
+    if shared.config.metrics_paths {
+        paths::put(shared, page);
+    }
     let help = "Time from a request to its reply, by operation.";
     page.described_family("oxkeeper_request_duration_seconds", "histogram", help);
     for (op, counts) in shared.stats.op_latencies.executed() {
@@ -37,6 +47,16 @@ pub(super) fn put(shared: &Shared, page: &mut PageWriter<'_>) {
     }
 }
 
+/// Whether clients are served, and in which role.
+pub(super) fn put_serving(role: Option<&str>, page: &mut PageWriter<'_>) {
+    page.described_family("oxkeeper_serving", "gauge", "1 while the server serves clients.");
+    page.sample("", &[], if role.is_some() { 1.0 } else { 0.0 });
+    page.described_family("oxkeeper_role", "gauge", "1 for the role in which the server serves clients.");
+    if let Some(role) = role {
+        page.sample("", &[("role", role)], 1.0);
+    }
+}
+
 /// Churn of connections and sessions, and disk space.
 fn put_gauges_and_counters(shared: &Shared, page: &mut PageWriter<'_>) {
     let (opened, closed) = shared.connections.opened_and_closed();
@@ -52,6 +72,13 @@ fn put_gauges_and_counters(shared: &Shared, page: &mut PageWriter<'_>) {
     for (name, help, value) in counters {
         page.described_family(name, "counter", help);
         page.sample("", &[], int(value.cast_signed()));
+    }
+    let closed = shared.stats.op_latencies.executed().find(|(op, _)| *op == OpCode::CloseSession.name());
+    let expired = shared.metrics.stale_sessions_expired.get();
+    let help = "Sessions that clients of this server closed, and those that this server, as leader, expired.";
+    page.described_family("oxkeeper_sessions_closed_total", "counter", help);
+    for (cause, count) in [("client", closed.map_or(0, |(_, counts)| counts.all)), ("expired", expired)] {
+        page.sample("", &[("cause", cause)], int(count.cast_signed()));
     }
     let trend = shared.disk_trend.lock();
     if let Some(free) = trend.free_bytes() {

@@ -190,6 +190,11 @@ impl ServerHandle {
         self.shared().metrics.restore_error_count.add(1);
     }
 
+    /// Notes in how many days the certificate of an HTTP port expires.
+    pub fn note_certificate(&self, port: &'static str, days_left: i64) {
+        self.shared().http_certificates.lock().insert(port, days_left);
+    }
+
     /// Counts a connection to the AdminServer without TLS, on a port that accepts both.
     pub fn note_insecure_admin_connection(&self) {
         self.shared().metrics.insecure_admin_count.add(1);
