@@ -49,11 +49,11 @@ pub(crate) struct Args {
 enum Artefact {
     /// The static binary with completions and man pages, as an archive.
     Binary,
-    /// The Debian package.
+    /// The package for Debian and its derivatives.
     Deb,
     /// The container image, as an archive of an OCI layout.
     Image,
-    /// The Helm chart.
+    /// The Helm chart for Kubernetes.
     Chart,
     /// The crates for applications, checked as `cargo publish` would.
     Crates,

@@ -4,9 +4,9 @@ use clap::ValueEnum;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Arch {
-    /// Intel and AMD, 64 bit
+    /// Processors of Intel and AMD, 64 bit
     X86_64,
-    /// ARM, 64 bit
+    /// Processors of ARM, 64 bit
     Aarch64,
 }
 
