@@ -2,6 +2,7 @@
 
 mod cases;
 mod catch;
+mod dist;
 mod interop;
 mod language;
 mod mutations;
@@ -32,6 +33,8 @@ enum Task {
     Perf(perf::Args),
     /// Measure what writing clients notice while members of an ensemble are killed and restarted.
     Failover(perf::failover::Args),
+    /// Build packages: binary, Debian package, container image, chart, wheel, jar; and check them.
+    Dist(dist::Args),
     /// Simulate servers and ensembles under faults, one run per seed.
     Sim(sim::Args),
     /// Remove guards from the code one by one and check that the simulator or a test fails.
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Failover(args) => perf::failover::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),
