@@ -2,6 +2,7 @@
 
 mod cases;
 mod catch;
+mod dist;
 mod interop;
 mod language;
 mod mutations;
@@ -34,6 +35,8 @@ enum Task {
     Failover(perf::failover::Args),
     /// Measure what a thousand HTTP clients cost the clients of a server, and the cost of a scrape.
     HttpLoad(perf::http_load::Args),
+    /// Build packages: binary, Debian package, container image, chart, wheel, jar; and check them.
+    Dist(dist::Args),
     /// Simulate servers and ensembles under faults, one run per seed.
     Sim(sim::Args),
     /// Remove guards from the code one by one and check that the simulator or a test fails.
@@ -50,6 +53,7 @@ fn main() -> ExitCode {
         Task::Perf(args) => perf::run(&args),
         Task::Failover(args) => perf::failover::run(&args),
         Task::HttpLoad(args) => perf::http_load::run(&args),
+        Task::Dist(args) => dist::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),
         Task::Interop(args) => interop::run(&args),

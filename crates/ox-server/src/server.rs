@@ -218,6 +218,12 @@ impl ServerHandle {
         ServerSummary { mode, nodes: state.node_count(), last_zxid: state.last_zxid() }
     }
 
+    /// Number of checks, about one per second, at which every thread of the server made progress. It does not grow while
+    /// one hangs, or while the threads that check do not run.
+    pub fn healthy_checks(&self) -> u64 {
+        self.0.healthy_checks.load(std::sync::atomic::Ordering::Relaxed)
+    }
+
     /// Logs threads and statistics of the server. May wait for the replica thread.
     pub fn log_state(&self) {
         state_dump::log(&self.0);
@@ -728,5 +734,29 @@ mod tests {
         assert!(matches!(server.wait(), Err(Fatal::Stalled("replica"))));
         assert_eq!(shared.metrics.thread_stalls.get(), 1, "it alone");
         drop(release);
+    }
+
+    /// A service manager is told to restart the server if this counter stands still.
+    #[test]
+    fn healthy_checks_stop_while_a_thread_hangs() {
+        let (server, _dir) = start_with(|config| config.supervision.warn_after_ms = 3_000);
+        let (handle, shared) = (server.handle(), Arc::clone(&server.shared));
+        while handle.healthy_checks() == 0 {
+            std::thread::yield_now();
+        }
+        let (release, hung) = std::sync::mpsc::channel::<()>();
+        shared.inbox.query(move |_, _| _ = hung.recv());
+        while shared.metrics.thread_stalls.get() == 0 {
+            std::thread::yield_now();
+        }
+        let checks = handle.healthy_checks();
+        shared.sleep(4 * crate::watchdog::CHECK_INTERVAL);
+        assert_eq!(handle.healthy_checks(), checks);
+        drop(release);
+        while handle.healthy_checks() == checks {
+            std::thread::yield_now();
+        }
+        handle.stop();
+        assert!(server.wait().is_ok());
     }
 }

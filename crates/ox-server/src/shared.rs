@@ -119,6 +119,8 @@ pub(crate) struct Shared {
     /// Where the learners of this server last connected from, by id.
     pub(crate) learner_links: Mutex<BTreeMap<ServerId, LearnerLink>>,
     pub(crate) trace_mask: AtomicU64,
+    /// Checks of the watchdog at which every thread made progress.
+    pub(crate) healthy_checks: AtomicU64,
     stopping: AtomicBool,
     /// Held to check or set `stopping`, so that no wake-up is lost.
     sleep_lock: Mutex<()>,
@@ -160,6 +162,7 @@ impl Shared {
             config_files: None,
             learner_links: Mutex::default(),
             trace_mask: AtomicU64::new(306), // Apache's default
+            healthy_checks: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
             sleep_lock: Mutex::new(()),
             stopped: Condvar::new(),

@@ -90,7 +90,15 @@ impl Watchdog {
             for finding in self.check() {
                 report(shared, finding);
             }
+            if self.all_progress() {
+                shared.healthy_checks.fetch_add(1, Relaxed);
+            }
         }
+    }
+
+    /// Whether no thread hung at the last check.
+    fn all_progress(&self) -> bool {
+        self.threads.iter().all(|thread| thread.still < CHECKS_MIN)
     }
 
     fn check(&mut self) -> Vec<Finding> {
@@ -177,6 +185,23 @@ mod tests {
         let findings: Vec<_> = (0..10).map(|_| dog.check()).collect();
         assert_eq!(findings.concat(), [Finding::Expired("b")]);
         assert_eq!(findings[4], [Finding::Expired("b")]);
+    }
+
+    #[test]
+    fn one_stalled_thread_is_no_progress_until_it_resumes() {
+        let mut dog = Watchdog::new(0, 0);
+        let (running, hanging) = (dog.watch("a", "a"), dog.watch("b", "b 1"));
+        let mut progress_after = |hanging_runs: bool| {
+            running.beat();
+            if hanging_runs {
+                hanging.beat();
+            }
+            dog.check();
+            dog.all_progress()
+        };
+        assert!(progress_after(true));
+        assert_eq!([(); 5].map(|()| progress_after(false)), [true, true, false, false, false]);
+        assert!(progress_after(true));
     }
 
     #[test]

@@ -3,8 +3,10 @@
 pub(crate) mod admin;
 pub(crate) mod check_config;
 pub(crate) mod cli;
+pub(crate) mod docker_entrypoint;
 pub(crate) mod ensemble;
 pub(crate) mod four_letter_command;
+pub(crate) mod generate;
 pub(crate) mod log;
 pub(crate) mod output;
 mod progress;

@@ -72,11 +72,20 @@ enum Command {
     Tls(commands::tls::TlsCommand),
     /// Explain a configuration, and check whether a server would start with it
     CheckConfig(commands::check_config::Args),
+    /// The entry point of the container image: write zoo.cfg and myid from ZOO_* variables, execute a command
+    #[command(hide = true)]
+    DockerEntrypoint(commands::docker_entrypoint::Args),
+    /// Files for packages: completions and man pages
+    #[command(subcommand, hide = true)]
+    Generate(commands::generate::GenerateCommand),
 }
 
 fn main() -> ExitCode {
     if let Some(code) = scripts::run_if_called() {
         return code;
+    }
+    if let Some(args) = commands::docker_entrypoint::command_if_called_as_script() {
+        return report(commands::docker_entrypoint::run(args));
     }
     match parse().command {
         Command::Server(args) => commands::server::run(&args),
@@ -90,6 +99,8 @@ fn main() -> ExitCode {
         Command::Snapshot(command) => commands::snapshot::run(&command),
         Command::Tls(command) => commands::tls::run(&command),
         Command::CheckConfig(args) => commands::check_config::run(&args),
+        Command::DockerEntrypoint(args) => report(commands::docker_entrypoint::run(args)),
+        Command::Generate(command) => report(commands::generate::run(&command)),
     }
 }
 

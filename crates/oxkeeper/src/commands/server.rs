@@ -3,6 +3,7 @@
 mod first_screen;
 mod reload;
 mod restart_on_full_disk;
+mod service_manager;
 mod signals;
 mod start_errors;
 
@@ -15,6 +16,7 @@ use ox_config::{Config, ConfigErrors, Diagnostic, Environment, Level, StartArgs,
 use ox_server::{SETTINGS_LOG_TARGET, Server};
 use reload::Reload;
 use restart_on_full_disk::{Ended, Stop, Wait};
+use service_manager::ServiceManager;
 use start_errors::StartFailure;
 use std::io::{self, IsTerminal};
 use std::net::ToSocketAddrs;
@@ -122,6 +124,7 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
     let reload = Reload::new(start, args.define.clone(), Arc::clone(&stop), logging);
     let signals = signals::handle(Arc::clone(&stop), Arc::clone(&reload));
     let signals = signals.map_err(|error| StartFailure::new(1, format!("cannot listen for signals: {error}")))?;
+    let manager = service_manager::report_to_service_manager(&stop);
     let (mut wait, mut admin) = (Wait::new(), None);
     let ended = loop {
         // Other members may have reconfigured the ensemble meanwhile.
@@ -135,7 +138,8 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
                 .map_err(|error| StartFailure::admin(&error))?;
         }
-        let ended = serve_once(&config, &args.config, &stop, first, admin.as_ref());
+        let beside = Beside { stop: &stop, admin: admin.as_ref(), manager: manager.as_deref() };
+        let ended = serve_once(&config, &args.config, first, beside);
         admin.iter().for_each(|admin| admin.set_server(None));
         let Err(ended) = ended else { break Ok(()) };
         match wait.after(ended, &config, &stop) {
@@ -148,13 +152,20 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
     ended
 }
 
+/// What runs beside the servers, and outlives each of them.
+#[derive(Clone, Copy)]
+struct Beside<'a> {
+    stop: &'a Stop,
+    admin: Option<&'a AdminServer>,
+    manager: Option<&'a ServiceManager>,
+}
+
 /// Runs one server until it ends. `first` is set unless a server ran before, and has the time of the process's start.
 fn serve_once(
     config: &Config,
     arguments: &[String],
-    stop: &Stop,
     first: Option<(Instant, &ServerOutput)>,
-    admin: Option<&AdminServer>,
+    Beside { stop, admin, manager }: Beside<'_>,
 ) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
@@ -169,6 +180,7 @@ fn serve_once(
     })?;
     stop.set_running(Some(server.handle()));
     admin.iter().for_each(|admin| admin.set_server(Some(server.handle())));
+    manager.iter().for_each(|manager| manager.ready());
     if let Some((started, output)) = first {
         output.report(&Started { config, server: &server, took: started.elapsed() });
         if is_member && let Err(error) = first_screen::report_first_role(server.handle(), started) {

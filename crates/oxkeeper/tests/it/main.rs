@@ -29,6 +29,7 @@ mod resources;
 mod scripts;
 mod scripts_tools;
 mod server_log;
+mod service_manager;
 mod session_moves;
 mod signals;
 mod stalled;

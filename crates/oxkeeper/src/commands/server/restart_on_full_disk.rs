@@ -66,7 +66,7 @@ impl Stop {
     }
 
     /// Sleeps for the given time or until a stop is requested. Returns whether one was.
-    fn sleep(&self, time: Duration) -> bool {
+    pub(super) fn sleep(&self, time: Duration) -> bool {
         let mut inner = self.inner.lock();
         if !inner.is_requested {
             self.stopped.wait_for(&mut inner, time);
