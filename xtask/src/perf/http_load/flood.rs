@@ -46,7 +46,7 @@ struct Counters {
     failures: AtomicU64,
 }
 
-/// Running clients.
+/// HTTP clients that run until they are stopped.
 pub(super) struct HttpFlood {
     counters: Arc<Counters>,
     stop: oneshot::Sender<()>,
