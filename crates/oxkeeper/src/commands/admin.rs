@@ -235,7 +235,7 @@ impl Url {
         Ok(Self { is_https, host: host.trim_matches(['[', ']']).to_owned(), port, path })
     }
 
-    /// Host and port.
+    /// Host and port, as the header `Host` has them.
     fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
