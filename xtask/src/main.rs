@@ -33,6 +33,8 @@ enum Task {
     Perf(perf::Args),
     /// Measure what writing clients notice while members of an ensemble are killed and restarted.
     Failover(perf::failover::Args),
+    /// Measure what a thousand HTTP clients cost the clients of a server, and the cost of a scrape.
+    HttpLoad(perf::http_load::Args),
     /// Build packages: binary, Debian package, container image, chart, wheel, jar; and check them.
     Dist(dist::Args),
     /// Simulate servers and ensembles under faults, one run per seed.
@@ -50,6 +52,7 @@ fn main() -> ExitCode {
         Task::Words => language::run(),
         Task::Perf(args) => perf::run(&args),
         Task::Failover(args) => perf::failover::run(&args),
+        Task::HttpLoad(args) => perf::http_load::run(&args),
         Task::Dist(args) => dist::run(&args),
         Task::Sim(args) => sim::run(&args),
         Task::Mutations(args) => mutations::run(&args),

@@ -7,6 +7,7 @@ mod comparison;
 mod ensemble;
 pub(crate) mod failover;
 mod goal;
+pub(crate) mod http_load;
 mod report;
 mod sections;
 mod server;
@@ -52,6 +53,12 @@ pub(crate) struct Args {
 /// An Oxkeeper binary. Its log is limited to warnings, as Apache's is.
 pub(crate) fn oxkeeper(name: &str, binary: &Path) -> Program {
     Program::new(name, &[&binary.display().to_string(), "server", "{config}", "--log", "warn"])
+}
+
+/// The same, on one core.
+fn oxkeeper_on_core(binary: &Path, core: u32) -> Program {
+    let (core, binary) = (core.to_string(), binary.display().to_string());
+    Program::new("Oxkeeper", &["taskset", "-c", &core, &binary, "server", "{config}", "--log", "warn"])
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {

@@ -3,7 +3,7 @@
 use crate::admin_server::listener_of;
 use crate::listener::Listener;
 use crate::routes::Peer;
-use ox_config::{AdminConfig, Config};
+use ox_config::Config;
 use ox_server::ServerHandle;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -21,9 +21,11 @@ pub struct InMemoryAdmin {
 }
 
 impl InMemoryAdmin {
-    pub fn new(config: &Config, admin: &AdminConfig, server: ServerHandle) -> io::Result<Self> {
+    /// `None` if the configuration disables the AdminServer.
+    pub fn new(config: &Config, server: ServerHandle) -> io::Result<Option<Self>> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        Ok(Self { listener: Arc::new(listener_of(config, admin, server)), runtime })
+        let listener = config.admin.as_ref().map(|admin| listener_of(config, admin, server));
+        Ok(listener.map(|listener| Self { listener: Arc::new(listener), runtime }))
     }
 
     /// What a client receives that sends these bytes, and nothing more.

@@ -3,6 +3,7 @@
 mod config;
 mod connection;
 mod files;
+mod http;
 mod quorum;
 mod records;
 mod requests;
@@ -37,5 +38,8 @@ pub const TARGETS: &[FuzzTarget] = &[
     FuzzTarget { name: "auth-to-local", corpus: sasl::rules_corpus, run: sasl::run_rules },
     FuzzTarget { name: "sasl-token", corpus: sasl::token_corpus, run: sasl::run_token },
     FuzzTarget { name: "keytab", corpus: sasl::keytab_corpus, run: sasl::run_keytab },
+    FuzzTarget { name: "http", corpus: http::corpus, run: http::run },
+    FuzzTarget { name: "http-query", corpus: http::query_corpus, run: http::run_query },
+    FuzzTarget { name: "http-body", corpus: http::body_corpus, run: http::run_body },
     FuzzTarget { name: "ensemble", corpus: quorum::ensemble_corpus, run: quorum::run_ensemble },
 ];

@@ -86,3 +86,10 @@ fn sasl_token_target_survives_mutations() {
 fn keytab_target_survives_mutations() {
     short("keytab", 20_000);
 }
+
+#[test]
+fn http_targets_survive_mutations() {
+    short("http", 2_000);
+    short("http-query", 500);
+    short("http-body", 300);
+}

@@ -73,7 +73,6 @@ impl<T: Ord> Largest<T> {
         }
     }
 
-    /// Largest first.
     fn finish(self) -> impl Iterator<Item = (u64, T)> {
         self.heap.into_sorted_vec().into_iter().map(|Reverse(entry)| entry)
     }

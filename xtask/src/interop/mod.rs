@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "PROFILE", default_value = "release")]
     profile: String,
 
-    /// Run only mixed ensembles and recipes whose name contains this text.
+    /// Run only mixed ensembles, recipes and parts of `operations` (`admin`, `prometheus`) whose name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 

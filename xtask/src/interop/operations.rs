@@ -1,13 +1,18 @@
 //! The same HTTP requests to the AdminServers of Apache and Oxkeeper, in each role, and their Prometheus pages.
 //!
+//! With `--only prometheus` or without `--only`, a real Prometheus scrapes our ensemble and evaluates the rules and the
+//! dashboard of `ops` ([`prometheus_server`]).
+//!
 //! Compared are fields, their order and types, status codes, and texts that do not depend on the machine; of the pages
 //! the families with their types, and the names and labels of the samples.
+
+mod prometheus_server;
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Context, Result, ensure};
-use ox_testkit::{MemberRole, Program, TestEnsemble, free_port, http};
+use ox_testkit::{MemberRole, Program, TestEnsemble, free_port, http, wait_for};
 
 use super::Args;
 use super::servers::{Software, apache, oxkeeper};
@@ -48,6 +53,34 @@ const REQUESTS: &[(&str, &str)] = &[
     ("GET", "/commands/zabstate"),
 ];
 
+/// Requests to a member without a quorum. Apache answers `monitor` with an error page of Jetty there.
+const WITHOUT_QUORUM: &[(&str, &str)] = &[
+    ("GET", "/commands"),
+    ("GET", "/commands/configuration"),
+    ("GET", "/commands/get_trace_mask"),
+    ("GET", "/commands/leader"),
+    ("GET", "/commands/nosuch"),
+    ("GET", "/commands/ruok"),
+    ("GET", "/commands/srvr"),
+    ("GET", "/commands/stats"),
+    ("GET", "/commands/snapshot"),
+    ("POST", "/commands/restore"),
+    ("GET", "/commands/voting_view"),
+    ("GET", "/commands/zabstate"),
+];
+
+/// Requests to a member in read-only mode.
+const READ_ONLY: &[(&str, &str)] = &[
+    ("GET", "/commands/configuration"),
+    ("GET", "/commands/is_read_only"),
+    ("GET", "/commands/leader"),
+    ("GET", "/commands/ruok"),
+    ("GET", "/commands/server_stats"),
+    ("GET", "/commands/voting_view"),
+    ("GET", "/commands/watch_summary"),
+    ("GET", "/commands/zabstate"),
+];
+
 /// Replies in which Java's reflection orders some fields differently from start to start.
 const UNORDERED: &[&str] = &["/commands/server_stats", "/commands/zabstate"];
 
@@ -80,6 +113,19 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let binary = oxkeeper::build(workspace, &args.profile)?.display().to_string();
     let ours = Program::new("Oxkeeper", &[&binary, "server", "{config}", "{properties}"]);
     let theirs = Software::Apache.program(workspace)?;
+    let is_wanted = |part: &str| args.only.as_deref().is_none_or(|only| part.contains(only));
+    if is_wanted("prometheus") {
+        prometheus_server::run(workspace, &ours)?;
+    }
+    if !is_wanted("admin") {
+        return Ok(());
+    }
+    compare_restore(&theirs, &ours)?;
+    for (role, requests) in [("not serving", WITHOUT_QUORUM), ("read-only", READ_ONLY)] {
+        let [apache, oxkeeper] = [&theirs, &ours].map(|program| without_quorum(program, role, requests));
+        let (apache, oxkeeper) = (apache.context("Apache")?, oxkeeper.context("Oxkeeper")?);
+        compare(role, &apache, &oxkeeper)?;
+    }
     for roles in [&["standalone"][..], &["follower", "leader", "observer"]] {
         let [apache, oxkeeper] = [&theirs, &ours].map(|program| replies(program, roles));
         let (apache, oxkeeper) = (apache.context("Apache")?, oxkeeper.context("Oxkeeper")?);
@@ -108,7 +154,7 @@ fn replies(program: &Program, roles: &[&str]) -> Result<Vec<Answers>> {
         let server = spec.start_in(home.path())?;
         let mut client = ox_testkit::RawClient::open(server.address(), 30_000);
         client.create("/app", b"x");
-        return Ok(vec![answers(ports)?]);
+        return Ok(vec![answers(ports, REQUESTS)?]);
     }
     let members = [MemberRole::Participant; 3].into_iter().chain([MemberRole::Observer]);
     let members = members.map(|role| (program.clone(), role)).collect();
@@ -122,12 +168,73 @@ fn replies(program: &Program, roles: &[&str]) -> Result<Vec<Answers>> {
     let ensemble = ensemble.start();
     ensemble.wait_for_mode(3, "observer");
     let at_role = |role: &&str| (0..4).find(|at| ensemble.mode(*at).as_deref() == Some(role));
-    roles.iter().map(|role| answers(ports[at_role(role).with_context(|| format!("no {role}"))?])).collect()
+    roles.iter().map(|role| answers(ports[at_role(role).with_context(|| format!("no {role}"))?], REQUESTS)).collect()
 }
 
-fn answers(ports: Ports) -> Result<Answers> {
+/// One of three voters, while the others are down.
+fn without_quorum(program: &Program, role: &str, requests: &[(&str, &str)]) -> Result<Answers> {
+    let home = tempfile::Builder::new().prefix("oxkeeper-operations-").tempdir()?;
+    let read_only = format!("readonlymode.enabled={}", role == "read-only");
+    let members = vec![(program.clone(), MemberRole::Participant); 3];
+    let mut ensemble = TestEnsemble::new(home.path(), members, "", &[&read_only]);
+    let ports = Ports::free();
+    let file = ensemble.directory(0).join("zoo.cfg");
+    std::fs::write(&file, std::fs::read_to_string(&file)? + "\n" + &ports.settings())?;
+    // The member needs data: Oxkeeper's abstains without.
+    std::fs::write(ensemble.servers[0].data_dir().join("initialize"), "")?;
+    ensemble.launch(0);
+    let answers_commands = || http(ports.admin, "GET", "/commands/ruok", &[], b"").ok().map(drop);
+    wait_for(answers_commands).with_context(|| format!("no AdminServer\n{}", ensemble.servers[0].log_tail()))?;
+    if role == "read-only" {
+        ensemble.wait_for_mode(0, "read-only");
+    }
+    answers(ports, requests)
+}
+
+/// `snapshot`, and `restore` of what it returned, on standalone servers: the same headers and replies, and the restored
+/// data. What Oxkeeper has restored, Apache can open.
+fn compare_restore(theirs: &Program, ours: &Program) -> Result<()> {
+    let [apache, oxkeeper] = [theirs, ours].map(|program| restore(program, theirs));
+    let (apache, oxkeeper) = (apache.context("Apache")?, oxkeeper.context("Oxkeeper")?);
+    ensure!(apache == oxkeeper, "snapshot and restore differ\n--- Apache\n{apache}\n--- Oxkeeper\n{oxkeeper}");
+    println!("snapshot and restore: the same replies, and Apache opens the restored data");
+    Ok(())
+}
+
+fn restore(program: &Program, successor: &Program) -> Result<String> {
+    let home = tempfile::Builder::new().prefix("oxkeeper-restore-").tempdir()?;
+    let ports = Ports::free();
+    let mut spec = ox_testkit::ServerSpec::new(program.clone()).property("zookeeper.admin.rateLimiterIntervalInMS", 1);
+    spec.settings = ports.settings();
+    let mut server = spec.start_in(home.path())?;
+    let auth = [("Authorization", "ip")];
+    let mut client = ox_testkit::RawClient::open(server.address(), 30_000);
+    client.create("/app", b"before");
+    let snapshot = http(ports.admin, "GET", "/commands/snapshot", &auth, b"")?;
+    client.set("/app", b"after");
+    client.create("/later", b"");
+    let mut told = format!("{} {:?}\n", snapshot.status, snapshot.header("last_zxid"));
+    for body in [&snapshot.body[..], b"garbage"] {
+        let reply = http(ports.admin, "POST", "/commands/restore", &auth, body)?;
+        told += &format!("{} {}\n", reply.status, reply.text());
+    }
+    drop(client);
+    let read = |address| {
+        let mut client = ox_testkit::RawClient::open(address, 30_000);
+        format!("{:?} {}\n", client.get("/app").data(), client.exists("/later").err)
+    };
+    told += &read(server.address());
+    if program.name != successor.name {
+        server.terminate()?;
+        let opened = ox_testkit::ServerSpec::new(successor.clone()).start_in(home.path())?;
+        ensure!(told.ends_with(&read(opened.address())), "Apache opens other data than {told}");
+    }
+    Ok(told)
+}
+
+fn answers(ports: Ports, requests: &[(&str, &str)]) -> Result<Answers> {
     let mut replies = Vec::new();
-    for (method, path) in REQUESTS {
+    for (method, path) in requests {
         let reply = http(ports.admin, method, path, &[], b"")?;
         let (status, kind) = (reply.status, reply.header("content-type").unwrap_or("-").to_owned());
         let mut form = shape(&reply.text());

@@ -5,6 +5,7 @@
 
 mod c;
 mod c_packages;
+pub(crate) mod debian;
 mod go;
 pub(crate) mod java;
 mod kazoo;

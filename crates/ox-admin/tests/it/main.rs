@@ -8,5 +8,6 @@ mod dashboards;
 mod generated_page;
 mod harness;
 mod https;
+mod in_memory;
 mod paths;
 mod snapshots;

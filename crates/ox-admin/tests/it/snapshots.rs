@@ -81,7 +81,7 @@ fn restored_snapshot_replaces_the_data_for_good() {
     assert_eq!(client.exists("/d").err, 0);
 }
 
-/// A client that sends slowly holds nobody up, and one that goes away changes nothing.
+/// A client that sends slowly delays no other one, and a client that disconnects changes nothing.
 #[test]
 fn interrupted_body_changes_nothing() {
     let harness = Harness::with(|_| (), |admin| admin.rate_limit_ms = 1);

@@ -55,7 +55,7 @@ fn restored_state_replaces_the_old_one_and_goes_on() {
     assert_eq!((reply[0].1, reply[0].2), (restored.0 + 1, 0), "the next zxid follows the snapshot's");
     let future = world.connect_after(kept, Zxid(before.0 + 1));
     world.settle();
-    assert!(world.sides[future].is_closed, "nobody can have seen that zxid here");
+    assert!(world.sides[future].is_closed, "no client can have seen that zxid here");
 
     // Sessions of the snapshot that are not resumed expire with their ephemeral nodes.
     world.cut(resumed);

@@ -2,6 +2,7 @@
 
 use super::ServerHandle;
 use crate::replica_thread::snapshotter;
+use ox_proto::Zxid;
 use ox_store::load_snapshot_stream;
 use ox_store::names::{FileName, parse_name};
 use ox_store::snapshot::SnapshotError;
@@ -109,14 +110,14 @@ impl ServerHandle {
             let options = shared.state.read().options().clone();
             let state = load_snapshot_stream(Limited { from: snapshot, left }, &options)?;
             let (before, nodes) = (self.last_zxid(), state.node_count());
-            tracing::warn!(nodes, "Restoring a snapshot: {} replaces {before:#x}", state.last_zxid());
+            tracing::warn!(nodes, zxid = %state.last_zxid(), replaced = %Zxid(before), "restoring a snapshot");
             shared.restore.run(shared, Box::new(state)).ok_or(RestoreFailed::Stopping)
         });
         match restored {
             Ok(last) => {
                 let took_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
                 shared.metrics.restore_time.note(took_ms, 1);
-                tracing::info!("Restore taken in {took_ms} ms");
+                tracing::info!(zxid = %last, took_ms, "snapshot restored");
                 Ok(last.0)
             }
             Err(error) => {
