@@ -78,11 +78,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = commands::cli::run_if_called_zkcli() {
-        return code;
-    }
+    // First, because its arguments may name another program.
     if let Some(args) = commands::docker_entrypoint::command_if_called_as_script() {
         return report(commands::docker_entrypoint::run(args));
+    }
+    if let Some(code) = commands::cli::run_if_called_zkcli() {
+        return code;
     }
     match parse().command {
         Command::Server(args) => commands::server::run(&args),
