@@ -2,6 +2,7 @@
 
 use crate::admission::Admission;
 use crate::commands::CommandContext;
+use crate::control::AdminControl;
 use crate::host_header::HostCheck;
 use crate::limits::{COMMAND_THREADS, CONNECTIONS_MAX, DESCRIPTORS_DIVISOR, STOP_TIMEOUT};
 use crate::listener::{self, Listener};
@@ -68,6 +69,7 @@ type Bound = (TcpListener, Listener);
 
 /// What the listeners share.
 struct Parts {
+    control: Option<Arc<AdminControl>>,
     slot: Arc<ServerSlot>,
     admission: Arc<Admission>,
     connections: Arc<OpenConnections>,
@@ -78,7 +80,16 @@ struct Parts {
 impl AdminServer {
     /// Binds the configured ports and answers on them, without a server yet. `None` if no port is configured.
     pub fn start(build: Build, config: &Config) -> Result<Option<Self>, AdminStartError> {
-        let parts = Parts::new(config);
+        Self::start_with(build, config, None)
+    }
+
+    /// The same, with the commands of a program that can change its settings.
+    pub fn start_with(
+        build: Build,
+        config: &Config,
+        control: Option<Arc<AdminControl>>,
+    ) -> Result<Option<Self>, AdminStartError> {
+        let parts = Parts { control, ..Parts::new(config) };
         let (mut bound, mut admin_address) = (Vec::new(), None);
         if let Some(admin) = &config.admin
             && let Some((listener, address)) = parts.bind_admin(build, config, admin)?
@@ -130,6 +141,7 @@ impl Drop for AdminServer {
 impl Parts {
     fn new(config: &Config) -> Self {
         Self {
+            control: None,
             slot: Arc::default(),
             admission: Arc::new(Admission::new()),
             connections: OpenConnections::new(connections_max()),
@@ -177,7 +189,7 @@ impl Parts {
     }
 
     fn admin_listener(&self, build: Build, config: &Config, admin: &AdminConfig, transport: Transport) -> Listener {
-        let context = Arc::new(CommandContext::new(build, config, admin));
+        let context = Arc::new(CommandContext::new(build, config, admin, self.control.clone()));
         Listener {
             transport,
             router: routes::admin(self.app(Some(context)), &admin.command_url),

@@ -14,8 +14,20 @@ pub(crate) struct Requester {
     pub(crate) certificate_subject: Option<String>,
 }
 
-/// Checks a request to a command that needs rights. Returns the status and the error of a refused one.
-pub(crate) fn check(server: &ServerHandle, requester: &Requester) -> Result<(), (StatusCode, &'static str)> {
+/// Why a request is refused: the status and the error.
+type Refusal = (StatusCode, &'static str);
+
+/// Checks a request to a command that needs rights on `/`.
+pub(crate) fn check(server: &ServerHandle, requester: &Requester) -> Result<(), Refusal> {
+    check_with(requester, |credentials| server.authorise(credentials))
+}
+
+/// Checks a request to a command that needs the super user.
+pub(crate) fn check_super(server: &ServerHandle, requester: &Requester) -> Result<(), Refusal> {
+    check_with(requester, |credentials| server.authorise_super(credentials))
+}
+
+fn check_with(requester: &Requester, authorise: impl FnOnce(&Credentials<'_>) -> Authorisation) -> Result<(), Refusal> {
     let Some(header) = &requester.authorization else {
         return Err((StatusCode::UNAUTHORIZED, "Auth info is missing for the command"));
     };
@@ -32,7 +44,7 @@ pub(crate) fn check(server: &ServerHandle, requester: &Requester) -> Result<(), 
         address: requester.address,
         certificate_subject: requester.certificate_subject.as_deref(),
     };
-    match server.authorise(&credentials) {
+    match authorise(&credentials) {
         Authorisation::Granted => Ok(()),
         Authorisation::NotAuthenticated => not_authenticated,
         Authorisation::NotAuthorised => Err((StatusCode::FORBIDDEN, "Not authorized")),

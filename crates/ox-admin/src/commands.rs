@@ -6,6 +6,7 @@
 mod connections;
 mod docs;
 mod ensemble;
+mod own;
 mod server_status;
 mod sessions;
 mod snapshots;
@@ -15,16 +16,19 @@ pub use docs::admin_commands_page;
 
 use crate::authorization_header::{self, Requester};
 use crate::body_reader::BodyReader;
+use crate::control::AdminControl;
 use crate::json::JsonWriter;
 use crate::limits::REPLY_BYTES_MAX;
 use crate::query;
 use crate::rate_limiter::RateLimiter;
 use crate::reply::{self, Reply};
 use axum::http::{Method, StatusCode};
+use own::OWN_COMMANDS;
 use ox_config::{AdminConfig, PublishedSettings};
 use ox_server::{Build, ServerHandle, ServingMode};
 use parking_lot::Mutex;
 use std::cell::Cell;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// What a command knows besides the server.
@@ -36,12 +40,19 @@ pub(crate) struct CommandContext {
     pub(crate) has_last_zxid: bool,
     pub(crate) snapshot_limiter: RateLimiter,
     pub(crate) restore_limiter: RateLimiter,
+    /// What the program around the server can change, where it offers that.
+    pub(crate) control: Option<Arc<AdminControl>>,
     /// Held while a snapshot is received and restored.
     pub(crate) restoring: Mutex<()>,
 }
 
 impl CommandContext {
-    pub(crate) fn new(build: Build, config: &ox_config::Config, admin: &AdminConfig) -> Self {
+    pub(crate) fn new(
+        build: Build,
+        config: &ox_config::Config,
+        admin: &AdminConfig,
+        control: Option<Arc<AdminControl>>,
+    ) -> Self {
         Self {
             build,
             admin: admin.clone(),
@@ -51,6 +62,7 @@ impl CommandContext {
             // by default (`snapshot_again_after_the_interval_in_microseconds`).
             snapshot_limiter: RateLimiter::new(Duration::from_micros(admin.rate_limit_ms)),
             restore_limiter: RateLimiter::new(Duration::from_millis(admin.rate_limit_ms)),
+            control,
             restoring: Mutex::default(),
         }
     }
@@ -78,6 +90,12 @@ enum Handler {
     Privileged(fn(&Serving<'_>) -> Reply),
     /// The same, called with POST.
     PrivilegedPost(fn(&Serving<'_>) -> Reply),
+    /// If the server serves clients and the requester is the super user; POST.
+    SuperPost(fn(&Serving<'_>) -> Reply),
+    /// Shows the log levels with GET, and changes them with POST by the super user.
+    LogLevel,
+    /// Reads the configuration again, with POST by the super user.
+    Reload,
 }
 
 /// A request for a command.
@@ -86,6 +104,7 @@ pub(crate) struct Call<'a> {
     pub(crate) server: Option<ServerHandle>,
     pub(crate) query: Option<&'a str>,
     pub(crate) requester: &'a Requester,
+    pub(crate) is_post: bool,
     /// The body of a POST request.
     pub(crate) body: Cell<Option<BodyReader>>,
 }
@@ -222,7 +241,17 @@ pub(crate) const COMMANDS: &[CommandSpec] = &[
 
 /// The command with a name.
 pub(crate) fn find(name: &str) -> Option<&'static CommandSpec> {
-    COMMANDS.iter().find(|command| command.names.contains(&name))
+    COMMANDS.iter().chain(OWN_COMMANDS).find(|command| command.names.contains(&name))
+}
+
+/// Whether a client calls a command with POST; `None` if there is no such command.
+pub fn is_post(name: &str, has_parameters: bool) -> Option<bool> {
+    let command = find(name)?;
+    Some(match command.run {
+        Handler::PrivilegedPost(_) | Handler::SuperPost(_) | Handler::Reload => true,
+        Handler::LogLevel => has_parameters,
+        Handler::Always(_) | Handler::Serving(_) | Handler::Listing(_) | Handler::Privileged(_) => false,
+    })
 }
 
 /// The page that lists all commands.
@@ -243,7 +272,8 @@ impl CommandSpec {
     /// Whether the command is executed by this method.
     pub(crate) fn has_method(&self, method: &Method) -> bool {
         match self.run {
-            Handler::PrivilegedPost(_) => method == Method::POST,
+            Handler::PrivilegedPost(_) | Handler::SuperPost(_) | Handler::Reload => method == Method::POST,
+            Handler::LogLevel => method == Method::GET || method == Method::HEAD || method == Method::POST,
             Handler::Always(_) | Handler::Serving(_) | Handler::Listing(_) | Handler::Privileged(_) => {
                 method == Method::GET || method == Method::HEAD
             }
@@ -253,8 +283,12 @@ impl CommandSpec {
     /// Executes the command that was requested as `name`. May wait for the replica thread and for the disk.
     pub(crate) fn execute(&self, name: &str, call: &Call<'_>) -> Reply {
         let primary = self.names[0];
-        if let Handler::Always(run) = self.run {
-            return in_json(primary, |json| run(call, json));
+        #[expect(clippy::wildcard_enum_match_arm, reason = "all other commands need a server")]
+        match self.run {
+            Handler::Always(run) => return in_json(primary, |json| run(call, json)),
+            Handler::LogLevel => return own::log_level(call),
+            Handler::Reload => return own::reload(call),
+            _ => (),
         }
         let mode = call.server.as_ref().and_then(|server| Some((server, server.mode()?)));
         let Some((server, mode)) = mode else { return error(StatusCode::OK, name, NOT_SERVING) };
@@ -268,6 +302,12 @@ impl CommandSpec {
                     Err((status, text)) => error(status, name, text),
                 }
             }
+            Handler::SuperPost(run) => match authorization_header::check_super(server, call.requester) {
+                Ok(()) => run(&serving),
+                Err((status, text)) => error(status, name, text),
+            },
+            Handler::LogLevel => own::log_level(call),
+            Handler::Reload => own::reload(call),
         }
     }
 }
@@ -338,9 +378,11 @@ mod tests {
 
     #[test]
     fn names_are_distinct_and_sorted() {
-        let primary: Vec<&str> = COMMANDS.iter().map(|command| command.names[0]).collect();
-        assert!(primary.is_sorted());
-        let mut all: Vec<&str> = COMMANDS.iter().flat_map(|command| command.names).copied().collect();
+        for table in [COMMANDS, OWN_COMMANDS] {
+            assert!(table.iter().map(|command| command.names[0]).is_sorted());
+        }
+        let mut all: Vec<&str> =
+            COMMANDS.iter().chain(OWN_COMMANDS).flat_map(|command| command.names).copied().collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();

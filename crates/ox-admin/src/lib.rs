@@ -18,6 +18,7 @@ mod admission;
 mod authorization_header;
 mod body_reader;
 mod commands;
+mod control;
 mod health;
 mod host_header;
 mod in_memory;
@@ -35,5 +36,6 @@ mod timed_stream;
 mod tls;
 
 pub use admin_server::{AdminServer, AdminStartError, check_stores};
-pub use commands::admin_commands_page;
+pub use commands::{admin_commands_page, is_post};
+pub use control::{AdminControl, ChangeLogLevel, ReloadReport};
 pub use in_memory::InMemoryAdmin;

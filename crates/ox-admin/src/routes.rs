@@ -127,11 +127,12 @@ async fn command(State(app): State<Arc<App>>, Path(name): Path<String>, request:
     }
     let requester = requester(&request, context.admin.trusts_forwarded_for);
     let query = request.uri().query().map(str::to_owned);
-    let server = app.server.get();
-    let body = if method == Method::POST { BodyReader::start(request.into_body()) } else { None };
+    let (server, is_post) = (app.server.get(), method == Method::POST);
+    let body = if is_post { BodyReader::start(request.into_body()) } else { None };
     let run = move || {
         let body = Cell::new(body);
-        let call = Call { context: &context, server, query: query.as_deref(), requester: &requester, body };
+        let (query, requester) = (query.as_deref(), &requester);
+        let call = Call { context: &context, server, query, requester, is_post, body };
         spec.execute(&name, &call)
     };
     if spec.is_listing() { app.admission.execute_listing(run).await } else { app.admission.execute(run).await }

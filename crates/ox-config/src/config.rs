@@ -13,8 +13,10 @@ use crate::checks;
 use crate::diagnostic::Diagnostic;
 use crate::ensemble;
 use crate::error::{Cause, ConfigErrors, ErrorCollector};
+use crate::given::GivenSettings;
 use crate::limits::{ConnectionThrottle, Limits, RequestThrottle, Supervision};
 use crate::lint;
+use crate::log::{self, LogConfig};
 use crate::member_config::MemberConfig;
 use crate::metrics::{self, MetricsCompatibility, PrometheusConfig};
 use crate::published::PublishedSettings;
@@ -67,6 +69,7 @@ pub struct Config {
     pub connection_throttle: ConnectionThrottle,
     pub auth: Auth,
     pub audit: AuditConfig,
+    pub log: LogConfig,
     pub sasl: SaslConfig,
     pub four_letter_whitelist: FourLetterWhitelist,
     /// Set unless the AdminServer is disabled.
@@ -78,6 +81,8 @@ pub struct Config {
     /// Whether Prometheus's page has metrics of single nodes.
     pub metrics_paths: bool,
     pub published: PublishedSettings,
+    /// For comparing with a later reading of the configuration.
+    pub given: GivenSettings,
     /// Set if a port for clients uses TLS.
     pub tls: Option<TlsConfig>,
     /// Set if the server is a member of an ensemble.
@@ -116,6 +121,7 @@ impl Config {
         }
         unsupported_protection::check(&settings, &mut errors);
         audit::check(&settings, &mut errors);
+        log::check(&settings, &mut errors);
         let sasl = sasl::read(&settings, environment, diagnostics, &mut errors);
         let admin = admin::read(&settings, start, environment, diagnostics, &mut errors);
         let prometheus = metrics::read(&settings, environment, &mut errors);
@@ -174,6 +180,7 @@ impl Config {
             connection_throttle: ConnectionThrottle::from_checked(settings, diagnostics),
             auth: Auth::from_checked(settings, diagnostics),
             audit: AuditConfig::from_checked(settings),
+            log: LogConfig::from_checked(settings, diagnostics),
             sasl,
             four_letter_whitelist: FourLetterWhitelist::from_checked(settings),
             admin: None,
@@ -181,6 +188,7 @@ impl Config {
             metrics_compatibility: metrics::compatibility(settings),
             metrics_paths: settings.flag("oxkeeper.metrics.paths"),
             published: PublishedSettings::of(settings),
+            given: GivenSettings::of(settings),
             tls: None,
             member: None,
         }

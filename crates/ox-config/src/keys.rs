@@ -664,6 +664,9 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.audit.maxFileBytes", Own, Long, "10485760", "bytes", O, Built;
         /// Rotated files of the audit log to keep; older ones are removed.
         "oxkeeper.audit.backups", Own, Int, "10", "", O, Built;
+        /// Log levels: one level, and levels of modules, as in `info,ox_server=debug`. `--log` overrides it. Default: info,
+        /// or the more detailed of the thresholds.
+        "oxkeeper.log.levels", Own, Text("levels"), "", "", O, Built;
         /// What to do with a torn last record whose checksum is wrong: truncate the log, or refuse to start.
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
         /// Start with logs that have gaps between zxids, to rescue data.
@@ -680,6 +683,8 @@ pub static SECTIONS: &[Section] = sections! {
         /// (ThrottledOp). The server closes the connection of a client that cannot restore all its watches when it
         /// reconnects.
         "oxkeeper.maxWatchesPerAddress", Own, Int, "10000000", "", O, Built;
+        /// Requests that take at least so long are logged, with the time in each stage; 0 logs none.
+        "oxkeeper.slowRequestMs", Own, Int, "5000", "ms", O, Built;
         /// Time after the loss of the leader during which handshakes of new connections wait for the next leader,
         /// each for at most a quarter of the requested session timeout; 0 closes these connections, as Apache does.
         "oxkeeper.parkLimitMs", Own, Int, "2000", "ms", O, Ensemble;
@@ -701,10 +706,20 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.ssl.quorum.crlFiles", Own, Text("paths"), "", "", O, Ensemble;
     }
     "Logging and the Java virtual machine" {
+        /// Directory of the log file.
+        "log.dir", Passed, Text("path"), ".", "", M, Built;
+        /// Name of the log file, which rotates. Default: the server logs to the console only.
+        "log.file", Passed, Text("name"), "", "", M, Built;
+        /// Size at which the log file is rotated, with KB, MB or GB.
+        "log.maxfilesize", Passed, Text("size"), "256MB", "", M, Built;
+        /// Rotated log files to keep; older ones are removed.
+        "log.maxbackupindex", Passed, LenientInt, "20", "", M, Built;
+        /// The least important lines in the log file. Default: those that the log levels let through.
+        "log.threshold", Passed, Text("level"), "", "", M, Built;
         /// Variables of the Java server's logging configuration.
         "log.*", Passed, Text("text"), "", "", P, Hint;
-        /// Log level of the Java server's console.
-        "console.threshold", Passed, Text("level"), "", "", P, Hint;
+        /// The least important lines on the console. Default: those that the log levels let through.
+        "console.threshold", Passed, Text("level"), "", "", M, Built;
         /// Settings of the Java server's trace log.
         "tracelog.*", Passed, Text("text"), "", "", P, Hint;
         /// Settings of the Java server's audit log file.

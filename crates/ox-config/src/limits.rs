@@ -17,6 +17,8 @@ pub struct Limits {
     pub sessions_per_address: u32,
     /// Watches per client address; 0 means no limit.
     pub watches_per_address: u32,
+    /// Requests that take at least so many milliseconds are logged; 0 means none.
+    pub slow_request_ms: u32,
     /// Memory for client requests and replies; `None` derives it from the machine's memory.
     pub memory_budget_bytes: Option<u64>,
     /// Requests in flight beyond which connections are read more slowly.
@@ -118,6 +120,7 @@ impl Limits {
             max_cnxns: not_negative(max_cnxns),
             sessions_per_address: not_negative(settings.int("oxkeeper.maxSessionsPerAddress")),
             watches_per_address: not_negative(settings.int("oxkeeper.maxWatchesPerAddress")),
+            slow_request_ms: not_negative(settings.int("oxkeeper.slowRequestMs")),
             memory_budget_bytes: budget.map(|bytes| bytes.max(MEMORY_BUDGET_MIN).unsigned_abs()),
             global_outstanding: not_negative(settings.int("globalOutstandingLimit")),
             jute_max_buffer_bytes: not_negative(max_buffer),

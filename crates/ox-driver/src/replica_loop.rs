@@ -149,14 +149,31 @@ impl ReplicaLoop {
             self.pass(now, ReplicaInput::Pause, host);
             host.on_pause(late_ms);
         }
-        let ReplicaInbox { submissions, durable, snapshot_due, space, restore, reports, config_stored, peers, votes } =
-            input;
+        let ReplicaInbox {
+            submissions,
+            durable,
+            snapshot_due,
+            space,
+            limits,
+            close_sessions,
+            restore,
+            reports,
+            config_stored,
+            peers,
+            votes,
+        } = input;
         if let Some(zxid) = durable {
             host.on_durable(now, zxid);
             self.pass(now, ReplicaInput::Durable(zxid), host);
         }
         if let Some(space) = space {
             self.pass(now, space_input(space), host);
+        }
+        if let Some(limits) = limits {
+            self.pass(now, ReplicaInput::Limits(limits), host);
+        }
+        for session in close_sessions {
+            self.pass(now, ReplicaInput::CloseSession(session), host);
         }
         if let Some(version) = config_stored {
             self.pass(now, ReplicaInput::ConfigStored(version), host);

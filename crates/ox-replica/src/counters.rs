@@ -2,6 +2,7 @@
 
 use crate::limits::SAMPLES_MAX;
 use crate::namespace_traffic::NamespaceTraffic;
+use crate::slow_writes::SlowWrites;
 use ox_proto::SessionId;
 use ox_tree::QuotaExceeded;
 use std::net::IpAddr;
@@ -28,6 +29,7 @@ pub struct ReplicaCounters {
     /// The last write that exceeded a quota, hard or soft.
     pub over_quota: Option<QuotaExceeded>,
     pub over_quota_count: u64,
+    pub slow_writes: SlowWrites,
 }
 
 impl ReplicaCounters {

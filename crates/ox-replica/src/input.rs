@@ -1,7 +1,7 @@
 //! Everything that can happen to a replica. `effects.rs` is the opposite direction.
 
 use crate::submission::Submission;
-use ox_proto::Zxid;
+use ox_proto::{SessionId, Zxid};
 use ox_tree::State;
 use ox_zab::{DiskDone, Input, LinkId, Message};
 
@@ -26,6 +26,10 @@ pub enum ReplicaInput {
         free_bytes: u64,
         reserve_bytes: u64,
     },
+    /// Limits have changed.
+    Limits(ReplicaLimits),
+    /// An operator closes a session. A learner can close those of its own clients only.
+    CloseSession(SessionId),
     /// A disk job has ended. If it has replaced the state, the driver has done so too.
     Done(DiskDone),
     /// The files of an active configuration of this version are written, or writing failed.
@@ -41,4 +45,13 @@ pub enum ReplicaInput {
     Restore(Box<State>),
     /// A snapshot was received completely.
     SnapshotReceived(LinkId, Box<State>),
+}
+
+/// Limits that can change while the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReplicaLimits {
+    /// Sessions per client address; 0 means no limit.
+    pub sessions_per_address: usize,
+    /// Writes that take at least so long are reported as slow; 0 means none.
+    pub slow_write_ms: i64,
 }

@@ -151,6 +151,8 @@ pub struct Replica {
     local: Local,
     read_only: ReadOnly,
     addresses: SessionsPerAddress,
+    /// When the submission in progress was handed over.
+    submitted_ms: i64,
     conns: Conns,
     handshakes: Handshakes,
     pending_writes: PendingWrites,
@@ -222,6 +224,7 @@ impl Replica {
             local: Local::new(settings.local_sessions, settings.tick_ms),
             read_only: ReadOnly::new(settings.read_only_after_ms),
             addresses: SessionsPerAddress::new(settings.sessions_per_address),
+            submitted_ms: 0,
             conns: Conns::new(settings.threads),
             handshakes: Handshakes::new(settings.park_limit_ms),
             pending_writes: PendingWrites::default(),
@@ -269,6 +272,11 @@ impl Replica {
             ReplicaInput::Pause => self.on_pause(now),
             ReplicaInput::Durable(zxid) => self.on_durable(now, zxid),
             ReplicaInput::DiskSpace { free_bytes, reserve_bytes } => self.on_space(now, free_bytes, reserve_bytes),
+            ReplicaInput::Limits(limits) => {
+                self.addresses.set_limit(limits.sessions_per_address);
+                self.counters.slow_writes.set_limit(limits.slow_write_ms);
+            }
+            ReplicaInput::CloseSession(session) => self.close_session(now, session, state, &mut out.outboxes),
             ReplicaInput::Done(done) => self.on_done(now, done),
             ReplicaInput::ConfigStored(version) => self.on_config_stored(now, version, state, &mut out.outboxes),
             ReplicaInput::LinkClosed(link) => {

@@ -21,6 +21,14 @@ impl SessionsPerAddress {
         Self { max, ..Self::default() }
     }
 
+    /// Changes the limit. Where there was none, sessions count from now on, when they are created or resumed.
+    pub(crate) fn set_limit(&mut self, max: usize) {
+        if max == 0 {
+            *self = Self::default();
+        }
+        self.max = max;
+    }
+
     pub(crate) fn max(&self) -> usize {
         self.max
     }
@@ -72,6 +80,24 @@ mod tests {
         addresses.end(SessionId(1));
         addresses.end(SessionId(3)); // unknown
         assert!(addresses.may_create(HERE));
+    }
+
+    #[test]
+    fn changed_limit_concerns_further_sessions() {
+        let mut addresses = limited(2);
+        addresses.count(SessionId(1), HERE);
+        addresses.count(SessionId(2), HERE);
+        addresses.set_limit(3);
+        assert!(addresses.may_create(HERE));
+        addresses.set_limit(1);
+        addresses.end(SessionId(1));
+        assert!(!addresses.may_create(HERE), "one is left");
+        addresses.set_limit(0);
+        assert!(addresses.may_create(HERE));
+        addresses.set_limit(1);
+        assert!(addresses.may_create(HERE), "earlier sessions are not known");
+        addresses.count(SessionId(3), HERE);
+        assert!(!addresses.may_create(HERE));
     }
 
     #[test]

@@ -80,6 +80,8 @@ pub struct Submission {
     /// Bodies and frames, back to back.
     pub bytes: Vec<u8>,
     pub entries: Vec<Entry>,
+    /// When the I/O thread handed it over, in milliseconds of the monotonic clock.
+    pub submitted_ms: i64,
 }
 
 impl Submission {
@@ -98,7 +100,7 @@ impl Submission {
     /// An empty submission with the same capacity: the next iteration usually has about as many requests.
     pub fn like(&self) -> Self {
         let bytes = Vec::with_capacity(self.bytes.len().min(LIKELY_BYTES_MAX));
-        Self { bytes, entries: Vec::with_capacity(self.entries.len().min(LIKELY_ENTRIES_MAX)) }
+        Self { bytes, entries: Vec::with_capacity(self.entries.len().min(LIKELY_ENTRIES_MAX)), submitted_ms: 0 }
     }
 
     pub fn is_empty(&self) -> bool {

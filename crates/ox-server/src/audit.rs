@@ -4,11 +4,10 @@
 //! a line cannot be written, the event is dropped; the number of dropped events is logged as an error, and counted in
 //! `audit_events_dropped`. The thread is not watched by the watchdog, because a hanging audit file must not end the server.
 
-mod file;
 mod line;
 
+use crate::rotating_file::RotatingFile;
 use crate::shared::Shared;
-use file::RotatingFile;
 use line::AuditLine;
 use ox_config::AuditConfig;
 use ox_replica::{AuditEvent, AuditResult};
@@ -20,6 +19,9 @@ use std::time::Duration;
 /// Events in the queue, and their memory. A burst of this size is written in about a second.
 const EVENTS_MAX: usize = 100_000;
 const BYTES_MAX: usize = 32 << 20;
+
+/// Only the server's user reads the file.
+const FILE_MODE: u32 = 0o600;
 
 /// The target of audit lines in the server's log.
 pub const AUDIT_LOG_TARGET: &str = "audit";
@@ -38,6 +40,8 @@ struct Queued {
     bytes: usize,
     /// Events that found the queue full since the thread last looked.
     dropped: u64,
+    /// The file was renamed: the thread opens it again before the next line.
+    is_reopened: bool,
     /// No further event follows: the thread ends when the queue is empty.
     is_closed: bool,
     /// The thread has ended.
@@ -65,6 +69,11 @@ impl AuditQueue {
         self.arrived.notify_one();
     }
 
+    /// Opens the file again before the next line, because it was renamed or removed.
+    pub(crate) fn reopen(&self) {
+        self.inner.lock().is_reopened = true;
+    }
+
     /// Lets the thread end after the last event.
     pub(crate) fn close(&self) {
         self.inner.lock().is_closed = true;
@@ -77,7 +86,7 @@ impl AuditQueue {
     }
 
     /// Waits for events. `None` when the queue is closed and empty.
-    fn take(&self) -> Option<(VecDeque<(i64, AuditEvent)>, u64)> {
+    fn take(&self) -> Option<TakenEvents> {
         let mut queued = self.inner.lock();
         while queued.events.is_empty() && queued.dropped == 0 {
             if queued.is_closed {
@@ -86,8 +95,19 @@ impl AuditQueue {
             self.arrived.wait(&mut queued);
         }
         queued.bytes = 0;
-        Some((std::mem::take(&mut queued.events), std::mem::take(&mut queued.dropped)))
+        Some(TakenEvents {
+            events: std::mem::take(&mut queued.events),
+            dropped: std::mem::take(&mut queued.dropped),
+            is_reopened: std::mem::take(&mut queued.is_reopened),
+        })
     }
+}
+
+/// What the thread takes from the queue at once.
+struct TakenEvents {
+    events: VecDeque<(i64, AuditEvent)>,
+    dropped: u64,
+    is_reopened: bool,
 }
 
 /// Announces the end of the thread, also if it panics.
@@ -110,14 +130,14 @@ struct AuditWriter {
 
 impl AuditWriter {
     fn open(config: &AuditConfig, user: String) -> io::Result<Self> {
-        let open = |path| RotatingFile::open(path, config.file_bytes_max, config.backups);
+        let open = |path| RotatingFile::open(path, config.file_bytes_max, config.backups, FILE_MODE);
         Ok(Self { config: config.clone(), user, file: config.file.as_deref().map(open).transpose()? })
     }
 
     fn write(&mut self, wall_ms: i64, event: &AuditEvent) -> io::Result<()> {
         let line = AuditLine { wall_ms, event, user: &self.user, format: self.config.format };
         match &mut self.file {
-            Some(file) => file.write_line(&line.with_time()),
+            Some(file) => file.write_line(line.with_time().as_bytes()),
             None => {
                 let message = line.message();
                 if event.result == AuditResult::Failure {
@@ -140,7 +160,10 @@ pub(crate) fn check(config: &AuditConfig) -> io::Result<()> {
 pub(crate) fn run(shared: &Shared, queue: &AuditQueue, user: &str) {
     let _end = AnnounceEnd(queue);
     let mut writer = None;
-    while let Some((events, mut dropped)) = queue.take() {
+    while let Some(TakenEvents { events, mut dropped, is_reopened }) = queue.take() {
+        if is_reopened {
+            writer = None;
+        }
         for (wall_ms, event) in &events {
             // Opened again after an error: the disk may have free space by now.
             if writer.is_none() {
@@ -185,13 +208,13 @@ mod tests {
         let queue = AuditQueue::new();
         let event = || AuditEvent::of_server("serverStart", AuditResult::Success);
         queue.push(0, (0..EVENTS_MAX + 7).map(|_| event()));
-        let (events, dropped) = queue.take().unwrap();
-        assert_eq!((events.len(), dropped), (EVENTS_MAX, 7));
+        let taken = queue.take().unwrap();
+        assert_eq!((taken.events.len(), taken.dropped), (EVENTS_MAX, 7));
         let large = AuditEvent { znode: Some("x".repeat(BYTES_MAX / 2)), ..event() };
         queue.push(0, [large.clone(), large]);
         queue.close();
-        let (events, dropped) = queue.take().unwrap();
-        assert_eq!((events.len(), dropped), (1, 1));
+        let taken = queue.take().unwrap();
+        assert_eq!((taken.events.len(), taken.dropped), (1, 1));
         assert!(queue.take().is_none(), "closed and empty");
     }
 

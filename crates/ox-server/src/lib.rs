@@ -15,16 +15,19 @@ mod audit;
 mod clock;
 mod io;
 mod limits;
+mod live_settings;
 mod log_limit;
 mod maintenance;
 mod member_setup;
 mod options;
 mod peers;
 mod replica_thread;
+mod rotating_file;
 mod server;
 mod service_keytab;
 mod shared;
 mod status;
+mod store_reloads;
 mod test_server;
 mod watchdog;
 
@@ -33,6 +36,7 @@ pub use io::client_port_tls::{check_stores, tls_settings};
 pub use io::client_sasl::SaslSetupError;
 pub use io::fd_limit::TooFewDescriptors;
 pub use peers::quorum_sasl::QuorumSaslError;
+pub use rotating_file::RotatingFile;
 pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space};
 pub use shared::Fatal;
 pub use status::four_letter::{MonitorValue, UNKNOWN, commands_page, environment};
@@ -41,9 +45,9 @@ pub use status::metrics::metrics_page;
 pub use status::os_info::{host_name, open_files_max};
 pub use status::prometheus::{MetricsOptions, metrics_text_of_no_server};
 pub use status::report::{
-    Authorisation, BufferSizes, ConnectionReport, Credentials, EnsembleReport, LastSnapshot, MemberReport,
-    ObserverReport, RestoreFailed, ServerStats, ServingMode, SessionReport, SettingsReport, SnapshotFailed, Visit,
-    WrittenSnapshot,
+    Authorisation, BufferSizes, CloseSessionOutcome, ConnectionReport, Credentials, EnsembleReport, LastSnapshot,
+    MemberReport, ObserverReport, ReloadedStores, RestoreFailed, ServerStats, ServingMode, SessionReport,
+    SettingsReport, SnapshotFailed, Visit, WrittenSnapshot,
 };
 pub use status::startup_banner::SETTINGS_LOG_TARGET;
 pub use status::version::Build;

@@ -54,9 +54,15 @@ fn check_space(shared: &Shared, check: &mut SpaceCheck) {
 
 /// Logs one line for all watches refused since the last call. Returns the number refused since the start.
 fn log_refused_watches(shared: &Shared, reported: u64) -> u64 {
-    let (refused, address) = shared.state.read().watches().lock().refused();
+    let watches_max = shared.live().watches_per_address;
+    let (refused, address) = {
+        let state = shared.state.read();
+        let mut watches = state.watches().lock();
+        watches.set_address_limit(watches_max as usize); // a state that a snapshot has replaced has the limit of the start
+        watches.refused()
+    };
     if let Some(address) = address.filter(|_| reported < refused) {
-        let (max, suppressed) = (shared.config.limits.watches_per_address, NonZeroU64::new(refused - reported - 1));
+        let (max, suppressed) = (watches_max, NonZeroU64::new(refused - reported - 1));
         tracing::warn!(%address, max, suppressed, "watch refused: too many watches from one address");
     }
     refused

@@ -10,6 +10,7 @@ mod replica_metrics;
 mod replica_thread_host;
 pub(crate) mod restore;
 mod role_log;
+mod slow_requests;
 pub(crate) mod snapshotter;
 
 use crate::limits::{LINK_CHUNK_BYTES, LINK_CONSUMED_REPORT_BYTES};
@@ -81,6 +82,7 @@ impl ReplicaThread {
             let input = shared.inbox.take(timeout);
             iterate(&mut replica_loop, timeout, input, &mut host);
             metrics.update(&mut replica_loop);
+            host.slow_requests.log(&mut replica_loop.counters_mut().slow_writes, shared.clock.mono_ms());
             report_snapshot(&mut replica_loop, &shared, &mut host.snapshotter);
         }
         // The synced position is recorded with all existing files, so a snapshot must not be written after that.

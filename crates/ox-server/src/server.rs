@@ -8,6 +8,7 @@ use crate::io::connection_table::ClientPort;
 use crate::io::fd_limit::{TooFewDescriptors, connections_max};
 use crate::io::mailbox::Mailbox;
 use crate::io::{HandshakeThread, IoThread, WAKER, bind};
+use crate::live_settings;
 use crate::maintenance;
 use crate::member_setup;
 use crate::options::{replica_settings, store_options, tree_options};
@@ -354,6 +355,7 @@ impl Server {
         start_snapshot: StartSnapshot,
     ) -> io::Result<()> {
         let shared = &Arc::clone(&self.shared);
+        live_settings::apply(shared, &shared.config);
         let Core { replica, space, log, commands, peers } = core;
         let (command_queue, command_thread) = four_letter::queue();
         let mut io = Vec::new();

@@ -4,7 +4,8 @@
 //! (inbox, mailboxes, log queue, four-letter commands, connection table) have a mutex each, held for a swap or a push
 //! and never while another lock is taken. The exception: mailboxes are filled while the state is locked, so that an
 //! event arrives before the state that it announces. Traffic by namespace in the metrics has a mutex too, because its
-//! names are not known in advance; a thread takes it once per iteration. The certificates of the client port, and those
+//! names are not known in advance; a thread takes it once per iteration. Settings that can change while the server runs
+//! have a lock that is held to copy a pointer. The certificates of the client port, and those
 //! for other servers, have a lock that a handshake takes once; failed logins by address have a mutex that an accepted
 //! connection takes once, and the Kerberos replay cache has one that a login takes once. A restored snapshot and snapshots on
 //! request exclude each other by a mutex that only their threads take.
@@ -17,6 +18,7 @@ use crate::io::connection_table::ConnectionTable;
 use crate::io::failed_logins::FailedLogins;
 use crate::io::mailbox::Mailbox;
 use crate::limits::SERVERS_MEASURED_MAX;
+use crate::live_settings::LiveSettings;
 use crate::options::global_limits;
 use crate::peers::security::PeerSecurity;
 use crate::replica_thread::inbox::Inbox;
@@ -76,7 +78,10 @@ pub(crate) struct LearnerLink {
 
 pub(crate) struct Shared {
     pub(crate) build: Build,
+    /// As it was read at the start.
     pub(crate) config: Config,
+    /// What may have changed since. Locked to copy or to replace the pointer.
+    pub(crate) live: RwLock<Arc<LiveSettings>>,
     pub(crate) clock: Clock,
     pub(crate) state: RwLock<State>,
     pub(crate) inbox: Inbox,
@@ -132,6 +137,7 @@ impl Shared {
             build,
             global_limits: global_limits(&config),
             throttle: Throttle::new(throttle_settings(&config.connection_throttle), clock.now()).map(Mutex::new),
+            live: RwLock::new(Arc::new(LiveSettings::of(&config))),
             config,
             clock,
             state: RwLock::new(state),
@@ -162,6 +168,11 @@ impl Shared {
             stopped: Condvar::new(),
             fatal: Mutex::new(None),
         }
+    }
+
+    /// The present values of settings that can change while the server runs.
+    pub(crate) fn live(&self) -> Arc<LiveSettings> {
+        Arc::clone(&self.live.read())
     }
 
     /// Hands replies and events to an I/O thread, and counts them until they are delivered.

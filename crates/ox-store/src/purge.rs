@@ -51,6 +51,13 @@ pub(crate) fn purge(
     Ok(purged)
 }
 
+/// Removes old files of a server that another process may be running: it notices that logs are missing, because each
+/// names the zxid before its first record.
+pub fn purge_offline(disk: &dyn Disk, dirs: &Dirs, retain: usize) -> Result<Purged, StoreError> {
+    // Only the process with the log sends diffs from it; that one notices that a file is gone.
+    purge(disk, dirs, retain, &Mutex::new(ValidRange::Standalone), &|| false)
+}
+
 /// The zxid of the oldest of the newest `retain` intact snapshots.
 fn oldest_kept(
     disk: &dyn Disk,

@@ -149,6 +149,11 @@ impl WatchTable {
         self.limits.add_watcher(id, address);
     }
 
+    /// Changes the limit of registrations per address, for further ones; 0 for no limit.
+    pub fn set_address_limit(&mut self, max: usize) {
+        self.limits.set_limit(max);
+    }
+
     /// How often a watch was refused because of the limit per address, and the last refused address.
     pub fn refused(&self) -> (u64, Option<IpAddr>) {
         self.limits.refused()

@@ -1,5 +1,6 @@
 //! One file per subcommand; [`output`] and [`progress`] are shared by several.
 
+pub(crate) mod admin;
 pub(crate) mod check_config;
 pub(crate) mod cli;
 pub(crate) mod docker_entrypoint;
@@ -7,7 +8,7 @@ pub(crate) mod ensemble;
 pub(crate) mod four_letter_command;
 pub(crate) mod generate;
 pub(crate) mod log;
-mod output;
+pub(crate) mod output;
 mod progress;
 pub(crate) mod server;
 pub(crate) mod snapshot;

@@ -1,23 +1,34 @@
-//! Logs to stderr: as text, as JSON, or in Apache's line layout.
+//! Logs to the console and to a file that rotates: as text, as JSON, or in Apache's line layout.
 //!
-//! A separate thread writes the lines, so that a pipe without a reader does not stop the server. When too many lines
-//! are queued, further ones are counted and dropped. A line that cannot be written is dropped too: logging never
-//! fails, and panics are logged in the same way.
+//! Separate threads write the lines, so that neither a pipe without a reader nor a slow disk stops the server. When too
+//! many lines are queued, further ones are counted and dropped. A line that cannot be written is dropped too: logging
+//! never fails, and panics are logged in the same way. Levels and the file can be changed while the server runs.
 
+mod levels;
 mod lines;
+mod output;
 mod zookeeper_layout;
 
+pub(crate) use levels::LevelChange;
 pub(crate) use lines::Lines;
 pub(crate) use zookeeper_layout::set_my_id;
 
 use crate::terminal;
 use clap::ValueEnum;
+use levels::Levels;
 use lines::Escaping;
+use output::{LogFileOutput, Output};
+use ox_config::{LogConfig, LogLevel};
+use parking_lot::Mutex;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::PanicHookInfo;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt as _;
+use std::sync::Arc;
+use tracing::Subscriber;
+use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::layer::{Layer, SubscriberExt as _};
+use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use zookeeper_layout::ZookeeperLayout;
 
@@ -31,71 +42,145 @@ pub(crate) enum Format {
     Zookeeper,
 }
 
-/// Checks a filter: a level, or directives such as `info,ox_server=debug`. The tracing library would take a misspelt
-/// level for a module name and log nothing.
+/// The stream of the console.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Console {
+    Stderr,
+    /// As Apache's server logs.
+    Stdout,
+}
+
+/// Checks levels of the command line.
 pub(crate) fn check_filter(filter: &str) -> Result<String, String> {
-    for directive in filter.split(',').filter(|directive| !directive.is_empty()) {
-        let level = directive.rsplit_once('=').map_or(directive, |(_, level)| level);
-        if level.parse::<LevelFilter>().is_err() {
-            return Err(format!(
-                "`{level}` is not a log level: use off, error, warn, info, debug or trace, alone or as in \
-                 info,ox_server=debug"
-            ));
-        }
-    }
-    Ok(filter.to_owned())
+    ox_config::check_log_levels(filter).map(|()| filter.to_owned())
 }
 
-/// The filter that leaves out Apache's lines about environment and settings, unless they are asked for.
-fn whole_filter(filter: &str, format: Format) -> String {
-    let target = ox_server::SETTINGS_LOG_TARGET;
-    let filter = if filter.is_empty() { "info" } else { filter };
-    let is_detailed = |directive: &str| directive.parse::<LevelFilter>().is_ok_and(|level| LevelFilter::INFO < level);
-    if format == Format::Zookeeper || filter.contains(target) || filter.split(',').any(is_detailed) {
-        filter.to_owned()
-    } else {
-        format!("{filter},{target}=warn")
-    }
-}
-
-/// Sets up logging with a checked filter. Lines are written as long as the returned value lives.
-pub(crate) fn init(filter: &str, format: Format) -> Result<Logging, String> {
-    let targets: Targets = whole_filter(filter, format).parse().map_err(|error| format!("--log {filter}: {error}"))?;
-    let has_colours = terminal::has_colours(&io::stderr());
-    let escaping = match format {
+/// Sets up logging. `levels` are those of the command line, which override the configuration's. Lines are written as
+/// long as the returned value lives.
+pub(crate) fn init(levels: Option<&str>, format: Format, console: Console) -> Result<LogGuard, String> {
+    let has_colours = match console {
+        Console::Stderr => terminal::has_colours(&io::stderr()),
+        Console::Stdout => terminal::has_colours(&io::stdout()),
+    };
+    let console_escaping = match format {
         Format::Json => Escaping::Done,
         Format::Text if has_colours => Escaping::ControlsButColours,
         Format::Text | Format::Zookeeper => Escaping::Controls,
     };
-    let lines = Lines::start(escaping).map_err(|error| format!("cannot start the logging thread: {error}"))?;
-    let filtered = tracing_subscriber::registry().with(targets);
+    let file_escaping = if format == Format::Json { Escaping::Done } else { Escaping::Controls };
+    let cannot_start = |error| format!("cannot start a logging thread: {error}");
+    let console = Lines::start("logging", console_escaping, Output::Console(console)).map_err(cannot_start)?;
+    let file = Lines::start("log file", file_escaping, Output::File(LogFileOutput::default())).map_err(cannot_start)?;
+    let (filter, change_levels) = reload::Layer::new(Levels::new(levels, format).targets());
+    let (console_filter, change_console) = reload::Layer::new(LevelFilter::TRACE);
+    let (file_filter, change_file) = reload::Layer::new(LevelFilter::TRACE);
+    tracing_subscriber::registry()
+        .with(filter)
+        .with(layer(&console, format, has_colours).with_filter(console_filter))
+        .with(layer(&file, format, false).with_filter(file_filter))
+        .init();
+    let for_panics = [console.clone(), file.clone()];
+    std::panic::set_hook(Box::new(move |panic| log_panic(panic, &for_panics)));
+    Ok(LogGuard(Logging(Arc::new(LogControl {
+        console,
+        file,
+        levels: Mutex::new(Levels::new(levels, format)),
+        // Errors would mean that the subscriber is gone, which lives as long as the process.
+        change_levels: Box::new(move |targets| _ = change_levels.reload(targets)),
+        change_console: Box::new(move |level| _ = change_console.reload(level)),
+        change_file: Box::new(move |level| _ = change_file.reload(level)),
+    }))))
+}
+
+/// The lines of one output.
+fn layer<S>(lines: &Lines, format: Format, has_colours: bool) -> Box<dyn Layer<S> + Send + Sync>
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+{
     let layer = tracing_subscriber::fmt::layer().with_writer(lines.clone()).log_internal_errors(false);
     match format {
-        Format::Text => filtered.with(layer.with_ansi(has_colours)).init(),
-        Format::Json => filtered.with(layer.json()).init(),
-        Format::Zookeeper => filtered.with(layer.event_format(ZookeeperLayout)).init(),
+        Format::Text => layer.with_ansi(has_colours).boxed(),
+        Format::Json => layer.json().boxed(),
+        Format::Zookeeper => layer.event_format(ZookeeperLayout).boxed(),
     }
-    let for_panics = lines.clone();
-    std::panic::set_hook(Box::new(move |panic| log_panic(panic, &for_panics)));
-    Ok(Logging(lines))
 }
 
 /// Logs a panic. The default hook would write to stderr directly and block on a slow reader.
-fn log_panic(panic: &PanicHookInfo<'_>, lines: &Lines) {
+fn log_panic(panic: &PanicHookInfo<'_>, outputs: &[Lines]) {
     let trace = Backtrace::capture();
     let is_captured = trace.status() == BacktraceStatus::Captured;
     let text = if is_captured { format!("{panic}\n{trace}") } else { panic.to_string() };
     text.lines().for_each(|line| tracing::error!("{line}"));
-    lines.release();
-    lines.flush();
+    for lines in outputs {
+        lines.release();
+        lines.flush();
+    }
+}
+
+/// Changes the log while the server runs. All clones share it.
+#[derive(Clone)]
+pub(crate) struct Logging(Arc<LogControl>);
+
+struct LogControl {
+    console: Lines,
+    file: Lines,
+    levels: Mutex<Levels>,
+    change_levels: Box<dyn Fn(tracing_subscriber::filter::Targets) + Send + Sync>,
+    change_console: Box<dyn Fn(LevelFilter) + Send + Sync>,
+    change_file: Box<dyn Fn(LevelFilter) + Send + Sync>,
+}
+
+impl Logging {
+    /// The lines of the console.
+    pub(crate) fn console(&self) -> &Lines {
+        &self.0.console
+    }
+
+    /// Applies a configuration: at the start, and when it was read again. Levels that were changed meanwhile stay, unless
+    /// the configuration sets others than before.
+    pub(crate) fn configure(&self, config: &LogConfig) {
+        let control = &*self.0;
+        let file_threshold = config.file.as_ref().map(|file| file.threshold);
+        let filter = |threshold: Option<LogLevel>| threshold.map_or(LevelFilter::TRACE, levels::filter_of);
+        (control.change_console)(filter(config.console_threshold));
+        control.console.limit_held(filter(config.console_threshold));
+        (control.change_file)(file_threshold.map_or(LevelFilter::OFF, filter));
+        control.file.set_file(config.file.clone());
+        let mut levels = control.levels.lock();
+        if levels.configure(config) {
+            (control.change_levels)(levels.targets());
+        }
+    }
+
+    /// Changes the level of a module, or of all others, until the end of the process. Returns the levels.
+    pub(crate) fn change_level(&self, change: &LevelChange) -> Result<String, String> {
+        let mut levels = self.0.levels.lock();
+        levels.change(change)?;
+        (self.0.change_levels)(levels.targets());
+        let text = levels.to_string();
+        tracing::info!(levels = text, "log levels changed");
+        Ok(text)
+    }
+
+    /// The levels, in the syntax of `--log`.
+    pub(crate) fn levels(&self) -> String {
+        self.0.levels.lock().to_string()
+    }
+
+    /// Opens the log file again, because it was renamed or removed.
+    pub(crate) fn reopen(&self) {
+        self.0.file.reopen_file();
+    }
 }
 
 /// Flushes the last lines when it is dropped.
-pub(crate) struct Logging(pub(crate) Lines);
+pub(crate) struct LogGuard(pub(crate) Logging);
 
-impl Drop for Logging {
+impl Drop for LogGuard {
     fn drop(&mut self) {
-        self.0.release();
-        self.0.flush();
+        let LogControl { console, file, .. } = &*self.0.0;
+        console.release();
+        console.flush();
+        file.flush();
     }
 }

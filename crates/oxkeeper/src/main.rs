@@ -5,6 +5,7 @@ mod four_letter;
 mod lock_owner;
 mod logging;
 mod port_owner;
+mod scripts;
 mod terminal;
 mod usage_hint;
 
@@ -56,6 +57,8 @@ enum Command {
     /// Send a four-letter command, such as srvr or mntr
     #[command(name = "4lw")]
     FourLetter(commands::four_letter_command::Args),
+    /// Send a command to the AdminServer, such as srvr, log_level or reload
+    Admin(commands::admin::Args),
     /// Put load on a ZooKeeper server and measure it
     Bench(Box<ox_bench::BenchArgs>),
     /// Print, check and recover transaction logs
@@ -82,7 +85,7 @@ fn main() -> ExitCode {
     if let Some(args) = commands::docker_entrypoint::command_if_called_as_script() {
         return report(commands::docker_entrypoint::run(args));
     }
-    if let Some(code) = commands::cli::run_if_called_zkcli() {
+    if let Some(code) = scripts::run_if_called() {
         return code;
     }
     match parse().command {
@@ -91,6 +94,7 @@ fn main() -> ExitCode {
         Command::Cli(args) => commands::cli::run(args),
         Command::Status(args) => commands::status::run(&args),
         Command::FourLetter(args) => commands::four_letter_command::run(&args),
+        Command::Admin(args) => commands::admin::run(&args),
         Command::Bench(args) => report(ox_bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),

@@ -1,22 +1,40 @@
 //! The page `docs/reference/admin.md`, written from the table.
 
-use super::{COMMANDS, Handler};
+use super::{COMMANDS, CommandSpec, Handler, OWN_COMMANDS};
 use std::fmt::Write as _;
 
 /// The whole page. A test compares it with the committed one; `UPDATE_DOCS=1 cargo test -p ox-admin` rewrites it.
 pub fn admin_commands_page() -> String {
     let mut page = HEAD.to_owned();
-    for command in COMMANDS {
+    put_table(COMMANDS, &mut page);
+    page.push_str(OWN_HEAD);
+    put_table(OWN_COMMANDS, &mut page);
+    page
+}
+
+fn put_table(commands: &[CommandSpec], page: &mut String) {
+    for command in commands {
         let names: Vec<String> = command.names.iter().map(|name| format!("`{name}`")).collect();
         let needs = match command.run {
             Handler::Always(_) => "",
             Handler::Serving(_) | Handler::Listing(_) => "serving",
             Handler::Privileged(_) | Handler::PrivilegedPost(_) => "serving, rights",
+            Handler::SuperPost(_) => "POST, serving, super user",
+            Handler::Reload => "POST, super user",
+            Handler::LogLevel => "super user to change",
         };
         writeln!(page, "| {} | {needs} | {} |", names.join(", "), command.help).expect("a string takes every write");
     }
-    page
 }
+
+const OWN_HEAD: &str = "
+Commands that Apache does not have. They are not listed by `/commands`. `oxkeeper admin <name> [parameter=value..]` sends
+these and all others. The super user is the identity of `DigestAuthenticationProvider.superDigest`, or of a certificate that
+`X509AuthenticationProvider.superUser` names.
+
+| names | needs | effect and reply |
+|---|---|---|
+";
 
 const HEAD: &str = "\
 # Commands of the AdminServer

@@ -7,8 +7,8 @@
 use crate::links::LinkEvent;
 use crate::server_log::JobReport;
 use ox_proto::ensemble::Ensemble;
-use ox_proto::{ServerId, Zxid};
-use ox_replica::Submission;
+use ox_proto::{ServerId, SessionId, Zxid};
+use ox_replica::{ReplicaLimits, Submission};
 use ox_store::{FreeSpace, LogDiff};
 use ox_tree::State;
 use ox_zab::{ElectionConnection, LinkId, VoteNotification};
@@ -25,6 +25,9 @@ pub struct ReplicaInbox {
     /// A snapshot is due when this zxid is applied.
     pub snapshot_due: Option<Zxid>,
     pub space: Option<FreeSpace>,
+    pub limits: Option<ReplicaLimits>,
+    /// Sessions that an operator closes.
+    pub close_sessions: Vec<SessionId>,
     /// A state that an operator restores on a standalone server.
     pub restore: Option<Box<State>>,
     /// Finished disk jobs of the log thread.
@@ -70,6 +73,8 @@ impl ReplicaInbox {
             && self.durable.is_none()
             && self.snapshot_due.is_none()
             && self.space.is_none()
+            && self.limits.is_none()
+            && self.close_sessions.is_empty()
             && self.restore.is_none()
             && self.reports.is_empty()
             && self.config_stored.is_none()

@@ -44,25 +44,20 @@ pub fn dump_log(
     format: LogFormat,
     out: &mut dyn Write,
 ) -> Result<LogSummary, StoreError> {
-    let (version, dbid) = match LogReader::open(disk, path)?.header() {
-        LogHeader::Log { version, dbid } => (version, dbid),
-        LogHeader::Missing => return Err(unreadable(path, Damage::NoHeader)),
-        LogHeader::BadMagic(_) => return Err(unreadable(path, Damage::BadMagic)),
-    };
-    let file = disk.open(path, OpenMode::Read).context("open", path)?;
-    let mut frames = Frames { file: &*file, length: file.len().context("stat", path)?, offset: LOG_HEADER_BYTES };
-    let mut summary = LogSummary { end: LOG_HEADER_BYTES, ..LogSummary::default() };
+    check_header(disk, path)?;
     if format == LogFormat::Text {
-        let line = format!("ZooKeeper Transactional Log File with dbid {dbid} txnlog format version {version}");
-        writeln!(out, "{line}").context("print", path)?;
+        begin_text(disk, path, out)?;
     }
+    let file = disk.open(path, OpenMode::Read).context("open", path)?;
+    let mut frames = Frames::new(&*file, path)?;
+    let mut summary = LogSummary { end: LOG_HEADER_BYTES, ..LogSummary::default() };
     while let Some(frame) = frames.next(path)? {
         let text = match format {
             LogFormat::Text => text_lines(&frame),
             LogFormat::Json => json_line(&frame),
         };
         out.write_all(text.as_bytes()).context("print", path)?;
-        summary.damaged += u64::from(!frame.fits);
+        summary.damaged += u64::from(!frame.fits());
         if !frame.is_ended {
             summary.is_partial = true;
             return Ok(summary);
@@ -77,26 +72,57 @@ pub fn dump_log(
     Ok(summary)
 }
 
+/// The format version and the id of the database.
+fn check_header(disk: &dyn Disk, path: &Path) -> Result<(u32, i64), StoreError> {
+    match LogReader::open(disk, path)?.header() {
+        LogHeader::Log { version, dbid } => Ok((version, dbid)),
+        LogHeader::Missing => Err(unreadable(path, Damage::NoHeader)),
+        LogHeader::BadMagic(_) => Err(unreadable(path, Damage::BadMagic)),
+    }
+}
+
+/// Prints the first line of Apache's toolkit.
+pub(crate) fn begin_text(disk: &dyn Disk, path: &Path, out: &mut dyn Write) -> Result<(), StoreError> {
+    let (version, dbid) = check_header(disk, path)?;
+    let line = format!("ZooKeeper Transactional Log File with dbid {dbid} txnlog format version {version}");
+    writeln!(out, "{line}").context("print", path)
+}
+
 fn unreadable(path: &Path, damage: Damage) -> StoreError {
     StoreError::Corrupt { path: path.to_owned(), offset: 0, after: Zxid::ZERO, damage }
 }
 
 /// A frame, whether or not its checksum matches.
-struct RawFrame {
-    record: Vec<u8>,
-    fits: bool,
+pub(crate) struct RawFrame {
+    pub(crate) record: Vec<u8>,
+    pub(crate) checksum: i64,
     /// The end byte is present; without it, nothing further can be read.
-    is_ended: bool,
+    pub(crate) is_ended: bool,
 }
 
-struct Frames<'a> {
+impl RawFrame {
+    pub(crate) fn right_checksum(&self) -> i64 {
+        i64::from(simd_adler32::adler32(&self.record.as_slice()))
+    }
+
+    pub(crate) fn fits(&self) -> bool {
+        self.checksum == self.right_checksum()
+    }
+}
+
+/// The frames of a log, in their order.
+pub(crate) struct Frames<'a> {
     file: &'a dyn DiskFile,
     length: u64,
     offset: u64,
 }
 
-impl Frames<'_> {
-    fn next(&mut self, path: &Path) -> Result<Option<RawFrame>, StoreError> {
+impl<'a> Frames<'a> {
+    pub(crate) fn new(file: &'a dyn DiskFile, path: &Path) -> Result<Self, StoreError> {
+        Ok(Self { file, length: file.len().context("stat", path)?, offset: LOG_HEADER_BYTES })
+    }
+
+    pub(crate) fn next(&mut self, path: &Path) -> Result<Option<RawFrame>, StoreError> {
         let mut head = [0; HEAD_BYTES];
         let count = read_full(self.file, &mut head, self.offset).context("read", path)?;
         let length = head.last_chunk().map_or(0, |word| i32::from_be_bytes(*word));
@@ -110,8 +136,7 @@ impl Frames<'_> {
         let is_ended = record.pop() == Some(END_BYTE);
         self.offset += (size + OVERHEAD_BYTES) as u64;
         let checksum = head.first_chunk().map_or(0, |word| i64::from_be_bytes(*word));
-        let fits = i64::from(simd_adler32::adler32(&record.as_slice())) == checksum;
-        Ok(Some(RawFrame { record, fits, is_ended }))
+        Ok(Some(RawFrame { record, checksum, is_ended }))
     }
 
     /// Whether anything but zeros follows.
@@ -125,10 +150,10 @@ impl Frames<'_> {
 // Compat: a record with a wrong checksum is printed twice, marked and unmarked.
 fn text_lines(frame: &RawFrame) -> String {
     let line = text_line(&frame.record);
-    if frame.fits { line } else { format!("CRC ERROR - {line}{line}") }
+    if frame.fits() { line } else { format!("CRC ERROR - {line}{line}") }
 }
 
-fn text_line(bytes: &[u8]) -> String {
+pub(crate) fn text_line(bytes: &[u8]) -> String {
     let Ok(header) = Reader::from_disk(bytes).get::<TxnHeader>() else { return "unreadable record\n".into() };
     let TxnHeader { session, cxid, zxid, time_ms, kind } = header;
     let mut line = short_date(time_ms);
@@ -254,7 +279,7 @@ struct FrameJson<'a>(&'a RawFrame);
 
 impl Serialize for FrameJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let RawFrame { record, fits, is_ended } = self.0;
+        let RawFrame { record, is_ended, .. } = self.0;
         let mut object = serializer.serialize_map(None)?;
         match Record::decode(record) {
             Ok(record) => {
@@ -274,7 +299,7 @@ impl Serialize for FrameJson<'_> {
                 object.serialize_entry("record", &base64(Some(record)))?;
             }
         }
-        if !fits {
+        if !self.0.fits() {
             object.serialize_entry("checksumFits", &false)?;
         }
         if !is_ended {

@@ -36,7 +36,7 @@ impl Replica {
         self.send_request(now, link, (session, cxid), (op, body, ids));
     }
 
-    fn send_request(
+    pub(super) fn send_request(
         &mut self,
         now: Now,
         link: LinkId,

@@ -8,6 +8,7 @@ use super::session_txns::Granted;
 use crate::ConnId;
 use crate::audit::AuditRequest;
 use crate::sessions::LastSeen;
+use crate::slow_writes::WriteTimes;
 use crate::submission::{Load, Submission};
 use ox_proto::{ErrorCode, SessionId};
 use ox_tree::auth::Identities;
@@ -70,6 +71,8 @@ pub(super) struct PendingWrite {
     pub(super) waiting: Vec<Waiting>,
     /// What the audit log needs when the write is applied.
     pub(super) audit: Option<Box<AuditRequest>>,
+    /// `None` for what no request of a client asks for.
+    pub(super) times: Option<WriteTimes>,
     /// Released when the write is applied.
     load: Load,
 }
@@ -77,7 +80,7 @@ pub(super) struct PendingWrite {
 impl PendingWrite {
     pub(super) fn new(session: SessionId, cxid: i32, origin: Origin) -> Self {
         let load = Load { requests: 1, bytes: 0 };
-        Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), audit: None, load }
+        Self { session, cxid, origin, no_ephemerals: None, waiting: Vec::new(), audit: None, times: None, load }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::clock::Now;
 use crate::effects::{ReplicaEffect, ReplicaEffects};
 use crate::limits::{APPLIED_AT_ONCE_BYTES, APPLIED_AT_ONCE_MAX, LOG_BATCH_BYTES};
 use crate::outbox::Outboxes;
+use crate::slow_writes::WriteTimes;
 use crate::submission::{ClientInput, Submission};
 use ox_proto::txn::{Record, TxnHeader};
 use ox_proto::{ErrorCode, OpCode, SessionId, Zxid};
@@ -51,6 +52,7 @@ impl Replica {
         out: &mut Outboxes,
     ) {
         let entry = &submission.entries[at];
+        self.submitted_ms = submission.submitted_ms;
         match &entry.input {
             ClientInput::Connect { .. } => self.on_connect(now, entry.conn, &entry.input, state, out),
             ClientInput::Gone => self.on_gone(entry.conn, state),
@@ -94,6 +96,7 @@ impl Replica {
         }
         let mut own = PendingWrite::new(session, xid, Origin::Request(conn));
         own.audit = audit;
+        own.times = Some(WriteTimes { submitted_ms: self.submitted_ms, prepared_ms: now.mono_ms });
         if is_local {
             match self.before_local_write(now, conn, session, (op, body), state) {
                 LocalWrite::Proceed => (),
@@ -265,6 +268,9 @@ impl Replica {
                 Proposer::Server | Proposer::Learner(_) => None,
             };
             if let Some(mut own) = own {
+                if let Some(times) = own.times {
+                    self.counters.slow_writes.note(times, &record, now.mono_ms);
+                }
                 if let Some(audit) = own.audit.take() {
                     audit.applied(&record.txn, &mut out.audit);
                 }

@@ -4,9 +4,10 @@
 //! (`Replica::on_time`). Every server calls `on_closed` when it applies a closeSession: it removes the session from its tracker
 //! and, if the client is connected to it, closes the connection.
 
-use super::Replica;
+use super::forwarding::NO_IDS;
 use super::pending_requests::{Origin, Reply, Waiting};
 use super::proposals::Proposer;
+use super::{Replica, Role};
 use crate::ConnId;
 use crate::clock::Now;
 use crate::outbox::{Outboxes, PartKind};
@@ -67,6 +68,27 @@ impl Replica {
             let listed = ops::prepare_close_session(view, out);
             Some((OpCode::CloseSession, listed.then(|| view.digest())))
         })
+    }
+
+    /// Closes a session for an operator: its ephemeral nodes are deleted, and its client is disconnected. Without an
+    /// effect if the session is unknown here, or this server is a learner and its leader knows another owner.
+    pub(super) fn close_session(&mut self, now: Now, session: SessionId, state: &State, out: &mut Outboxes) {
+        if self.local.sessions.is_known(session) {
+            let conn = self.local.sessions.remove(session);
+            self.addresses.end(session);
+            return conn.into_iter().for_each(|conn| self.close(conn, out));
+        }
+        if !self.sessions.is_known(session) {
+            return;
+        }
+        match self.role {
+            Role::Leader => {
+                self.sessions.start_closing(session);
+                self.propose_close(now, session, 0, Proposer::Server, state);
+            }
+            Role::Learner(link) => self.send_request(now, link, (session, 0), (OpCode::CloseSession, &[], NO_IDS)),
+            Role::None | Role::ReadOnly => (),
+        }
     }
 
     /// Attaches a session to another connection, after all pending writes: the client sees the effects of what it sent

@@ -50,6 +50,10 @@ impl<'a> ReplicaStatus<'a> {
         self.0.last_proposed_zxid
     }
 
+    pub fn knows_session(self, session: SessionId) -> bool {
+        self.0.sessions.is_known(session) || self.0.local.sessions.is_known(session)
+    }
+
     pub fn session_count(self) -> usize {
         self.0.sessions.len()
     }

@@ -4,6 +4,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests match a few of many variants")]
 
 mod authentication;
+mod closed_by_operator;
 mod ensemble;
 mod full_disk;
 mod handshakes;

@@ -54,7 +54,7 @@ pub(super) fn accept(listener: &TcpListener, port: ClientPort, shared: &Shared) 
         Err(error) => return Err(error),
     };
     let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-    let limits = &shared.config.limits;
+    let limits = shared.live();
     match shared.connections.admit(port, address.ip(), limits.max_cnxns, limits.max_client_cnxns) {
         Ok(()) => {
             // A socket that refuses an option is already dead; the next read reports that.

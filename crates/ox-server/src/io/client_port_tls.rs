@@ -5,12 +5,12 @@ use crate::io::reverse_lookups::{ReverseLookups, ReverseName, system_lookup};
 use crate::io::{HandshakeQueue, WaitingClient};
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
 use crate::shared::Shared;
+use crate::store_reloads::{self, StoreReload, StoreReloads};
 use crate::watchdog::Heartbeat;
 use mio::Poll;
 use ox_config::{Config, SslKeys, StoreKeys, TlsConfig};
 use ox_tls::{
-    PeerTls, ReloadOutcome, Reloader, ServerTls, SettingsGroup, StorePassword, StoreSettings, TlsError, TlsSettings,
-    TlsWarning,
+    PeerTls, Reloader, ServerTls, SettingsGroup, StorePassword, StoreSettings, TlsError, TlsSettings, TlsWarning,
 };
 use parking_lot::{Mutex, RwLock};
 use std::io;
@@ -32,6 +32,7 @@ pub(crate) struct ClientPortTls {
     in_progress: AtomicUsize,
     /// Set if the settings ask for reverse lookups.
     lookups: Option<ReverseLookups>,
+    reloads: StoreReloads,
     /// The address of `secureClientPort`.
     pub(crate) secure_address: Mutex<Option<SocketAddr>>,
 }
@@ -55,6 +56,7 @@ impl ClientPortTls {
             queues,
             next_queue: AtomicUsize::new(0),
             in_progress: AtomicUsize::new(0),
+            reloads: StoreReloads::default(),
             secure_address: Mutex::new(None),
         };
         Ok((tls, polls))
@@ -66,6 +68,11 @@ impl ClientPortTls {
             ClientPort::Client => self.config.is_client_port_unified,
             ClientPort::Secure => true,
         }
+    }
+
+    /// Reads the stores again, and waits until that is done.
+    pub(crate) fn reload(&self) -> StoreReload {
+        self.reloads.request()
     }
 
     /// The certificates for the next handshake.
@@ -164,7 +171,7 @@ pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
 
 /// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.
 pub(crate) fn watch_stores(shared: &Shared, tls: &ClientPortTls, mut stores: ClientStores, heartbeat: &Heartbeat) {
-    let mut warned: Option<Instant> = None;
+    let (mut warned, mut failure): (Option<Instant>, Option<String>) = (None, None);
     while !shared.is_stopping() {
         heartbeat.beat();
         if warned.is_none_or(|at| EXPIRY_WARN_INTERVAL <= at.elapsed()) {
@@ -172,28 +179,24 @@ pub(crate) fn watch_stores(shared: &Shared, tls: &ClientPortTls, mut stores: Cli
             warn_of_expiry(shared, tls);
         }
         shared.sleep(STORE_CHECK_INTERVAL);
-        if tls.config.reloads && reload(tls, &mut stores) {
-            warned = None;
+        let requests = tls.reloads.take();
+        if tls.config.reloads || !requests.is_empty() {
+            let outcome =
+                store_reloads::poll(&mut stores, &mut failure, |server| replace(tls, server), "of the client port");
+            if outcome == Ok(true) {
+                warned = None;
+            }
+            // Fails when the caller has stopped waiting.
+            requests.into_iter().for_each(|request| _ = request.send(outcome.clone()));
         }
     }
 }
 
-fn reload(tls: &ClientPortTls, stores: &mut ClientStores) -> bool {
-    match stores.poll() {
-        Ok(ReloadOutcome::Unchanged) => false,
-        Ok(ReloadOutcome::Replaced) => {
-            let server = stores.current();
-            server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-            let subject = server.certificates().first().map(|certificate| certificate.subject.clone());
-            tracing::info!(subject, "certificates of the client port reloaded; open connections keep theirs");
-            *tls.current.write() = Arc::clone(server);
-            true
-        }
-        Err(reason) => {
-            tracing::error!("certificates of the client port not reloaded, the old ones stay: {reason}");
-            false
-        }
-    }
+fn replace(tls: &ClientPortTls, server: &Arc<ServerTls>) {
+    server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let subject = server.certificates().first().map(|certificate| certificate.subject.clone());
+    tracing::info!(subject, "certificates of the client port reloaded; open connections keep theirs");
+    *tls.current.write() = Arc::clone(server);
 }
 
 fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {

@@ -48,6 +48,8 @@ pub(super) struct ThreadRecords {
     close_log: LogLimit,
     /// Lines about clients that disconnected without closing their session.
     disconnect_log: LogLimit,
+    /// Lines about slow reads.
+    slow_log: LogLimit,
     auth_log: AuthLog,
     /// Connections that another thread has accepted for this one.
     pub(super) accepted: Vec<AcceptedClient>,
@@ -67,6 +69,7 @@ impl ThreadRecords {
             stats: IterationStats::default(),
             close_log: LogLimit::new(LOG_LINES_BURST),
             disconnect_log: LogLimit::new(LOG_LINES_BURST),
+            slow_log: LogLimit::new(LOG_LINES_BURST),
             auth_log: AuthLog::new(),
             accepted: Vec::new(),
             relisten: None,
@@ -142,7 +145,8 @@ impl<'a> ClientHost for Host<'a> {
         Some(mail.for_connections)
     }
 
-    fn submit(&mut self, submission: Submission) {
+    fn submit(&mut self, mut submission: Submission) {
+        submission.submitted_ms = self.shared.clock.mono_ms();
         self.shared.inbox.submit(submission);
     }
 
@@ -161,7 +165,7 @@ impl<'a> ClientHost for Host<'a> {
     }
 
     fn take_command(&mut self, id: ConnId, record: &ClientRecord, bytes: &[u8]) -> FirstBytes {
-        match four_letter::parse(bytes, &self.shared.config.four_letter_whitelist) {
+        match four_letter::parse(bytes, &self.shared.live().four_letter_whitelist) {
             Parsed::Command(command) if self.records.commands.enqueue(self.shared, id, &record.stats, command) => {
                 FirstBytes::Command
             }
@@ -288,6 +292,7 @@ impl<'a> ClientHost for Host<'a> {
 
     fn publish(&mut self) {
         self.records.stats.publish(self.shared);
+        self.records.stats.log_slow_reads(&mut self.records.slow_log);
     }
 }
 

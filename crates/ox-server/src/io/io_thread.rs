@@ -204,7 +204,7 @@ impl IoThread {
                 Ok(AcceptOutcome::Refused(address, reason)) => {
                     self.shared.metrics.connection_rejected.add(1);
                     if let Some(suppressed) = self.refusal_log.allow(now_ms) {
-                        let limits = &self.shared.config.limits;
+                        let limits = self.shared.live();
                         let max = if reason == Refused::Address { limits.max_client_cnxns } else { limits.max_cnxns };
                         tracing::warn!(suppressed, "Too many connections from /{} - max is {max}", address.ip());
                     }

@@ -6,6 +6,7 @@
 use super::host::ClientRecord;
 use super::in_flight::Run;
 use crate::io::connection_table::LastReply;
+use crate::log_limit::LogLimit;
 use crate::shared::Shared;
 use crate::status::op_latency::OpRuns;
 use ox_proto::reply::ReplyHeader;
@@ -40,6 +41,11 @@ pub(super) struct IterationStats {
     sizes: MetricSummary,
     last_size: i64,
     traffic: NamespaceTraffic,
+    /// Reads that take at least so long are slow; 0 means none.
+    slow_ms: i64,
+    /// The last slow read, and the number of all since the last publication.
+    slow_read: Option<SlowRead>,
+    slow_reads: u64,
     /// The connection that is served at present.
     serving: Serving,
 }
@@ -53,6 +59,15 @@ struct Serving {
     last: Option<(i32, i32, i64)>,
     /// Requests in `direct` by operation; their latency is known at the end.
     direct_ops: OpRuns,
+}
+
+/// A read that waited for earlier requests of its connection.
+#[derive(Clone, Copy, Debug)]
+struct SlowRead {
+    op: i32,
+    xid: i32,
+    session: SessionId,
+    latency_ms: i64,
 }
 
 /// What the frames in a client's output contain.
@@ -204,10 +219,15 @@ impl IterationStats {
     fn record_replies(&mut self, record: &mut ClientRecord, count: u32, last_frame: Frames) {
         let (stats, now_ms, mut last) = (&record.stats, self.at_ms, None);
         let (reads, updates, ops) = (&mut self.reads, &mut self.updates, &mut self.ops);
+        let (slow_ms, slow_read, slow_reads) = (self.slow_ms, &mut self.slow_read, &mut self.slow_reads);
         record.requests_in_flight.pop(count, |Run { since_ms, op, xid, count }| {
             let latency_ms = now_ms - since_ms;
             let runs = if is_update(op) { &mut *updates } else { &mut *reads };
             runs.note(latency_ms, u64::from(count));
+            if slow_ms != 0 && slow_ms <= latency_ms && !is_update(op) {
+                *slow_read = Some(SlowRead { op, xid, session: stats.session(), latency_ms });
+                *slow_reads += u64::from(count);
+            }
             ops.note(op, latency_ms, u64::from(count));
             stats.latency.note(latency_ms, u64::from(count));
             last = Some(LastReply { op, xid, zxid: last_frame.zxid, at_ms: now_ms, latency_ms });
@@ -271,6 +291,17 @@ impl IterationStats {
         self.ops.publish(&stats.op_latencies);
         stats.sessions_opened.add(take(&mut self.sessions_opened));
         metrics.read_per_namespace.merge(&mut self.traffic);
+        self.slow_ms = stats.slow_request_ms.load(Relaxed);
+    }
+
+    /// Logs the last slow read since the last call.
+    pub(super) fn log_slow_reads(&mut self, lines: &mut LogLimit) {
+        let Some(SlowRead { op, xid, session, latency_ms }) = self.slow_read.take() else { return };
+        lines.suppress(std::mem::take(&mut self.slow_reads) - 1);
+        if let Some(suppressed) = lines.allow(self.at_ms) {
+            let operation = OpCode::try_from(op).map_or("unknown", OpCode::name);
+            tracing::warn!(operation, %session, cxid = xid, total_ms = latency_ms, suppressed, "slow request");
+        }
     }
 }
 

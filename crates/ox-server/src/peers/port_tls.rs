@@ -4,11 +4,12 @@
 use crate::io::client_port_tls::tls_settings;
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL};
 use crate::shared::Shared;
+use crate::store_reloads::{self, StoreReload, StoreReloads};
 use crate::watchdog::Heartbeat;
 use ox_config::{Config, QuorumTlsConfig};
 use ox_tls::{
-    CertificateInfo, ClientEndpoint, HostNameMismatch, PeerDecision, PeerEndpoint, PeerTls, ReloadOutcome, Reloader,
-    SettingsGroup, TlsError,
+    CertificateInfo, ClientEndpoint, HostNameMismatch, PeerDecision, PeerEndpoint, PeerTls, Reloader, SettingsGroup,
+    TlsError,
 };
 use parking_lot::RwLock;
 use rustls::Connection;
@@ -24,6 +25,7 @@ pub(crate) struct PeerPortTls {
     config: QuorumTlsConfig,
     /// Replaced when stores are reloaded; each handshake uses the one with which it began.
     current: RwLock<Arc<PeerTls>>,
+    reloads: StoreReloads,
 }
 
 /// Which side of a connection the other server is on.
@@ -35,7 +37,13 @@ pub(super) enum PeerSide {
 
 impl PeerPortTls {
     pub(crate) fn new(config: &QuorumTlsConfig, stores: &PeerStores) -> Self {
-        Self { config: config.clone(), current: RwLock::new(Arc::clone(stores.current())) }
+        let current = RwLock::new(Arc::clone(stores.current()));
+        Self { config: config.clone(), current, reloads: StoreReloads::default() }
+    }
+
+    /// Reads the stores again, and waits until that is done.
+    pub(crate) fn reload(&self) -> StoreReload {
+        self.reloads.request()
     }
 
     pub(super) fn config(&self) -> &QuorumTlsConfig {
@@ -97,7 +105,7 @@ pub(crate) fn load(config: &Config) -> Result<Option<PeerStores>, TlsError> {
 
 /// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.
 pub(crate) fn watch_stores(shared: &Shared, tls: &PeerPortTls, mut stores: PeerStores, heartbeat: &Heartbeat) {
-    let mut warned: Option<Instant> = None;
+    let (mut warned, mut failure): (Option<Instant>, Option<String>) = (None, None);
     while !shared.is_stopping() {
         heartbeat.beat();
         if warned.is_none_or(|at| EXPIRY_WARN_INTERVAL <= at.elapsed()) {
@@ -105,28 +113,24 @@ pub(crate) fn watch_stores(shared: &Shared, tls: &PeerPortTls, mut stores: PeerS
             warn_of_expiry(tls.days_left(shared.clock.now().wall_ms));
         }
         shared.sleep(STORE_CHECK_INTERVAL);
-        if tls.config.reloads && reload(tls, &mut stores) {
-            warned = None;
+        let requests = tls.reloads.take();
+        if tls.config.reloads || !requests.is_empty() {
+            let outcome =
+                store_reloads::poll(&mut stores, &mut failure, |current| replace(tls, current), "for other servers");
+            if outcome == Ok(true) {
+                warned = None;
+            }
+            // Fails when the caller has stopped waiting.
+            requests.into_iter().for_each(|request| _ = request.send(outcome.clone()));
         }
     }
 }
 
-fn reload(tls: &PeerPortTls, stores: &mut PeerStores) -> bool {
-    match stores.poll() {
-        Ok(ReloadOutcome::Unchanged) => false,
-        Ok(ReloadOutcome::Replaced) => {
-            let current = stores.current();
-            current.server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
-            let subject = current.server.certificates().first().map(|certificate| certificate.subject.clone());
-            tracing::info!(subject, "certificates for other servers reloaded; open connections keep theirs");
-            *tls.current.write() = Arc::clone(current);
-            true
-        }
-        Err(reason) => {
-            tracing::error!("certificates for other servers not reloaded, the old ones stay: {reason}");
-            false
-        }
-    }
+fn replace(tls: &PeerPortTls, current: &Arc<PeerTls>) {
+    current.server.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    let subject = current.server.certificates().first().map(|certificate| certificate.subject.clone());
+    tracing::info!(subject, "certificates for other servers reloaded; open connections keep theirs");
+    *tls.current.write() = Arc::clone(current);
 }
 
 fn warn_of_expiry(days: i64) {

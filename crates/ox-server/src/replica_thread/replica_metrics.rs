@@ -58,7 +58,7 @@ impl ReplicaMetrics {
             metrics.connection_rejected.add(count);
             self.refusal_log.suppress(count - 1);
             if let Some(suppressed) = self.refusal_log.allow(self.shared.clock.mono_ms()) {
-                let max = self.shared.config.limits.sessions_per_address;
+                let max = self.shared.live().sessions_per_address;
                 tracing::warn!(%address, max, suppressed, "session refused: too many sessions from one address");
             }
         }

@@ -8,6 +8,7 @@ use crate::peers::PeerCommands;
 use crate::peers::config_activation;
 use crate::replica_thread::inbox::Input;
 use crate::replica_thread::log_writer::SharedLogQueue;
+use crate::replica_thread::slow_requests::SlowRequests;
 use crate::replica_thread::snapshotter::Snapshotter;
 use crate::shared::Shared;
 use ox_driver::client_io::GlobalLimits;
@@ -29,6 +30,7 @@ pub(super) struct ReplicaThreadHost<'a> {
     log: &'a SharedLogQueue,
     commands: Option<&'a PeerCommands>,
     pub(super) snapshotter: Snapshotter,
+    pub(super) slow_requests: SlowRequests,
     /// `None` on a standalone server.
     role_log: Option<RoleLog>,
     /// The read lock of a batch of inputs.
@@ -61,6 +63,7 @@ impl<'a> ReplicaThreadHost<'a> {
             log,
             commands,
             snapshotter: Snapshotter::new(Arc::clone(shared)),
+            slow_requests: SlowRequests::new(),
             role_log: commands.map(|_| RoleLog::new(Arc::clone(shared))),
             guard: None,
             locked_at: Instant::now(),
@@ -190,6 +193,7 @@ impl ReplicaHost for ReplicaThreadHost<'_> {
     }
 
     fn on_durable(&mut self, now: Now, zxid: Zxid) {
+        self.slow_requests.on_durable(zxid, now.mono_ms);
         if let Some(role_log) = &mut self.role_log {
             role_log.durable(zxid, now.wall_ms);
         }

@@ -247,7 +247,7 @@ impl CommandThread {
 
     fn execute(&mut self, shared: &Shared, conn: ConnId, command: FourLetterCommand, port: ClientPort) {
         let CommandSpec { name, run, .. } = command.command;
-        let text = if !shared.config.four_letter_whitelist.allow(name) {
+        let text = if !shared.live().four_letter_whitelist.allow(name) {
             format!("{name} is not executed because it is not in the whitelist.\n")
         } else {
             match run {

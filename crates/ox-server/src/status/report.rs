@@ -7,6 +7,7 @@
 mod authorisation;
 mod connections;
 mod ensemble;
+mod reload;
 mod server_status;
 mod sessions;
 mod snapshots;
@@ -15,6 +16,7 @@ mod watches;
 pub use authorisation::{Authorisation, Credentials};
 pub use connections::{ConnectionReport, SessionReport};
 pub use ensemble::{EnsembleReport, MemberReport, ObserverReport};
+pub use reload::{CloseSessionOutcome, ReloadedStores};
 pub use server_status::{BufferSizes, ServerStats, ServingMode, SettingsReport};
 pub use snapshots::{LastSnapshot, RestoreFailed, SnapshotFailed, WrittenSnapshot};
 

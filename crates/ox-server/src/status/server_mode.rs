@@ -11,6 +11,18 @@ use std::time::Duration;
 /// The replica never waits for the disk, so it replies soon or not at all.
 pub(crate) const REPLICA_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Asks the replica thread; `None` if it does not reply.
+pub(crate) fn ask_replica<T: Send + 'static>(
+    shared: &Shared,
+    ask: impl FnOnce(&Replica) -> T + Send + 'static,
+) -> Option<T> {
+    let (sender, receiver) = sync_channel(1);
+    shared.inbox.query(move |replica, _| {
+        let _ = sender.send(ask(replica)); // fails when the caller has stopped waiting
+    });
+    receiver.recv_timeout(REPLICA_TIMEOUT).ok()
+}
+
 /// The mode of a server that serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ServerMode {
@@ -41,11 +53,7 @@ impl ServerMode {
         if shared.config.member.is_none() {
             return (!shared.restore.is_running()).then_some(Self::Standalone);
         }
-        let (sender, receiver) = sync_channel(1);
-        shared.inbox.query(move |replica, _| {
-            let _ = sender.send(Self::of(replica)); // fails when the caller has stopped waiting
-        });
-        let mode = receiver.recv_timeout(REPLICA_TIMEOUT).ok().flatten()?;
+        let mode = ask_replica(shared, |replica| Self::of(replica)).flatten()?;
         // The replica does not know which observer master was reached.
         let observed = ServerId(shared.stats.observed.load(Relaxed));
         Some(if let Self::Observer(_) = mode { Self::Observer(observed) } else { mode })

@@ -17,6 +17,9 @@ pub(crate) struct Stats {
     pub(crate) responses: Sizes,
     /// Sizes of proposals that this leader has sent.
     pub(crate) proposals: Sizes,
+    /// Requests that take at least so many milliseconds are logged; 0 means none. Kept here for the I/O threads, which read
+    /// it in each iteration.
+    pub(crate) slow_request_ms: AtomicI64,
     /// When this server became leader, by the monotonic clock.
     pub(crate) leads_since_ms: AtomicI64,
     /// The server that a learner is linked to.

@@ -17,7 +17,7 @@ impl Build {
     pub const UNKNOWN: Self = Self { commit: "unknown", date: "unknown" };
 
     /// The whole version text: `3.9.3-oxkeeper-<version>-<commit>, built on <date>`.
-    pub(crate) fn version(self) -> String {
+    pub fn version(self) -> String {
         let Self { commit, date } = self;
         format!("{COMPATIBLE}-oxkeeper-{}-{commit}, built on {date}", env!("CARGO_PKG_VERSION"))
     }

@@ -40,6 +40,11 @@ impl AddressLimits {
         Self { max, ..Self::default() }
     }
 
+    /// Changes the limit. Where there was none, watches of new watchers count from now on.
+    pub(super) fn set_limit(&mut self, max: usize) {
+        self.max = max;
+    }
+
     /// Counts the watcher's watches for this address.
     pub(super) fn add_watcher(&mut self, id: WatcherId, ip: IpAddr) {
         if self.max == 0 {
@@ -94,7 +99,7 @@ impl AddressLimits {
     pub(super) fn acquire(&mut self, id: WatcherId, count: usize) -> bool {
         let max = self.max;
         let Some(address) = self.address(id) else { return true };
-        if address.watches + count <= max {
+        if max == 0 || address.watches + count <= max {
             address.watches += count;
             return true;
         }

@@ -43,9 +43,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
     ExitCode::from(ox_shell::main(args.words))
 }
 
-/// Runs the shell in the style of `zkCli` if the program was called by that name, for example through a link.
-pub(crate) fn run_if_called_zkcli() -> Option<ExitCode> {
-    let mut words = std::env::args();
-    let is_zkcli = words.next().is_some_and(|program| ox_shell::is_zkcli_name(&program));
-    is_zkcli.then(|| ExitCode::from(ox_shell::main(std::iter::once("--zkcli".to_owned()).chain(words))))
+/// Runs the shell in the style of `zkCli`.
+pub(crate) fn run_as_zkcli(words: &[String]) -> ExitCode {
+    ExitCode::from(ox_shell::main(
+        std::iter::once("--zkcli").chain(words.iter().map(String::as_str)).map(str::to_owned),
+    ))
 }

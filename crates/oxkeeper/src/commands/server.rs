@@ -1,18 +1,20 @@
 //! `oxkeeper server`: reads the configuration, runs the server, and restarts a member whose disk was full.
 
 mod first_screen;
+mod reload;
 mod restart_on_full_disk;
 mod service_manager;
 mod signals;
 mod start_errors;
 
-use crate::logging::{self, Format, Lines};
+use crate::logging::{self, Console, Format, Logging};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use first_screen::Started;
 use ox_admin::AdminServer;
 use ox_config::{Config, ConfigErrors, Diagnostic, Environment, Level, StartArgs, SystemProperties};
 use ox_server::{SETTINGS_LOG_TARGET, Server};
+use reload::Reload;
 use restart_on_full_disk::{Ended, Stop, Wait};
 use service_manager::ServiceManager;
 use start_errors::StartFailure;
@@ -22,8 +24,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// The log level without `--log`.
-const DEFAULT_LOG: &str = "info";
 /// How long lines are held back until it is known whether the server starts. Longer starts are logged meanwhile.
 const HOLD_MAX: Duration = Duration::from_secs(2);
 
@@ -43,26 +43,34 @@ pub(crate) struct Args {
     /// A system property of ZooKeeper, e.g. -Dzookeeper.extendedTypesEnabled=true
     #[arg(short = 'D', value_name = "name=value", action = ArgAction::Append)]
     define: Vec<String>,
-    /// Log level, or directives such as info,ox_server=debug
-    #[arg(long, value_name = "filter", default_value = DEFAULT_LOG, env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
-    log: String,
+    /// Log level, or directives such as info,ox_server=debug; oxkeeper.log.levels in zoo.cfg if not given, else info
+    #[arg(long, value_name = "filter", env = "OXKEEPER_LOG", value_parser = logging::check_filter)]
+    log: Option<String>,
     /// Format of the log
     #[arg(long, value_enum, default_value_t = Format::Text, env = "OXKEEPER_LOG_FORMAT")]
     log_format: Format,
+    /// Where the console's lines are written
+    #[arg(long, value_enum, default_value_t = Console::Stderr, env = "OXKEEPER_LOG_TO")]
+    log_to: Console,
 }
 
 /// Runs the server until a signal or a fatal error ends it.
 pub(crate) fn run(args: &Args) -> ExitCode {
     let started = Instant::now();
-    let logging = match logging::init(&args.log, args.log_format) {
+    let logging = match logging::init(args.log.as_deref(), args.log_format, args.log_to) {
         Ok(logging) => logging,
         Err(message) => {
             crate::say(format_args!("{message}"));
             return ExitCode::from(2);
         }
     };
-    let screen = (args.log_format == Format::Text && io::stderr().is_terminal()).then(|| Paint::of(&io::stderr()));
-    let output = Output { lines: logging.0.clone(), screen, has_details: args.log != DEFAULT_LOG };
+    let has_screen = (args.log_format, args.log_to) == (Format::Text, Console::Stderr) && io::stderr().is_terminal();
+    let screen = has_screen.then(|| Paint::of(&io::stderr()));
+    let output = ServerOutput {
+        logging: logging.0.clone(),
+        screen,
+        has_details: args.log.as_deref().is_some_and(|log| log != "info"),
+    };
     match serve(args, started, &output) {
         Ok(()) => {
             tracing::info!("Exiting normally");
@@ -76,48 +84,59 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 /// Where the start of the server is reported.
-struct Output {
-    lines: Lines,
+struct ServerOutput {
+    logging: Logging,
     /// Set if the log goes to a terminal.
     screen: Option<Paint>,
     /// Whether the terminal shows the log lines of the start, too.
     has_details: bool,
 }
 
-impl Output {
+impl ServerOutput {
     /// Reports a server that has started.
     fn report(&self, started: &Started<'_>) {
+        let lines = self.logging.console();
         match self.screen {
             Some(paint) if self.has_details => {
-                self.lines.release();
-                self.lines.print(&started.screen(paint));
+                lines.release();
+                lines.print(&started.screen(paint));
             }
-            Some(paint) => self.lines.release_with_screen(&started.screen(paint)),
+            Some(paint) => lines.release_with_screen(&started.screen(paint)),
             None => {
-                self.lines.release();
+                lines.release();
                 started.log();
             }
         }
     }
 }
 
-fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFailure> {
-    output.lines.hold(HOLD_MAX).map_err(|error| StartFailure::new(1, format!("cannot start a thread: {error}")))?;
+fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), StartFailure> {
+    output
+        .logging
+        .console()
+        .hold(HOLD_MAX)
+        .map_err(|error| StartFailure::new(1, format!("cannot start a thread: {error}")))?;
     tracing::info!(version = crate::VERSION, "oxkeeper starts");
     raise_open_files_limit();
     end_with_parent();
     let stop = Arc::new(Stop::default());
-    let signals = signals::handle(Arc::clone(&stop));
+    let (start, logging) = (start_args(args)?, output.logging.clone());
+    let reload = Reload::new(start, args.define.clone(), Arc::clone(&stop), logging);
+    let signals = signals::handle(Arc::clone(&stop), Arc::clone(&reload));
     let signals = signals.map_err(|error| StartFailure::new(1, format!("cannot listen for signals: {error}")))?;
     let manager = service_manager::report_to_service_manager(&stop);
     let (mut wait, mut admin) = (Wait::new(), None);
     let ended = loop {
         // Other members may have reconfigured the ensemble meanwhile.
         let config = load(args)?;
+        output.logging.configure(&config.log);
+        reload.set_running(&config);
         let first = (!wait.is_restart).then_some((started, output));
         if first.is_some() {
             // It answers while the data is read, and between two servers.
-            admin = AdminServer::start(crate::BUILD, &config).map_err(|error| StartFailure::admin(&error))?;
+            let control = reload::control(&reload, &output.logging);
+            admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
+                .map_err(|error| StartFailure::admin(&error))?;
         }
         let beside = Beside { stop: &stop, admin: admin.as_ref(), manager: manager.as_deref() };
         let ended = serve_once(&config, &args.config, first, beside);
@@ -145,7 +164,7 @@ struct Beside<'a> {
 fn serve_once(
     config: &Config,
     arguments: &[String],
-    first: Option<(Instant, &Output)>,
+    first: Option<(Instant, &ServerOutput)>,
     Beside { stop, admin, manager }: Beside<'_>,
 ) -> Result<(), Ended> {
     log_directories(config);
@@ -215,13 +234,16 @@ pub(super) const OUTSIDE: Environment<'static> = Environment {
     resolve: &|host| (host, 0).to_socket_addrs().ok()?.next().map(|address| address.ip()),
 };
 
-fn load(args: &Args) -> Result<Config, StartFailure> {
-    let system = system_properties(&args.define);
+fn start_args(args: &Args) -> Result<StartArgs, StartFailure> {
     if let Some(failure) = start_errors::port_without_directory(&args.config) {
         return Err(failure);
     }
-    let start =
-        StartArgs::from_args(&args.config).map_err(|error| StartFailure::config(&ConfigErrors::from(error), &[]))?;
+    StartArgs::from_args(&args.config).map_err(|error| StartFailure::config(&ConfigErrors::from(error), &[]))
+}
+
+fn load(args: &Args) -> Result<Config, StartFailure> {
+    let system = system_properties(&args.define);
+    let start = start_args(args)?;
     let mut diagnostics = Vec::new();
     let config = Config::load(&start, &system, &OUTSIDE, &mut diagnostics)
         .map_err(|errors| StartFailure::config(&errors, &diagnostics))?;

@@ -6,6 +6,10 @@ mod dump;
 mod source;
 mod summary;
 
+pub(crate) use compare::{SnapshotComparison, compare_as_apache};
+pub(crate) use dump::dump_as_apache;
+pub(crate) use summary::summarize_as_apache;
+
 use clap::Subcommand;
 use std::process::ExitCode;
 

@@ -1,8 +1,10 @@
-//! The queue of log lines, and the thread that writes them to stderr.
+//! The queue of log lines of one output, and the thread that writes them.
 //!
 //! One event is one line, whatever text of clients and peers it contains: control characters are escaped, and a long line
 //! is cut (S22).
 
+use super::output::Output;
+use ox_config::LogFileConfig;
 use parking_lot::Mutex;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::ThreadId;
 use std::time::Duration;
 use tracing::{Level, Metadata};
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// Queued lines beyond which further ones are dropped.
@@ -27,6 +30,8 @@ enum Message {
     Line(Vec<u8>),
     /// Confirm that all earlier lines are written.
     Flush(SyncSender<()>),
+    /// Look at the file that was set, and at whether it is to be opened again.
+    FileChanged,
 }
 
 /// The queue. All clones share it.
@@ -35,7 +40,15 @@ pub(crate) struct Lines {
     sender: SyncSender<Message>,
     lost: Arc<AtomicU64>,
     held: Arc<Mutex<Option<Held>>>,
+    file: Arc<Mutex<FileChange>>,
     escaping: Escaping,
+}
+
+/// What the thread has to do with its file before the next line.
+#[derive(Default)]
+struct FileChange {
+    selected: Option<Option<LogFileConfig>>,
+    is_reopened: bool,
 }
 
 /// Which characters of a line are escaped here.
@@ -63,12 +76,25 @@ struct HeldLine {
 
 impl Lines {
     /// Starts the thread that writes.
-    pub(super) fn start(escaping: Escaping) -> io::Result<Self> {
+    pub(super) fn start(thread: &str, escaping: Escaping, output: Output) -> io::Result<Self> {
         let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
-        let lines = Self { sender, lost: Arc::default(), held: Arc::default(), escaping };
-        let lost = Arc::clone(&lines.lost);
-        std::thread::Builder::new().name("logging".to_owned()).spawn(move || write_lines(&waiting, &lost))?;
+        let lines = Self { sender, lost: Arc::default(), held: Arc::default(), file: Arc::default(), escaping };
+        let (lost, file) = (Arc::clone(&lines.lost), Arc::clone(&lines.file));
+        let run = move || write_lines(&waiting, output, &lost, &file);
+        std::thread::Builder::new().name(thread.to_owned()).spawn(run)?;
         Ok(lines)
+    }
+
+    /// Selects the file of an output that has one.
+    pub(super) fn set_file(&self, config: Option<LogFileConfig>) {
+        self.file.lock().selected = Some(config);
+        let _ = self.sender.try_send(Message::FileChanged); // with a full queue the thread looks anyway
+    }
+
+    /// Opens the file again.
+    pub(super) fn reopen_file(&self) {
+        self.file.lock().is_reopened = true;
+        let _ = self.sender.try_send(Message::FileChanged);
     }
 
     /// Holds further lines back, for `limit` at most.
@@ -80,6 +106,11 @@ impl Lines {
             lines.release();
         })?;
         Ok(())
+    }
+
+    /// Drops held lines that a threshold does not let through.
+    pub(super) fn limit_held(&self, threshold: LevelFilter) {
+        self.held.lock().iter_mut().for_each(|held| held.lines.retain(|line| line.level <= threshold));
     }
 
     /// Writes held lines, and holds no more.
@@ -205,18 +236,19 @@ fn one_line(text: Vec<u8>, escaping: Escaping, bytes_max: usize) -> Vec<u8> {
     line.into_bytes()
 }
 
-fn write_lines(waiting: &Receiver<Message>, lost: &AtomicU64) {
-    let mut stderr = io::stderr();
+fn write_lines(waiting: &Receiver<Message>, mut output: Output, lost: &AtomicU64, file: &Mutex<FileChange>) {
     for message in waiting {
+        let FileChange { selected, is_reopened } = std::mem::take(&mut *file.lock());
+        if let Some(config) = selected {
+            output.set_file(config);
+        }
+        if is_reopened {
+            output.reopen();
+        }
         match message {
-            Message::Line(text) => {
-                let _ = stderr.write_all(&text); // there is no other place to report the failure
-                let lost = lost.swap(0, Ordering::Relaxed);
-                if lost != 0 {
-                    let _ = writeln!(stderr, "{lost} log lines dropped: the reader of stderr was too slow");
-                }
-            }
+            Message::Line(text) => output.write(text, lost.swap(0, Ordering::Relaxed)),
             Message::Flush(done) => _ = done.try_send(()),
+            Message::FileChanged => (),
         }
     }
 }

@@ -11,7 +11,7 @@ fn signals_other_than_term_and_int_do_not_end_the_server() {
         running.process.signal(signal);
         lines.iter().for_each(|line| drop(running.process.wait_for(line)));
     };
-    check("HUP", &["signal ignored: the configuration is read at the start only"]);
+    check("HUP", &["log files opened again; reloading the configuration", "configuration reloaded"]);
     check("USR2", &[]);
     for signal in ["USR1", "QUIT"] {
         check(

@@ -21,7 +21,7 @@ pub(super) fn conf(shared: &Shared, mode: ServerMode) -> String {
         ("dataLogDir", absolute(&dirs.logs)),
         ("dataLogSize", size(&dirs.logs).to_string()),
         ("tickTime", config.tick_ms.to_string()),
-        ("maxClientCnxns", config.limits.max_client_cnxns.to_string()),
+        ("maxClientCnxns", shared.live().max_client_cnxns.to_string()),
         ("minSessionTimeout", config.min_session_timeout_ms.to_string()),
         ("maxSessionTimeout", config.max_session_timeout_ms.to_string()),
         ("clientPortListenBacklog", config.listen_backlog.to_string()),

@@ -7,13 +7,12 @@ use super::{Listing, ListingStatus, NOT_SERVING};
 use crate::limits::LISTING_BATCH_MAX;
 use crate::shared::Shared;
 use crate::status::java_text;
-use crate::status::server_mode::{REPLICA_TIMEOUT, ServerMode};
+use crate::status::server_mode::{ServerMode, ask_replica};
 use ox_proto::SessionId;
 use ox_replica::{Replica, SessionInfo};
 use ox_tree::EphemeralCursor;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::sync::mpsc::sync_channel;
 
 /// The part of the listing that comes next.
 enum Part {
@@ -92,12 +91,7 @@ pub(crate) fn global_sessions(shared: &Shared) -> Option<Vec<SessionInfo>> {
 fn sessions(shared: &Shared, list: ListSessions) -> Option<Vec<SessionInfo>> {
     let (mut all, mut after): (Vec<SessionInfo>, Option<SessionId>) = (Vec::new(), None);
     loop {
-        let (sender, receiver) = sync_channel(1);
-        shared.inbox.query(move |replica, _| {
-            // Fails when the command thread has stopped waiting.
-            let _ = sender.send(list(replica, after, LISTING_BATCH_MAX));
-        });
-        let some = receiver.recv_timeout(REPLICA_TIMEOUT).ok()?;
+        let some = ask_replica(shared, move |replica| list(replica, after, LISTING_BATCH_MAX))?;
         after = some.last().map(|info| info.id);
         all.extend(some);
         if after.is_none() {

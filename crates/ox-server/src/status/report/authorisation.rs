@@ -1,6 +1,7 @@
 //! Whether a request to the AdminServer may do what needs rights: its identities need all permissions on `/`.
 
 use super::ServerHandle;
+use ox_tree::State;
 use ox_tree::auth::{Identities, Identity, X509_SCHEME, authenticate};
 use std::net::IpAddr;
 
@@ -26,8 +27,24 @@ pub enum Authorisation {
 impl ServerHandle {
     /// Decides whether the identities of a request have all permissions on `/`.
     pub fn authorise(&self, credentials: &Credentials<'_>) -> Authorisation {
+        let state = self.shared().state.read();
+        let Some(identities) = self.identities(&state, credentials) else { return Authorisation::NotAuthenticated };
+        if state.grants_all("/", &identities) { Authorisation::Granted } else { Authorisation::NotAuthorised }
+    }
+
+    /// Decides whether a request is one of the super user. Neither an address nor an open ACL is enough.
+    pub fn authorise_super(&self, credentials: &Credentials<'_>) -> Authorisation {
+        let state = self.shared().state.read();
+        match self.identities(&state, credentials) {
+            None => Authorisation::NotAuthenticated,
+            Some(identities) if identities.has_scheme("super") => Authorisation::Granted,
+            Some(_) => Authorisation::NotAuthorised,
+        }
+    }
+
+    /// What a request proves; `None` if that is nothing.
+    fn identities(&self, state: &State, credentials: &Credentials<'_>) -> Option<Identities> {
         let shared = self.shared();
-        let state = shared.state.read();
         let mut identities = Identities::none();
         let proven = match (credentials.scheme, credentials.certificate_subject) {
             ("ip", _) => {
@@ -40,12 +57,9 @@ impl ServerHandle {
                 let is_super = super_user == Some(subject);
                 Some(is_super.then(|| of("super")).into_iter().chain([of(X509_SCHEME)]).collect())
             }
-            (scheme, _) => authenticate(&state, Some(scheme), credentials.auth).proven(),
+            (scheme, _) => authenticate(state, Some(scheme), credentials.auth).proven(),
         };
-        let Some(proven) = proven else { return Authorisation::NotAuthenticated };
-        if !identities.add(proven) || identities.iter().next().is_none() {
-            return Authorisation::NotAuthenticated;
-        }
-        if state.grants_all("/", &identities) { Authorisation::Granted } else { Authorisation::NotAuthorised }
+        let is_proven = identities.add(proven?) && identities.iter().next().is_some();
+        is_proven.then_some(identities)
     }
 }

@@ -151,7 +151,7 @@ impl ServerHandle {
             data_dir: four_letter::absolute(&dirs.snapshots),
             data_log_dir: four_letter::absolute(&dirs.logs),
             tick_ms: config.tick_ms,
-            max_client_cnxns: config.limits.max_client_cnxns,
+            max_client_cnxns: shared.live().max_client_cnxns,
             min_session_timeout_ms: config.min_session_timeout_ms,
             max_session_timeout_ms: config.max_session_timeout_ms,
             server_id: config.member.as_ref().map_or(0, |member| member.server.0),

@@ -1,7 +1,7 @@
 //! Errors of a failed start. The first and the last line say what failed, why, and what to do; warnings that may
 //! explain it are between them.
 
-use super::Output;
+use super::ServerOutput;
 use crate::terminal::Tone;
 use crate::{lock_owner, port_owner, usage_hint};
 use ox_admin::AdminStartError;
@@ -63,23 +63,23 @@ impl StartFailure {
     }
 
     /// Prints the failure on a terminal, or logs it.
-    pub(super) fn report(&self, output: &Output) {
-        let held = output.lines.take_held_warnings();
+    pub(super) fn report(&self, output: &ServerOutput) {
+        let held = output.logging.console().take_held_warnings();
         let [first, others @ ..] = self.errors.as_slice() else { return };
         let is_short = others.is_empty() && self.warnings.is_empty() && held.is_empty();
         let (last, others) = others.split_last().unwrap_or((first, &[]));
         if !is_short {
             self.error(output, first, false);
             self.warnings.iter().for_each(|warning| warn(output, warning));
-            held.into_iter().for_each(|line| output.lines.send(line));
+            held.into_iter().for_each(|line| output.logging.console().send(line));
             others.iter().for_each(|error| self.error(output, error, false));
         }
         self.error(output, last, true);
     }
 
-    fn error(&self, output: &Output, text: &str, is_last: bool) {
+    fn error(&self, output: &ServerOutput, text: &str, is_last: bool) {
         match output.screen {
-            Some(paint) => output.lines.print(&format!("{} {text}", paint.text(Tone::Bad, "error:"))),
+            Some(paint) => output.logging.console().print(&format!("{} {text}", paint.text(Tone::Bad, "error:"))),
             None => {
                 let exit_code = is_last.then_some(self.exit_code);
                 tracing::error!(target: "oxkeeper", exit_code, "{text}");
@@ -88,9 +88,9 @@ impl StartFailure {
     }
 }
 
-fn warn(output: &Output, text: &str) {
+fn warn(output: &ServerOutput, text: &str) {
     match output.screen {
-        Some(paint) => output.lines.print(&format!("{} {text}", paint.text(Tone::Warning, "warning:"))),
+        Some(paint) => output.logging.console().print(&format!("{} {text}", paint.text(Tone::Warning, "warning:"))),
         None => tracing::warn!(target: "oxkeeper", "{text}"),
     }
 }

@@ -2,6 +2,8 @@
 
 mod layers;
 
+use layers::Detail;
+
 use super::source::tree;
 use crate::commands::output::{BAD, GOOD, conclude};
 use crate::commands::progress::Watched;
@@ -46,6 +48,9 @@ pub(crate) struct Args {
     /// Apache's format: every step of the comparison
     #[arg(short, long)]
     debug: bool,
+    /// Apache's format: ask which level or subtree to compare
+    #[arg(short, long, conflicts_with = "debug")]
+    interactive: bool,
     /// Compare data and ACLs only, not versions, times, zxids and sessions
     #[arg(long)]
     content: bool,
@@ -56,7 +61,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR")]
     right_logs: Option<PathBuf>,
     /// Print one JSON object per difference, and one with the counts
-    #[arg(long, conflicts_with_all = ["bytes", "nodes", "debug"])]
+    #[arg(long, conflicts_with_all = ["bytes", "nodes", "debug", "interactive"])]
     json: bool,
 }
 
@@ -66,15 +71,33 @@ pub(super) fn run(args: &Args) -> ExitCode {
         let right = args.right.as_deref().or(args.right_source.as_deref());
         let (Some(left), Some(right)) = (left, right) else { bail!("two snapshots or directories are needed") };
         let sides = [(left, args.left_logs.as_deref()), (right, args.right_logs.as_deref())];
-        if args.bytes.is_some() || args.nodes.is_some() || args.debug {
+        if args.bytes.is_some() || args.nodes.is_some() || args.debug || args.interactive {
             let least = (args.bytes.unwrap_or(0), args.nodes.unwrap_or(0));
-            layers::compare(sides, least, args.debug, out)?;
+            layers::compare(sides, least, Detail::of(args.debug, args.interactive), out)?;
             return Ok(GOOD);
         }
         let [left, right] = [read(sides[0])?.0, read(sides[1])?.0];
         let tally = if args.json { in_json(&left, &right, args, out)? } else { in_text(&left, &right, args, out)? };
         Ok(if is_same(&tally, args) { GOOD } else { BAD })
     })
+}
+
+/// What `zkSnapshotComparer.sh` compares.
+pub(crate) struct SnapshotComparison {
+    pub(crate) left: PathBuf,
+    pub(crate) right: PathBuf,
+    /// Subtrees that differ by more bytes, or by more nodes, are printed.
+    pub(crate) bytes: i64,
+    pub(crate) nodes: i64,
+    pub(crate) is_debug: bool,
+    pub(crate) is_interactive: bool,
+}
+
+/// Prints what Apache's comparer prints.
+pub(crate) fn compare_as_apache(wanted: &SnapshotComparison) -> ExitCode {
+    let SnapshotComparison { left, right, bytes, nodes, is_debug, is_interactive } = wanted;
+    let detail = Detail::of(*is_debug, *is_interactive);
+    conclude(|out| layers::compare([(left, None), (right, None)], (*bytes, *nodes), detail, out).map(|()| GOOD))
 }
 
 fn is_same(tally: &DiffCounts, args: &Args) -> bool {

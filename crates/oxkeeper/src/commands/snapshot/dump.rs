@@ -4,7 +4,7 @@ use super::source::snapshot_file;
 use crate::commands::output::{BAD, GOOD, complain, conclude};
 use ox_inspect::dump::snapshot::{SnapshotFormat, dump_snapshot};
 use ox_store::disk::RealDisk;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,6 +32,11 @@ pub(super) fn run(Args { file, data, json, ncdu }: &Args) -> ExitCode {
         (.., true) => SnapshotFormat::Ncdu { now_ms: i64::try_from(now_ms).unwrap_or(i64::MAX) },
         _ => SnapshotFormat::Text,
     };
+    dump_as_apache(file, format)
+}
+
+/// Prints a snapshot in one of the formats.
+pub(crate) fn dump_as_apache(file: &Path, format: SnapshotFormat) -> ExitCode {
     conclude(|out| match dump_snapshot(&RealDisk, &snapshot_file(file)?, format, out) {
         Ok(_) => Ok(GOOD),
         Err(error @ ox_store::StoreError::Io { .. }) => Err(error.into()),

@@ -1,13 +1,13 @@
 //! `oxkeeper snapshot summary`: which subtrees use the space.
 
 use super::source::tree;
-use crate::commands::output::{GOOD, conclude};
+use crate::commands::output::{BAD, GOOD, conclude};
 use crate::commands::progress::Watched;
 use anyhow::{Result, bail};
 use ox_inspect::summary::{Subtree, summarize};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Args)]
@@ -52,6 +52,20 @@ pub(super) fn run(args: &Args) -> ExitCode {
             as_apache(&subtrees, out)?
         }
         Ok(GOOD)
+    })
+}
+
+/// Prints what Apache's toolkit prints, with its exit code 1 for a node that does not exist.
+pub(crate) fn summarize_as_apache(file: &Path, start: &str, depth: usize) -> ExitCode {
+    conclude(|out| {
+        let frozen = tree(&Watched::new(), file, None)?;
+        match summarize(&frozen, start, Some(depth).filter(|depth| *depth != 0)) {
+            Some(subtrees) => as_apache(&subtrees, out).map(|()| GOOD),
+            None => {
+                crate::say(format_args!("error: there is no node {start} in {}", file.display()));
+                Ok(BAD)
+            }
+        }
     })
 }
 

@@ -1,0 +1,150 @@
+//! Commands that Apache does not have. Those that change something need the super user: an address, or an open ACL of
+//! `/`, is not enough.
+
+use super::{Call, CommandContext, CommandSpec, Handler, Outcome, Serving, command, error, in_json};
+use crate::authorization_header;
+use crate::control::AdminControl;
+use crate::json::JsonWriter;
+use crate::reply::Reply;
+use axum::http::StatusCode;
+use ox_server::CloseSessionOutcome;
+
+/// They are not on the page that lists the commands, because tools compare it with Apache's.
+pub(crate) const OWN_COMMANDS: &[CommandSpec] = &[
+    command(
+        &["close_session"],
+        Handler::SuperPost(close_session),
+        "Closes the session `sessionId` (hexadecimal with `0x`, or decimal) and its connection.",
+    ),
+    command(
+        &["log_level"],
+        Handler::LogLevel,
+        "GET: the log levels. POST by the super user: sets `level` for `module`, or without `module` for all others; \
+         without `level` back to the configuration.",
+    ),
+    command(
+        &["reload"],
+        Handler::Reload,
+        "Reads the configuration and the certificates again, applies what can change, and reports what needs a restart.",
+    ),
+];
+
+fn close_session(serving: &Serving<'_>) -> Reply {
+    const NAME: &str = "close_session";
+    let text = serving.call.parameter("sessionId").unwrap_or_default();
+    let Some(session) = parse_session(&text) else {
+        let text = format!("close_session needs sessionId, such as sessionId=0x1000012ab340000; got \"{text}\"");
+        return error(StatusCode::BAD_REQUEST, NAME, &text);
+    };
+    match serving.server.close_session(session) {
+        CloseSessionOutcome::Closed => {
+            tracing::warn!(session = format!("{session:#x}"), "session closed by an operator");
+            in_json(NAME, |json| {
+                json.key("session_id");
+                json.text(&format!("{session:#x}"));
+                Outcome::Done
+            })
+        }
+        CloseSessionOutcome::Unknown => {
+            let text =
+                format!("session {session:#x} does not exist, or its client uses another server: ask the leader");
+            error(StatusCode::NOT_FOUND, NAME, &text)
+        }
+        CloseSessionOutcome::Pending => {
+            let text = format!("session {session:#x} is not closed yet: there is no quorum, or its client has moved");
+            error(StatusCode::GATEWAY_TIMEOUT, NAME, &text)
+        }
+    }
+}
+
+/// An id as Apache prints it, in hexadecimal or in decimal.
+fn parse_session(text: &str) -> Option<i64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(u64::cast_signed),
+        None => text.parse().ok(),
+    }
+}
+
+/// Checks that the super user asks, in any state of the server.
+fn check_super(name: &str, call: &Call<'_>) -> Result<(), Reply> {
+    let Some(server) = &call.server else {
+        return Err(error(StatusCode::SERVICE_UNAVAILABLE, name, "the server is starting; try again"));
+    };
+    authorization_header::check_super(server, call.requester).map_err(|(status, text)| error(status, name, text))
+}
+
+fn control<'a>(name: &str, context: &'a CommandContext) -> Result<&'a AdminControl, Reply> {
+    let text = "the program that runs this server does not offer this command";
+    context.control.as_deref().ok_or_else(|| error(StatusCode::NOT_IMPLEMENTED, name, text))
+}
+
+pub(super) fn log_level(call: &Call<'_>) -> Reply {
+    either(log_level_or_refusal(call))
+}
+
+fn log_level_or_refusal(call: &Call<'_>) -> Result<Reply, Reply> {
+    const NAME: &str = "log_level";
+    let control = control(NAME, call.context)?;
+    let levels = if call.is_post {
+        check_super(NAME, call)?;
+        let (module, level) = (call.parameter("module"), call.parameter("level"));
+        let changed = (control.change_log_level)(module.as_deref(), level.as_deref());
+        changed.map_err(|text| error(StatusCode::BAD_REQUEST, NAME, &text))?
+    } else {
+        (control.log_levels)()
+    };
+    Ok(in_json(NAME, |json| {
+        json.key("levels");
+        json.text(&levels);
+        Outcome::Done
+    }))
+}
+
+pub(super) fn reload(call: &Call<'_>) -> Reply {
+    either(reload_or_refusal(call))
+}
+
+fn reload_or_refusal(call: &Call<'_>) -> Result<Reply, Reply> {
+    const NAME: &str = "reload";
+    let control = control(NAME, call.context)?;
+    check_super(NAME, call)?;
+    let report = (control.reload)();
+    let lists = [
+        ("applied", &report.applied),
+        ("needs_restart", &report.needs_restart),
+        ("certificates", &report.certificates),
+        ("errors", &report.errors),
+    ];
+    Ok(in_json(NAME, |json| {
+        lists.iter().for_each(|(key, texts)| put_texts(key, texts, json));
+        match report.errors.first() {
+            None => Outcome::Done,
+            Some(first) => Outcome::Error(first.clone()),
+        }
+    }))
+}
+
+fn put_texts(key: &str, texts: &[String], json: &mut JsonWriter) {
+    json.key(key);
+    json.begin_array();
+    texts.iter().for_each(|text| json.text(text));
+    json.end_array();
+}
+
+fn either(reply: Result<Reply, Reply>) -> Reply {
+    reply.unwrap_or_else(|refusal| refusal)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_ids_are_read_as_they_are_printed() {
+        assert_eq!(parse_session("0x1000012ab340000"), Some(0x0100_0012_ab34_0000));
+        assert_eq!(parse_session("0xff00000000000001"), Some(-0x00ff_ffff_ffff_ffff));
+        assert_eq!(parse_session("-5"), Some(-5));
+        assert_eq!(parse_session("abc"), None);
+        assert_eq!(parse_session(""), None);
+    }
+}

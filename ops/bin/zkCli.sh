@@ -1,0 +1,1 @@
+zkServer.sh
