@@ -75,7 +75,9 @@ impl Container {
     /// Starts the default command on a free port; the AdminServer is off, because its port is that of the host.
     fn start(&mut self, prepare: &str, user: &str) -> Result<(Process, SocketAddr)> {
         let words: Vec<&str> = self.command.iter().map(String::as_str).collect();
-        let mut process = Process::run(self.command(prepare, user, &words));
+        // Apache's script logs to standard output.
+        let log = self.root.with_extension("log");
+        let mut process = Process::run_with_log(self.command(prepare, user, &words), &log)?;
         let address = super::await_ready(&mut process)?;
         Ok((process, ([127, 0, 0, 1], address.port()).into()))
     }
