@@ -35,7 +35,7 @@ pub(crate) struct Args {
     /// How many of them send or read very slowly.
     #[arg(long, default_value_t = 200)]
     slow: usize,
-    /// Pairs of measurements.
+    /// Pairs of measurements, with and without HTTP clients.
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Length of a measurement in seconds.
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Requests per second of these clients; as many as possible without it, so that the core of the server is busy.
     #[arg(long)]
     rate: Option<f64>,
-    /// Idle sessions.
+    /// Idle sessions beside the measured ones.
     #[arg(long, default_value_t = 0)]
     sessions: usize,
     /// Largest accepted ratio of the p99 with HTTP clients and without.

@@ -166,7 +166,6 @@ fn queries(root: &Path) -> Result<Vec<String>> {
     Ok(rules.map(str::to_owned).chain(dashboard_queries(root)?).collect())
 }
 
-/// Percent-encodes a parameter.
 fn encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {
