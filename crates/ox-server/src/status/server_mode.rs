@@ -53,7 +53,7 @@ impl ServerMode {
         if shared.config.member.is_none() {
             return (!shared.restore.is_running()).then_some(Self::Standalone);
         }
-        let mode = ask_replica(shared, |replica| Self::of(replica)).flatten()?;
+        let mode = ask_replica(shared, Self::of).flatten()?;
         // The replica does not know which observer master was reached.
         let observed = ServerId(shared.stats.observed.load(Relaxed));
         Some(if let Self::Observer(_) = mode { Self::Observer(observed) } else { mode })
