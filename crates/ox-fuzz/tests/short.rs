@@ -40,12 +40,8 @@ short_runs! {
     auth_to_local_target_survives_mutations: "auth-to-local", 10_000;
     sasl_token_target_survives_mutations: "sasl-token", 2_000;
     keytab_target_survives_mutations: "keytab", 20_000;
+    http_target_survives_mutations: "http", 2_000;
+    http_query_target_survives_mutations: "http-query", 500;
+    http_body_target_survives_mutations: "http-body", 300;
     ensemble_target_survives_mutations: "ensemble", 20_000;
-}
-
-#[test]
-fn http_targets_survive_mutations() {
-    short("http", 2_000);
-    short("http-query", 500);
-    short("http-body", 300);
 }
