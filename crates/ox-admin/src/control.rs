@@ -4,17 +4,16 @@
 pub struct AdminControl {
     /// Reads the configuration again, and applies what can change.
     pub reload: Box<dyn Fn() -> ReloadReport + Send + Sync>,
-    /// The log levels.
     pub log_levels: Box<dyn Fn() -> String + Send + Sync>,
     /// Changes the level of a module, or of all others without one; without a level back to the configured one. Returns
     /// the levels.
     pub change_log_level: ChangeLogLevel,
 }
 
-/// Module and level.
+/// Takes a module and a level.
 pub type ChangeLogLevel = Box<dyn Fn(Option<&str>, Option<&str>) -> Result<String, String> + Send + Sync>;
 
-/// What a reload has done.
+/// What a reload has applied, and what not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReloadReport {
     /// Names of changed settings that are in effect now.

@@ -20,7 +20,7 @@ pub enum ChecksumChoice {
     Fix,
     /// Copy the record with its wrong checksum.
     Keep,
-    /// Copy nothing more.
+    /// End the copy before this record.
     Abort,
 }
 

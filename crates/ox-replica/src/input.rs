@@ -26,7 +26,6 @@ pub enum ReplicaInput {
         free_bytes: u64,
         reserve_bytes: u64,
     },
-    /// Limits have changed.
     Limits(ReplicaLimits),
     /// An operator closes a session. A learner can close those of its own clients only.
     CloseSession(SessionId),

@@ -76,6 +76,8 @@ pub(crate) const IDENTIFY_SECURED_MS: i64 = 5_000;
 pub(crate) const SASL_START_MS: i64 = 500;
 /// Bytes that another server may send in its TLS handshake: some certificate chains have 20 KB.
 pub(crate) const PEER_TLS_HANDSHAKE_BYTES_MAX: usize = 64 << 10;
+/// Time for the second flight of a TLS handshake from a member's address before others may displace it.
+pub(crate) const ANSWERED_MS_MIN: i64 = 150;
 /// Silent unidentified connections of one port and one origin; a quarter of it for incomplete hellos. Large enough that
 /// a hello which follows its connection by milliseconds arrives before a flood from the same address closes it.
 pub(crate) const UNIDENTIFIED_MAX: usize = 128;

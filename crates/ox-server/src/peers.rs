@@ -184,7 +184,8 @@ impl Peers {
 
     fn accept(&mut self) {
         let now = Instant::now();
-        for (port, stream, address) in self.listeners.accept() {
+        let handshakes = &self.handshakes;
+        for (port, stream, address) in self.listeners.accept(|port| handshakes.room(port)) {
             let is_member = self.dialer.resolver.is_member(address.ip(), now);
             let origin = if is_member { Origin::Member } else { Origin::Other };
             self.handshakes.add(port, (stream, address), origin, self.tokens.next(), self.poll.registry());

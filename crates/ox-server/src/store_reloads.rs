@@ -12,6 +12,13 @@ const REPLY_LIMIT: Duration = Duration::from_secs(10);
 /// Whether other certificates are used now, or why not.
 pub(crate) type StoreReload = Result<bool, String>;
 
+/// Why stores cannot be used.
+pub(crate) struct StoreFailure {
+    pub(crate) reason: String,
+    /// Whether it was reported before.
+    pub(crate) is_known: bool,
+}
+
 #[derive(Default)]
 pub(crate) struct StoreReloads(Mutex<Vec<SyncSender<StoreReload>>>);
 
@@ -34,19 +41,19 @@ pub(crate) fn poll<T>(
     stores: &mut Reloader<T>,
     failure: &mut Option<String>,
     replace: impl FnOnce(&Arc<T>),
-    whose: &str,
-) -> StoreReload {
+) -> Result<bool, StoreFailure> {
     match stores.poll() {
-        Ok(ReloadOutcome::Unchanged) => failure.clone().map_or(Ok(false), Err),
+        Ok(ReloadOutcome::Unchanged) => {
+            failure.clone().map_or(Ok(false), |reason| Err(StoreFailure { reason, is_known: true }))
+        }
         Ok(ReloadOutcome::Replaced) => {
             *failure = None;
             replace(stores.current());
             Ok(true)
         }
         Err(reason) => {
-            tracing::error!("certificates {whose} not reloaded, the old ones stay: {reason}");
             *failure = Some(reason.to_string());
-            Err(reason.to_string())
+            Err(StoreFailure { reason: reason.to_string(), is_known: false })
         }
     }
 }

@@ -13,6 +13,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa,
     Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, RevokedCertParams, SanType, SerialNumber,
 };
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use std::net::IpAddr;
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
@@ -58,6 +60,11 @@ impl IssuedCertificate {
     /// The content of a PEM key store: the key, then the certificate.
     pub fn key_store(&self) -> Zeroizing<String> {
         Zeroizing::new(format!("{}{}", *self.key, self.certificate))
+    }
+
+    pub fn info(&self) -> Result<CertificateInfo, StoreProblem> {
+        let der = CertificateDer::from_pem_slice(self.certificate.as_bytes());
+        CertificateInfo::parse(&der.map_err(|_| StoreProblem::NoCertificate)?)
     }
 }
 

@@ -149,8 +149,10 @@ pub(crate) fn read_revocation_lists(bytes: &[u8]) -> Result<Vec<CertificateRevoc
 
 /// Reads arbitrary bytes as a store of a type that `TlsSettings` can name, for both uses. For fuzzing.
 pub fn fuzz_store(store_type: &str, bytes: &[u8], password: &str) {
+    let sealed = jks::sealed(bytes.to_owned(), password);
     let password = StorePassword::new(password);
     if let Some(store_type) = StoreType::by_name(store_type) {
+        let bytes = if store_type == StoreType::Jks { &sealed } else { bytes };
         for usage in [StoreUse::Keys, StoreUse::Trust] {
             if let Ok(entries) = read(bytes, store_type, usage, Some(&password)) {
                 let chains = entries.keys.iter().flat_map(|entry| &entry.chain);

@@ -81,11 +81,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(code) = scripts::run_if_called() {
-        return code;
-    }
+    // First, because its arguments may name another program.
     if let Some(args) = commands::docker_entrypoint::command_if_called_as_script() {
         return report(commands::docker_entrypoint::run(args));
+    }
+    if let Some(code) = scripts::run_if_called() {
+        return code;
     }
     match parse().command {
         Command::Server(args) => commands::server::run(&args),

@@ -81,7 +81,8 @@ class Server:
         self.directory.mkdir(parents=True, exist_ok=True)
         config = self.directory / "zoo.cfg"
         config.write_text(self._config())
-        command = [binary(), "server", str(config), "--log-format", "json"]
+        # The options win over the variables of the environment.
+        command = [binary(), "server", str(config), "--log", "info", "--log-format", "json", "--log-to", "stderr"]
         command += [f"-D{name}={value}" for name, value in self._properties.items()]
         environment = dict(os.environ)
         if threading.current_thread() is threading.main_thread():

@@ -11,7 +11,7 @@ use super::{Artefact, Built, Release, binary};
 use crate::catch::catching;
 use crate::interop::tool;
 use anyhow::{Context, Result, ensure};
-use ox_testkit::{Process, Program, ServerSpec};
+use ox_testkit::{Process, Program, ServerSpec, ServerUnderTest};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -43,12 +43,26 @@ fn starts(built: &Built) -> Result<()> {
     let program = Program { name: "oxkeeper".to_owned(), argv, serving_line: None };
     let directory = tempfile::tempdir()?;
     let server = ServerSpec::new(program).start_in(directory.path())?;
+    if built.arch.is_native() {
+        returns_memory(&server)?;
+    }
     let address = server.address().to_string();
     create_and_get(|arguments| {
         let mut command = binary::runs(&built.path, built.arch);
         command.args(["cli", "-s", &address]).args(arguments);
         command
     })
+}
+
+/// Checks that the allocator's background thread runs, which gives freed memory back while a server is idle. Its build
+/// script does not promise that for musl.
+fn returns_memory(server: &ServerUnderTest) -> Result<()> {
+    let mut names = Vec::new();
+    for thread in std::fs::read_dir(format!("/proc/{}/task", server.process().id()))? {
+        names.push(std::fs::read_to_string(thread?.path().join("comm"))?);
+    }
+    ensure!(names.iter().any(|name| name.starts_with("jemalloc_bg")), "the allocator has no thread: {names:?}");
+    Ok(())
 }
 
 /// Creates a node, and reads it. `shell` makes the command that runs one command of the shell.

@@ -50,12 +50,13 @@ fn files(release: &Release, built: &Built) -> Result<Vec<Entry>> {
         Entry::file("usr/bin/oxkeeper", 0o755, built.read()?),
         text("usr/lib/systemd/system/oxkeeper.service", "oxkeeper.service")?,
         Entry::link("usr/share/oxkeeper/conf", "/etc/oxkeeper"),
+        Entry::link("usr/share/oxkeeper/logs", "/var/log/oxkeeper"),
         text("usr/share/doc/oxkeeper/copyright", "copyright")?,
     ];
     for (path, source) in CONF_FILES {
         files.push(text(path, source)?);
     }
-    // The directory of scripts has a sibling `conf`, as in an installation of ZooKeeper.
+    // The directory of scripts has siblings `conf` and `logs`, as in an installation of ZooKeeper.
     for script in SCRIPTS {
         files.push(Entry::link(format!("usr/share/oxkeeper/bin/{script}"), "../../../bin/oxkeeper"));
     }

@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Requests per second of these clients; as many as possible without it, so that the core of the server is busy.
     #[arg(long)]
     rate: Option<f64>,
-    /// Idle sessions during all measurements.
+    /// Idle sessions beside the measured ones.
     #[arg(long, default_value_t = 0)]
     sessions: usize,
     /// Largest accepted ratio of the p99 with HTTP clients and without.

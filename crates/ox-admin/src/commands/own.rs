@@ -67,63 +67,62 @@ fn parse_session(text: &str) -> Option<i64> {
     }
 }
 
+/// Why a request is refused, and with which status.
+type Refusal = (StatusCode, String);
+
 /// Checks that the super user asks, in any state of the server.
-fn check_super(name: &str, call: &Call<'_>) -> Result<(), Reply> {
-    let Some(server) = &call.server else {
-        return Err(error(StatusCode::SERVICE_UNAVAILABLE, name, "the server is starting; try again"));
-    };
-    authorization_header::check_super(server, call.requester).map_err(|(status, text)| error(status, name, text))
+fn check_super(call: &Call<'_>) -> Result<(), Refusal> {
+    let starting = || (StatusCode::SERVICE_UNAVAILABLE, "the server is starting; try again".to_owned());
+    let server = call.server.as_ref().ok_or_else(starting)?;
+    authorization_header::check_super(server, call.requester).map_err(|(status, text)| (status, text.to_owned()))
 }
 
-fn control<'a>(name: &str, context: &'a CommandContext) -> Result<&'a AdminControl, Reply> {
+fn control(context: &CommandContext) -> Result<&AdminControl, Refusal> {
     let text = "the program that runs this server does not offer this command";
-    context.control.as_deref().ok_or_else(|| error(StatusCode::NOT_IMPLEMENTED, name, text))
+    context.control.as_deref().ok_or_else(|| (StatusCode::NOT_IMPLEMENTED, text.to_owned()))
+}
+
+fn reply<T>(name: &str, outcome: Result<T, Refusal>, put: impl FnOnce(T, &mut JsonWriter) -> Outcome) -> Reply {
+    match outcome {
+        Ok(value) => in_json(name, |json| put(value, json)),
+        Err((status, text)) => error(status, name, &text),
+    }
 }
 
 pub(super) fn log_level(call: &Call<'_>) -> Reply {
-    either(log_level_or_refusal(call))
-}
-
-fn log_level_or_refusal(call: &Call<'_>) -> Result<Reply, Reply> {
-    const NAME: &str = "log_level";
-    let control = control(NAME, call.context)?;
-    let levels = if call.is_post {
-        check_super(NAME, call)?;
-        let (module, level) = (call.parameter("module"), call.parameter("level"));
-        let changed = (control.change_log_level)(module.as_deref(), level.as_deref());
-        changed.map_err(|text| error(StatusCode::BAD_REQUEST, NAME, &text))?
-    } else {
-        (control.log_levels)()
-    };
-    Ok(in_json(NAME, |json| {
+    reply("log_level", levels(call), |levels, json| {
         json.key("levels");
         json.text(&levels);
         Outcome::Done
-    }))
+    })
+}
+
+/// The log levels, which a POST request changes.
+fn levels(call: &Call<'_>) -> Result<String, Refusal> {
+    let control = control(call.context)?;
+    if !call.is_post {
+        return Ok((control.log_levels)());
+    }
+    check_super(call)?;
+    let (module, level) = (call.parameter("module"), call.parameter("level"));
+    (control.change_log_level)(module.as_deref(), level.as_deref()).map_err(|text| (StatusCode::BAD_REQUEST, text))
 }
 
 pub(super) fn reload(call: &Call<'_>) -> Reply {
-    either(reload_or_refusal(call))
-}
-
-fn reload_or_refusal(call: &Call<'_>) -> Result<Reply, Reply> {
-    const NAME: &str = "reload";
-    let control = control(NAME, call.context)?;
-    check_super(NAME, call)?;
-    let report = (control.reload)();
-    let lists = [
-        ("applied", &report.applied),
-        ("needs_restart", &report.needs_restart),
-        ("certificates", &report.certificates),
-        ("errors", &report.errors),
-    ];
-    Ok(in_json(NAME, |json| {
+    let report = control(call.context).and_then(|control| check_super(call).map(|()| (control.reload)()));
+    reply("reload", report, |report, json| {
+        let lists = [
+            ("applied", &report.applied),
+            ("needs_restart", &report.needs_restart),
+            ("certificates", &report.certificates),
+            ("errors", &report.errors),
+        ];
         lists.iter().for_each(|(key, texts)| put_texts(key, texts, json));
         match report.errors.first() {
             None => Outcome::Done,
             Some(first) => Outcome::Error(first.clone()),
         }
-    }))
+    })
 }
 
 fn put_texts(key: &str, texts: &[String], json: &mut JsonWriter) {
@@ -131,10 +130,6 @@ fn put_texts(key: &str, texts: &[String], json: &mut JsonWriter) {
     json.begin_array();
     texts.iter().for_each(|text| json.text(text));
     json.end_array();
-}
-
-fn either(reply: Result<Reply, Reply>) -> Reply {
-    reply.unwrap_or_else(|refusal| refusal)
 }
 
 #[cfg(test)]

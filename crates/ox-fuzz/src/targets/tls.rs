@@ -7,8 +7,16 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, Server
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-const STORES: [&str; 6] =
-    ["pkcs8.pem", "encrypted.pem", "keytool.jks", "keytool.p12", "trust.jks", "openssl-legacy.p12"];
+/// One has no MAC, which would stop altered bytes before they are read.
+const STORES: [&str; 7] = [
+    "pkcs8.pem",
+    "encrypted.pem",
+    "keytool.jks",
+    "keytool.p12",
+    "trust.jks",
+    "openssl-legacy.p12",
+    "openssl-no-mac.p12",
+];
 
 fn testdata(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-tls/testdata").join(name)

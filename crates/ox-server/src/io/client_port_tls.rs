@@ -5,7 +5,7 @@ use crate::io::reverse_lookups::{ReverseLookups, ReverseName, system_lookup};
 use crate::io::{HandshakeQueue, WaitingClient};
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL, TLS_HANDSHAKES_MAX};
 use crate::shared::Shared;
-use crate::store_reloads::{self, StoreReload, StoreReloads};
+use crate::store_reloads::{self, StoreFailure, StoreReload, StoreReloads};
 use crate::watchdog::Heartbeat;
 use mio::Poll;
 use ox_config::{Config, SslKeys, StoreKeys, TlsConfig};
@@ -181,8 +181,14 @@ pub(crate) fn watch_stores(shared: &Shared, tls: &ClientPortTls, mut stores: Cli
         shared.sleep(STORE_CHECK_INTERVAL);
         let requests = tls.reloads.take();
         if tls.config.reloads || !requests.is_empty() {
-            let outcome =
-                store_reloads::poll(&mut stores, &mut failure, |server| replace(tls, server), "of the client port");
+            let polled = store_reloads::poll(&mut stores, &mut failure, |server| replace(tls, server));
+            let outcome = polled.map_err(|failure| {
+                let StoreFailure { reason, is_known } = failure;
+                if !is_known {
+                    tracing::error!("certificates of the client port not reloaded, the old ones stay: {reason}");
+                }
+                reason
+            });
             if outcome == Ok(true) {
                 warned = None;
             }

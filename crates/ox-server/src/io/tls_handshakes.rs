@@ -6,9 +6,13 @@
 //! ```
 //!
 //! A thread runs many handshakes at a time. On a port that accepts plain text too, the first byte decides whether there
-//! is one. Each handshake has a deadline and a limit of bytes. If too many are in progress, the oldest is closed: those
-//! of working clients take a few round trips, those of silent clients stay. A handshake that fails costs its own
-//! connection only.
+//! is one. Each handshake has a deadline and a limit of bytes. A handshake that fails costs its own connection only.
+//!
+//! The first flight of a client costs it nothing, and the server a public-key operation. So handshakes whose first flight
+//! is answered come first, and then a few first flights, the newest: of a flood that exceeds the capacity, the oldest are
+//! closed before they are answered. If too many handshakes are in progress, the oldest unanswered one is closed, or the
+//! oldest of the answered ones where these are most: those of working clients take a few round trips, those of silent
+//! clients stay.
 
 use super::io_thread::WAKER;
 use super::stream::{FlushOutcome, flush};
@@ -39,6 +43,8 @@ const DEADLINE_CHECK: Duration = Duration::from_millis(250);
 /// The longest wait without any.
 const IDLE_WAIT: Duration = Duration::from_secs(1);
 const MS_PER_SECOND: i64 = 1000;
+/// First flights that are answered in one iteration: some milliseconds.
+const FIRST_FLIGHTS_PER_ITERATION: usize = 8;
 
 /// An accepted connection whose handshake has not begun. It is counted in the connection table.
 #[derive(Debug)]
@@ -88,6 +94,8 @@ struct Handshake {
     stage: Stage,
     deadline_ms: i64,
     received: usize,
+    /// The first flight of the client was valid, and has been answered.
+    is_answered: bool,
     /// Orders handshakes by age.
     number: u64,
 }
@@ -136,6 +144,10 @@ pub(crate) struct HandshakeThread {
     free: Vec<usize>,
     /// Slots by the number of their handshake, the oldest first.
     by_age: BTreeMap<u64, usize>,
+    /// Those whose first flight is not answered.
+    unanswered: BTreeMap<u64, usize>,
+    /// Those of them that have sent something.
+    ready: BTreeMap<u64, usize>,
     next_number: u64,
     handshakes_max: usize,
     next_io_thread: usize,
@@ -160,6 +172,8 @@ impl HandshakeThread {
             slots: Vec::new(),
             free: Vec::new(),
             by_age: BTreeMap::new(),
+            unanswered: BTreeMap::new(),
+            ready: BTreeMap::new(),
             next_number: 0,
             handshakes_max: handshakes_max.max(1),
             next_io_thread: number,
@@ -172,16 +186,26 @@ impl HandshakeThread {
         let mut events = Events::with_capacity(256);
         while !self.shared.is_stopping() {
             heartbeat.beat();
-            let timeout = if self.by_age.is_empty() { IDLE_WAIT } else { DEADLINE_CHECK };
+            let timeout = match (self.ready.is_empty(), self.by_age.is_empty()) {
+                (false, _) => Duration::ZERO,
+                (true, false) => DEADLINE_CHECK,
+                (true, true) => IDLE_WAIT,
+            };
             match self.poll.poll(&mut events, Some(timeout)) {
                 Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
                 Ok(()) | Err(_) => (),
             }
             for event in events.iter().filter(|event| event.token() != WAKER) {
-                self.advance(event.token().0);
+                self.on_ready(event.token().0);
             }
             let waiting = std::mem::take(&mut *self.tls.queue(self.number).waiting.lock());
             waiting.into_iter().for_each(|client| self.begin(client));
+            let mut left = FIRST_FLIGHTS_PER_ITERATION;
+            while 0 < left
+                && let Some((_, slot)) = self.ready.pop_last()
+            {
+                left -= usize::from(self.advance(slot));
+            }
             self.continue_with_names();
             self.close_late();
         }
@@ -213,25 +237,54 @@ impl HandshakeThread {
         let (number, deadline_ms) = (self.next_number, now_ms + time_ms);
         self.next_number += 1;
         self.by_age.insert(number, slot);
-        self.slots[slot] = Some(Handshake { tcp, address, port, stage, deadline_ms, received: 0, number });
+        self.unanswered.insert(number, slot);
+        let (received, is_answered) = (0, false);
+        self.slots[slot] = Some(Handshake { tcp, address, port, stage, deadline_ms, received, is_answered, number });
         if self.handshakes_max < self.by_age.len()
-            && let Some(oldest) = self.by_age.first_key_value().map(|(_, slot)| *slot)
-            && let Some(handshake) = self.remove(oldest)
+            && let Some(excess) = self.excess()
+            && let Some(handshake) = self.remove(excess)
         {
             self.shared.metrics.tls_handshake_exceeded.add(1);
             self.tls.end_handshake(&self.shared, handshake.port, handshake.address.ip());
         }
-        self.advance(slot); // the first bytes may have arrived
+        self.on_ready(slot); // the first bytes may have arrived
     }
 
-    /// Continues a handshake as far as its input permits.
-    fn advance(&mut self, slot: usize) {
+    /// The handshake that is closed if there are too many. Unanswered ones have a quarter of the places at least.
+    fn excess(&self) -> Option<usize> {
+        let is_answered = |(number, _): &(&u64, &usize)| !self.unanswered.contains_key(number);
+        let answered = self.by_age.len() - self.unanswered.len();
+        if self.handshakes_max - self.handshakes_max.div_ceil(4) < answered {
+            return self.by_age.iter().find(is_answered).map(|(_, slot)| *slot);
+        }
+        self.unanswered.first_key_value().map(|(_, slot)| *slot)
+    }
+
+    /// Continues a handshake whose socket is ready, unless that may cost a public-key operation for a new client.
+    fn on_ready(&mut self, slot: usize) {
         let Some(handshake) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return };
-        match handshake.advance(&self.tls) {
+        if handshake.is_answered || handshake.is_plain() {
+            self.advance(slot);
+        } else {
+            self.ready.insert(handshake.number, slot);
+        }
+    }
+
+    /// Continues a handshake as far as its input permits. Returns whether there was any.
+    fn advance(&mut self, slot: usize) -> bool {
+        let Some(handshake) = self.slots.get_mut(slot).and_then(Option::as_mut) else { return false };
+        let before = handshake.received;
+        let step = handshake.advance(&self.tls);
+        let has_input = before < handshake.received;
+        if handshake.is_answered {
+            self.unanswered.remove(&handshake.number);
+        }
+        match step {
             HandshakeStep::Wait => (),
             HandshakeStep::Done | HandshakeStep::Plain => self.complete(slot),
             HandshakeStep::Failed(failure) => self.fail(slot, &failure),
         }
+        has_input
     }
 
     /// Continues with handshakes whose client has a name by now.
@@ -365,6 +418,8 @@ impl HandshakeThread {
     fn remove(&mut self, slot: usize) -> Option<Handshake> {
         let handshake = self.slots[slot].take()?;
         self.by_age.remove(&handshake.number);
+        self.unanswered.remove(&handshake.number);
+        self.ready.remove(&handshake.number);
         self.free.push(slot);
         Some(handshake)
     }
@@ -379,6 +434,14 @@ impl Stage {
 }
 
 impl Handshake {
+    /// Whether the client has begun with plain text.
+    fn is_plain(&mut self) -> bool {
+        let mut first = [0];
+        matches!(self.stage, Stage::FirstByte)
+            && uninterrupted(|| self.tcp.peek(&mut first)).is_ok_and(|count| 0 < count)
+            && FirstByte::classify(first[0]) == FirstByte::Plain
+    }
+
     fn advance(&mut self, port: &ClientPortTls) -> HandshakeStep {
         if let Stage::FirstByte = self.stage {
             let mut first = [0];
@@ -421,6 +484,7 @@ impl Handshake {
             if let Err(error) = tls.process_new_packets() {
                 return HandshakeStep::Failed(HandshakeFailure::Tls(error));
             }
+            self.is_answered |= tls.wants_write();
         }
     }
 

@@ -17,7 +17,7 @@ use super::sasl_dial::{SaslDial, TicketRequest};
 use super::security::PeerSecurity;
 use super::timed_log_limit::TimedLogLimit;
 use super::tls_handshake::{TlsHandshake, TlsStep};
-use super::tls_workers::TlsJobResult;
+use super::tls_workers::{JobClass, JobPeer, TlsJobResult};
 use crate::clock::wall_ms;
 use crate::io::stream::Stream;
 use crate::limits::{CONNECT_RETRY, CONNECTS_MAX, UNKNOWN_ADDRESSES_MAX, UNKNOWN_DIALS_MAX};
@@ -38,6 +38,17 @@ pub(super) enum Target {
     /// The election port of a server that is in no configuration.
     Unknown(ServerId),
     Leader(ServerId),
+}
+
+impl Target {
+    fn job_peer(self, address: SocketAddr) -> JobPeer {
+        let class = match self {
+            Self::Election(_) | Self::Leader(_) => JobClass::Dial,
+            // Any host may have named the address.
+            Self::Unknown(_) => JobClass::Other,
+        };
+        JobPeer { class, address: address.ip() }
+    }
 }
 
 /// The result of a dial.
@@ -279,7 +290,7 @@ impl Dialer {
             return false;
         }
         let stage = match endpoint {
-            Some(endpoint) => Ok(Stage::Tls(TlsHandshake::connect(stream, endpoint))),
+            Some(endpoint) => Ok(Stage::Tls(TlsHandshake::connect(stream, target.job_peer(address), endpoint))),
             None => self.sasl_stage(Stream::Plain(stream), target, &host),
         };
         match stage {
@@ -351,7 +362,7 @@ impl Dialer {
     fn negotiate(&mut self, token: Token, negotiation: Negotiation, registry: &Registry) {
         let Negotiation { target, address, host, stage } = negotiation;
         let next = match stage {
-            Stage::Tls(mut handshake) => match handshake.advance(token, true, &self.security.workers) {
+            Stage::Tls(mut handshake) => match handshake.advance(token, &self.security.workers) {
                 TlsStep::Wait(_) => Ok(Some(Stage::Tls(handshake))),
                 TlsStep::Failed(reason) => Err(format!("TLS: {reason}")),
                 TlsStep::Complete => self.on_tls_complete(handshake, target, (address, &host), registry),

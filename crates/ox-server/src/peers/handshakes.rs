@@ -11,7 +11,8 @@
 //!
 //! Where TLS is possible, the first byte decides. A TLS handshake needs several messages, and garbage that looks like
 //! the start of one must not displace it: once its first flight is answered, it moves to a queue of its own
-//! ([`Negotiating`]), which only connections whose handshake has cost a worker's time can fill.
+//! ([`Negotiating`]), which only connections whose handshake has cost a worker's time can fill, and with its certificate to
+//! another, which only peers with a certificate can fill.
 
 mod negotiating;
 
@@ -19,16 +20,16 @@ use super::listeners::Port;
 use super::quorum_sasl::{AuthAcceptor, AuthStep, NOT_AUTHENTICATING, QuorumSasl};
 use super::security::PeerSecurity;
 use super::tls_handshake::{TlsHandshake, TlsStep};
-use super::tls_workers::TlsJobResult;
+use super::tls_workers::{JobClass, JobPeer, TlsJobResult};
 use crate::io::stream::Stream;
-use crate::limits::{FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, IDENTIFY_SECURED_MS, SASL_START_MS};
+use crate::limits::{ANSWERED_MS_MIN, FIRST_PACKET_BYTES_MAX, IDENTIFY_MS, IDENTIFY_SECURED_MS, SASL_START_MS};
 use crate::limits::{LOG_LINES_BURST, UNIDENTIFIED_MAX};
 use crate::log_limit::LogLimit;
 use crate::status::os_info;
 use bytes::Bytes;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use negotiating::Negotiating;
+use negotiating::{Advance, Negotiating, NegotiatingPeer};
 use ox_driver::sockets::{SocketRead, SocketWrite};
 use ox_proto::ServerId;
 use ox_proto::quorum::hello::{self, Hello};
@@ -100,6 +101,8 @@ struct Conn {
     accepted_ms: i64,
     /// Whether the peer has sent anything.
     has_sent: bool,
+    /// Whether the peer has proven that it has a certificate.
+    is_verified: bool,
     input: Vec<u8>,
     /// The hello of an election connection, while the SASL exchange goes on.
     hello: Option<Hello>,
@@ -202,7 +205,21 @@ pub(crate) fn unidentified_limits(open_files_max: u64) -> UnidentifiedLimits {
 /// The most unidentified connections of one port.
 pub(crate) fn unidentified_max(open_files_max: u64) -> usize {
     let limits = unidentified_limits(open_files_max);
-    limits.connections_max() + 2 * limits.partial_max
+    limits.connections_max() + negotiating_max(limits, Origin::Member) + 3 * limits.partial_max
+}
+
+/// The most connections of one origin whose first flight is answered. A handshake from a member's address must not be
+/// displaced by a flood from there before the next flight arrives.
+fn negotiating_max(limits: UnidentifiedLimits, origin: Origin) -> usize {
+    match origin {
+        Origin::Member => limits.silent_max,
+        Origin::Other => limits.partial_max,
+    }
+}
+
+/// The most first flights from members' addresses that wait for a worker, so that incomplete ones have places, too.
+fn first_flights_max(limits: UnidentifiedLimits) -> usize {
+    (limits.partial_max / 2).max(1)
 }
 
 impl Handshakes {
@@ -241,10 +258,11 @@ impl Handshakes {
     ) {
         let has_tls = self.security.tls.is_some();
         let stage = Some(if has_tls { Stage::FirstByte(tcp) } else { Stage::Open(Stream::Plain(tcp)) });
-        let (accepted_ms, has_sent) = (self.now_ms(), false);
+        let (accepted_ms, has_sent, is_verified) = (self.now_ms(), false, false);
         let auth = self.security.sasl.as_ref().map(QuorumSasl::acceptor);
         let (hello, input, unsent) = (None, Vec::new(), Vec::new());
-        let mut conn = Conn { port, stage, address, origin, accepted_ms, has_sent, input, hello, auth, unsent };
+        let mut conn =
+            Conn { port, stage, address, origin, accepted_ms, has_sent, is_verified, input, hello, auth, unsent };
         match self.read(&mut conn, token) {
             Outcome::Rejected(reason) => self.reject(&conn, &reason),
             Outcome::Identified(peer, input) => {
@@ -272,6 +290,25 @@ impl Handshakes {
         }
     }
 
+    /// How many connections a port may accept now. Handshakes from members' addresses that exceed the capacity wait in the
+    /// queue of the kernel, which is served in the order of arrival: so a flood from such an address delays a member, but
+    /// does not displace it. Other addresses cannot cause that wait.
+    pub(super) fn room(&self, port: Port) -> usize {
+        if self.security.tls.is_none() {
+            return usize::MAX;
+        }
+        let max = negotiating_max(self.limits, Origin::Member);
+        let has_place = |queue: &Negotiating| !queue.is_full(Origin::Member, max, self.now_ms(), ANSWERED_MS_MIN);
+        if !self.negotiating.get(&port).is_none_or(has_place) {
+            return 0;
+        }
+        let awaits_answer = |conn: &&Conn| {
+            let is_waiting = matches!(&conn.stage, Some(Stage::Tls(handshake)) if handshake.awaits_answer());
+            conn.port == port && conn.origin == Origin::Member && is_waiting
+        };
+        first_flights_max(self.limits).saturating_sub(self.conns.values().filter(awaits_answer).count())
+    }
+
     /// Closes all unidentified connections of a port.
     pub(super) fn close_port(&mut self, port: Port) {
         self.pools.remove(&port);
@@ -291,12 +328,10 @@ impl Handshakes {
     /// Continues a TLS handshake with the result of its job; the result is returned if it belongs to none here.
     pub(super) fn on_tls(&mut self, result: TlsJobResult) -> Option<TlsJobResult> {
         let token = result.token;
-        let Some(Conn { stage: Some(Stage::Tls(handshake)), port, origin, accepted_ms, .. }) =
-            self.conns.get_mut(&token)
-        else {
+        let Some(Conn { stage: Some(Stage::Tls(handshake)), port, .. }) = self.conns.get_mut(&token) else {
             return Some(result);
         };
-        let (port, origin, deadline_ms) = (*port, *origin, *accepted_ms + self.limits.deadline_ms);
+        let port = *port;
         let was_advanced = handshake.is_advanced();
         match handshake.on_result(result) {
             Err(reason) => {
@@ -308,10 +343,7 @@ impl Handshakes {
             }
             Ok(()) => {
                 if handshake.is_advanced() && !was_advanced {
-                    self.pool(port).remove(token);
-                    let max = self.limits.partial_max;
-                    let closed = self.negotiating.entry(port).or_default().add(token, origin, deadline_ms, max);
-                    self.close(closed);
+                    self.note_advance(token, Advance::Answered);
                 }
                 self.advance(token);
             }
@@ -372,11 +404,14 @@ impl Handshakes {
     /// Reads from a connection. False if its state has not changed.
     fn advance(&mut self, token: Token) -> bool {
         let Some(mut conn) = self.conns.remove(&token) else { return false };
-        let port = conn.port;
+        let (port, was_verified) = (conn.port, conn.is_verified);
         match self.read(&mut conn, token) {
             Outcome::Incomplete(has_sent) => {
+                let is_verified = conn.is_verified;
                 self.conns.insert(token, conn);
-                if has_sent {
+                if is_verified && !was_verified {
+                    self.note_advance(token, Advance::Verified);
+                } else if has_sent {
                     let closed = self.pool(port).on_bytes(token);
                     self.close(closed);
                 }
@@ -388,6 +423,20 @@ impl Handshakes {
         self.pool(port).remove(token);
         self.negotiating.entry(port).or_default().remove(token);
         true
+    }
+
+    /// Moves a connection to the queue of its advance.
+    fn note_advance(&mut self, token: Token, advance: Advance) {
+        let Some(&Conn { port, address, origin, accepted_ms, .. }) = self.conns.get(&token) else { return };
+        self.pool(port).remove(token);
+        let max = match advance {
+            Advance::Answered => negotiating_max(self.limits, origin),
+            Advance::Verified => self.limits.partial_max,
+        };
+        let (since_ms, deadline_ms) = (self.now_ms(), accepted_ms + self.limits.deadline_ms);
+        let peer = NegotiatingPeer { token, address: address.ip(), since_ms, deadline_ms };
+        let closed = self.negotiating.entry(port).or_default().add(peer, advance, origin, max);
+        self.close(closed);
     }
 
     fn close(&mut self, token: Option<Token>) {
@@ -425,17 +474,19 @@ impl Handshakes {
                     Ok(stage) => conn.stage = Some(stage),
                     Err(outcome) => return outcome,
                 },
-                Some(Stage::Tls(mut handshake)) => {
-                    let is_member = conn.origin == Origin::Member;
-                    match handshake.advance(token, is_member, &self.security.workers) {
-                        TlsStep::Wait(has_sent) => {
-                            conn.stage = Some(Stage::Tls(handshake));
-                            return Outcome::Incomplete(has_sent);
-                        }
-                        TlsStep::Complete => conn.stage = handshake.into_stream().map(Stage::Open),
-                        TlsStep::Failed(reason) => return Outcome::Rejected(reason),
+                Some(Stage::Tls(mut handshake)) => match handshake.advance(token, &self.security.workers) {
+                    TlsStep::Wait(has_sent) => {
+                        conn.stage = Some(Stage::Tls(handshake));
+                        return Outcome::Incomplete(has_sent);
                     }
-                }
+                    TlsStep::Complete => {
+                        conn.stage = handshake.into_stream().map(|stream| {
+                            conn.is_verified = stream.tls_state().is_some_and(|tls| tls.peer_certificates().is_some());
+                            Stage::Open(stream)
+                        });
+                    }
+                    TlsStep::Failed(reason) => return Outcome::Rejected(reason),
+                },
                 Some(Stage::Open(mut stream)) => {
                     let sasl = (self.security.sasl.as_ref(), &self.hosts);
                     let outcome = read_hello(conn, &mut stream, sasl, &mut self.scratch);
@@ -471,7 +522,9 @@ impl Handshakes {
             FirstByte::Plain => Err(Outcome::Rejected("Blocked insecure connection attempt".to_owned())),
             FirstByte::Tls => {
                 let config = Arc::clone(tls.current().server.config());
-                let handshake = TlsHandshake::accept(tcp, config);
+                let class = if conn.origin == Origin::Member { JobClass::Member } else { JobClass::Other };
+                let peer = JobPeer { class, address: conn.address.ip() };
+                let handshake = TlsHandshake::accept(tcp, peer, config);
                 handshake.map(Stage::Tls).map_err(|error| Outcome::Rejected(error.to_string()))
             }
         }

@@ -197,8 +197,8 @@ impl Listeners {
         self.has_more
     }
 
-    /// Accepts pending connections, up to a limit per listener.
-    pub(super) fn accept(&mut self) -> Vec<(Port, TcpStream, SocketAddr)> {
+    /// Accepts pending connections, up to a limit per listener, and to the `room` of its port. Without room they stay pending.
+    pub(super) fn accept(&mut self, room: impl Fn(Port) -> usize) -> Vec<(Port, TcpStream, SocketAddr)> {
         let (mut accepted, mut again) = (Vec::new(), BTreeSet::new());
         self.has_more = false;
         if self.ready.is_empty() {
@@ -209,7 +209,11 @@ impl Listeners {
             .iter()
             .flat_map(|(port, bindings)| bindings.open.iter().map(|(_, of, way)| (*port, *of, way)));
         for (port, token, listener) in open.filter(|(_, of, _)| self.ready.contains(of)) {
-            let mut left = ACCEPTS_PER_ITERATION_MAX;
+            let mut left = ACCEPTS_PER_ITERATION_MAX.min(room(port));
+            if left == 0 {
+                again.insert(token);
+                continue;
+            }
             loop {
                 match listener.accept() {
                     Ok((stream, address)) => {

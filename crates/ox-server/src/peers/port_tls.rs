@@ -4,7 +4,7 @@
 use crate::io::client_port_tls::tls_settings;
 use crate::limits::{EXPIRY_WARN_DAYS, EXPIRY_WARN_INTERVAL, STORE_CHECK_INTERVAL};
 use crate::shared::Shared;
-use crate::store_reloads::{self, StoreReload, StoreReloads};
+use crate::store_reloads::{self, StoreFailure, StoreReload, StoreReloads};
 use crate::watchdog::Heartbeat;
 use ox_config::{Config, QuorumTlsConfig};
 use ox_tls::{
@@ -115,8 +115,14 @@ pub(crate) fn watch_stores(shared: &Shared, tls: &PeerPortTls, mut stores: PeerS
         shared.sleep(STORE_CHECK_INTERVAL);
         let requests = tls.reloads.take();
         if tls.config.reloads || !requests.is_empty() {
-            let outcome =
-                store_reloads::poll(&mut stores, &mut failure, |current| replace(tls, current), "for other servers");
+            let polled = store_reloads::poll(&mut stores, &mut failure, |current| replace(tls, current));
+            let outcome = polled.map_err(|failure| {
+                let StoreFailure { reason, is_known } = failure;
+                if !is_known {
+                    tracing::error!("certificates for other servers not reloaded, the old ones stay: {reason}");
+                }
+                reason
+            });
             if outcome == Ok(true) {
                 warned = None;
             }

@@ -1,7 +1,7 @@
 //! One TLS handshake with another server, as the peers thread sees it. That thread reads and writes the socket; the
 //! computations are done by [`TlsWorkers`].
 
-use super::tls_workers::{HandshakeState, JobRank, TlsJob, TlsJobResult, TlsWorkers};
+use super::tls_workers::{HandshakeState, JobPeer, JobRank, TlsJob, TlsJobResult, TlsWorkers};
 use crate::io::stream::Stream;
 use crate::limits::{PEER_TLS_HANDSHAKE_BYTES_MAX, TLS_DISCARD_BYTES_MAX};
 use mio::Token;
@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 /// A handshake until its end. Dropping it cancels its job.
 pub(super) struct TlsHandshake {
     tcp: TcpStream,
+    peer: JobPeer,
     progress: Progress,
     /// Ciphertext for the next job.
     received: Vec<u8>,
@@ -59,19 +60,20 @@ pub(super) enum TlsStep {
 
 impl TlsHandshake {
     /// The handshake of an accepted connection.
-    pub(super) fn accept(tcp: TcpStream, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
+    pub(super) fn accept(tcp: TcpStream, peer: JobPeer, config: Arc<ServerConfig>) -> Result<Self, rustls::Error> {
         let tls = Box::new(Connection::from(ServerConnection::new(config)?));
-        Ok(Self::new(tcp, HandshakeState::Begun(tls)))
+        Ok(Self::new(tcp, peer, HandshakeState::Begun(tls)))
     }
 
     /// The handshake of an open connection that this server has dialled.
-    pub(super) fn connect(tcp: TcpStream, endpoint: ClientEndpoint) -> Self {
-        Self::new(tcp, HandshakeState::Start(Box::new(endpoint)))
+    pub(super) fn connect(tcp: TcpStream, peer: JobPeer, endpoint: ClientEndpoint) -> Self {
+        Self::new(tcp, peer, HandshakeState::Start(Box::new(endpoint)))
     }
 
-    fn new(tcp: TcpStream, state: HandshakeState) -> Self {
+    fn new(tcp: TcpStream, peer: JobPeer, state: HandshakeState) -> Self {
         Self {
             tcp,
+            peer,
             progress: Progress::Idle(state),
             received: Vec::new(),
             received_total: 0,
@@ -87,6 +89,11 @@ impl TlsHandshake {
         self.is_advanced
     }
 
+    /// Whether the first flight of the peer waits for a worker.
+    pub(super) fn awaits_answer(&self) -> bool {
+        !self.is_advanced && matches!(self.progress, Progress::Busy)
+    }
+
     pub(super) fn tcp_mut(&mut self) -> &mut TcpStream {
         &mut self.tcp
     }
@@ -100,7 +107,7 @@ impl TlsHandshake {
     }
 
     /// Continues as far as the socket permits, and passes what has arrived to a worker.
-    pub(super) fn advance(&mut self, token: Token, is_member: bool, workers: &TlsWorkers) -> TlsStep {
+    pub(super) fn advance(&mut self, token: Token, workers: &TlsWorkers) -> TlsStep {
         if let Err(error) = self.flush() {
             return TlsStep::Failed(error.to_string());
         }
@@ -116,7 +123,7 @@ impl TlsHandshake {
                 }
                 let is_enough = !self.received.is_empty() && (self.has_begun || has_record(&self.received));
                 if is_start || is_enough {
-                    self.submit(token, is_member, workers);
+                    self.submit(token, workers);
                 } else if self.has_ended {
                     return TlsStep::Failed("the peer closed the connection during the TLS handshake".to_owned());
                 }
@@ -142,12 +149,13 @@ impl TlsHandshake {
         Ok(())
     }
 
-    fn submit(&mut self, token: Token, is_member: bool, workers: &TlsWorkers) {
+    fn submit(&mut self, token: Token, workers: &TlsWorkers) {
         match std::mem::replace(&mut self.progress, Progress::Busy) {
             Progress::Idle(state) => {
-                let rank = JobRank { is_member, is_advanced: self.is_advanced };
+                let JobPeer { class, address } = self.peer;
+                let rank = JobRank { class, is_advanced: self.is_advanced };
                 let (input, is_cancelled) = (std::mem::take(&mut self.received), Arc::clone(&self.cancellation.0));
-                workers.submit(TlsJob { token, rank, state, input, is_cancelled });
+                workers.submit(TlsJob { token, rank, address, state, input, is_cancelled });
             }
             other @ (Progress::Busy | Progress::Complete(..)) => self.progress = other,
         }

@@ -7,9 +7,10 @@
 //!      └──────────── TlsJobResult: the state again, bytes to send ◄───────────────┘
 //! ```
 //! The peers thread keeps the socket, its deadline and its place among the unidentified connections, so that all limits
-//! hold for handshakes, too. A handshake has one job at a time. Jobs of this server's own dials and of members' addresses
-//! are done first; then those that are past their first flight, which a peer cannot reach without work of its own; then
-//! the newest: of a flood that exceeds the capacity, the oldest are closed before they are done.
+//! hold for handshakes, too. A handshake has one job at a time. Dials of this server to members come first, because no
+//! other host can cause them; then members' addresses; then handshakes that are past their first flight, which a peer
+//! cannot reach without work of its own. Among equals the address with the fewest waiting jobs comes first, and of its
+//! jobs the newest: of a flood that exceeds the capacity, the oldest are closed before they are done.
 
 use super::commands::PeerCommands;
 use crate::shared::Shared;
@@ -18,6 +19,9 @@ use mio::Token;
 use ox_tls::ClientEndpoint;
 use parking_lot::{Condvar, Mutex};
 use rustls::{ClientConnection, Connection};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -25,11 +29,28 @@ use std::time::Duration;
 /// The longest wait for a job.
 const IDLE_WAIT: Duration = Duration::from_millis(250);
 
+/// Whose handshakes come first; the largest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum JobClass {
+    /// Accepted from an address that no member has, or a dial of a server that is in no configuration.
+    Other,
+    /// Accepted from an address of a member.
+    Member,
+    /// A dial of this server to a member.
+    Dial,
+}
+
+/// The remote end of a handshake.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JobPeer {
+    pub(super) class: JobClass,
+    pub(super) address: IpAddr,
+}
+
 /// Which jobs are done first; the largest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct JobRank {
-    /// A dial of this server, or a connection from an address of a member.
-    pub(super) is_member: bool,
+    pub(super) class: JobClass,
     /// The first flight has been answered.
     pub(super) is_advanced: bool,
 }
@@ -38,6 +59,8 @@ pub(super) struct JobRank {
 pub(super) struct TlsJob {
     pub(super) token: Token,
     pub(super) rank: JobRank,
+    /// Address of the peer.
+    pub(super) address: IpAddr,
     pub(super) state: HandshakeState,
     /// Ciphertext from the peer.
     pub(super) input: Vec<u8>,
@@ -99,16 +122,22 @@ impl TlsWorkers {
     pub(crate) fn run(&self, shared: &Shared, heartbeat: &Heartbeat) {
         while !shared.is_stopping() {
             heartbeat.beat();
-            let Some(job) = self.next() else { continue };
-            let result = run_job(job);
-            let mut queues = self.queues.lock();
-            let slept = queues.done.is_empty();
-            queues.done.push(result);
-            drop(queues);
-            if slept {
-                self.commands.wake();
-            }
+            self.run_next();
         }
+    }
+
+    /// Does one job; false if there is none for a while.
+    pub(super) fn run_next(&self) -> bool {
+        let Some(job) = self.next() else { return false };
+        let result = run_job(job);
+        let mut queues = self.queues.lock();
+        let slept = queues.done.is_empty();
+        queues.done.push(result);
+        drop(queues);
+        if slept {
+            self.commands.wake();
+        }
+        true
     }
 
     /// The next job that is still needed; `None` after a while without one.
@@ -118,9 +147,18 @@ impl TlsWorkers {
             self.has_job.wait_for(&mut queues, IDLE_WAIT);
         }
         queues.waiting.retain(|job| !job.is_cancelled.load(Relaxed));
-        let (at, _) = queues.waiting.iter().enumerate().max_by_key(|(at, job)| (job.rank, *at))?;
-        Some(queues.waiting.remove(at))
+        let jobs: Vec<_> = queues.waiting.iter().map(|job| (job.rank, job.address)).collect();
+        Some(queues.waiting.remove(first(&jobs)?))
     }
+}
+
+/// The position of the job that is done next; jobs are in the order of their arrival.
+fn first(jobs: &[(JobRank, IpAddr)]) -> Option<usize> {
+    let mut counts = BTreeMap::<IpAddr, usize>::new();
+    jobs.iter().for_each(|(_, address)| *counts.entry(*address).or_default() += 1);
+    let order =
+        |(at, (rank, address)): &(usize, &(JobRank, IpAddr))| (*rank, Reverse(counts.get(address).copied()), *at);
+    jobs.iter().enumerate().max_by_key(order).map(|(at, _)| at)
 }
 
 /// Threads for handshakes: one serves about a thousand per second.
@@ -161,4 +199,36 @@ fn process(tls: &mut Connection, input: &mut &[u8]) -> Result<(), rustls::Error>
         tls.process_new_packets()?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(class: JobClass, is_advanced: bool, host: u8) -> (JobRank, IpAddr) {
+        (JobRank { class, is_advanced }, [10, 0, 0, host].into())
+    }
+
+    #[test]
+    fn dials_to_members_come_before_a_flood_from_a_member_address() {
+        let flood = (0..100).map(|number| job(JobClass::Member, number % 2 == 0, 1));
+        let jobs: Vec<_> = flood.chain([job(JobClass::Dial, false, 1), job(JobClass::Member, true, 1)]).collect();
+        assert_eq!(first(&jobs), Some(100));
+    }
+
+    #[test]
+    fn member_comes_before_a_flood_from_another_member() {
+        let mut jobs = vec![job(JobClass::Member, false, 2)];
+        jobs.extend((0..100).map(|_| job(JobClass::Member, false, 1)));
+        assert_eq!(first(&jobs), Some(0), "although all others are newer");
+        jobs.push(job(JobClass::Member, true, 1));
+        assert_eq!(first(&jobs), Some(101), "past its first flight");
+        assert_eq!(first(&jobs[1..]), Some(100));
+    }
+
+    #[test]
+    fn newest_of_equal_jobs_comes_first() {
+        assert_eq!(first(&[job(JobClass::Other, false, 1); 3]), Some(2));
+        assert_eq!(first(&[]), None);
+    }
 }

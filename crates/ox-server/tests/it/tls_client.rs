@@ -142,16 +142,18 @@ impl TlsClient {
     /// Connects and completes the client's part of the handshake. With TLS 1.3 the server may refuse the certificate
     /// afterwards.
     pub(crate) fn connect(&self, address: SocketAddr) -> io::Result<(RawConnection, Arc<Mutex<TunnelReport>>)> {
+        self.begin(address)?.finish()
+    }
+
+    /// Connects and sends the first flight of a handshake.
+    pub(crate) fn begin(&self, address: SocketAddr) -> io::Result<BegunHandshake> {
         let mut socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
         let mut tls = ClientConnection::new(self.endpoint.config.clone(), self.endpoint.server_name.clone()).unwrap();
-        while tls.is_handshaking() {
-            tls.complete_io(&mut socket)?;
+        while tls.wants_write() {
+            tls.write_tls(&mut socket)?;
         }
-        let certificate = CertificateInfo::parse(&tls.peer_certificates().unwrap()[0]).unwrap();
-        let report = TunnelReport { kind: tls.handshake_kind(), server_subject: certificate.subject, error: None };
-        let report = Arc::new(Mutex::new(report));
-        Ok((RawConnection::over(tunnel(socket, tls, &report)), report))
+        Ok(BegunHandshake { socket, tls })
     }
 
     pub(crate) fn raw(&self, address: SocketAddr) -> RawConnection {
@@ -175,6 +177,29 @@ impl TlsClient {
                 error.unwrap_or_default()
             }
         }
+    }
+}
+
+/// A handshake whose first flight is sent.
+pub(crate) struct BegunHandshake {
+    socket: TcpStream,
+    tls: ClientConnection,
+}
+
+impl BegunHandshake {
+    pub(crate) fn await_answer(&self) {
+        assert_ne!(self.socket.peek(&mut [0]).unwrap(), 0, "the server closes the connection");
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<(RawConnection, Arc<Mutex<TunnelReport>>)> {
+        while self.tls.is_handshaking() {
+            self.tls.complete_io(&mut self.socket)?;
+        }
+        let Self { socket, tls } = self;
+        let certificate = CertificateInfo::parse(&tls.peer_certificates().unwrap()[0]).unwrap();
+        let report = TunnelReport { kind: tls.handshake_kind(), server_subject: certificate.subject, error: None };
+        let report = Arc::new(Mutex::new(report));
+        Ok((RawConnection::over(tunnel(socket, tls, &report)), report))
     }
 }
 

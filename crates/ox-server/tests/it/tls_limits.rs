@@ -1,9 +1,9 @@
 //! Handshakes that do not end, or never begin.
 
 use crate::four_letter_client::ALL_COMMANDS;
-use crate::server_fixture::ServerFixture;
+use crate::server_fixture::{ServerFixture, TIMEOUT_MS};
 use crate::tls_client::Certificates;
-use ox_testkit::RawConnection;
+use ox_testkit::{RawClient, RawConnection, RawHandshake};
 
 /// The first bytes of a ClientHello: a record that announces more than follows.
 const HALF_HELLO: &[u8] = &[0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3];
@@ -26,6 +26,31 @@ fn oldest_handshake_is_closed_beyond_the_limit() {
     assert_eq!(silent[0].rest(), b"", "the oldest one");
     server.await_metric("tls_handshake_exceeded", "1");
     server.await_metric("outstanding_tls_handshake", "3");
+}
+
+/// A client whose handshake has begun has time for its next flight, however many others begin meanwhile.
+#[test]
+fn flood_of_new_handshakes_does_not_close_an_answered_one() {
+    let certificates = Certificates::new();
+    let limit = "netty.server.outstandingHandshake.limit=8\n";
+    let server = ServerFixture::with(&format!("{}{limit}{ALL_COMMANDS}", certificates.secure_port()));
+    let begun = certificates.client("alice").begin(server.secure_address()).unwrap();
+    begun.await_answer();
+    let _flood: Vec<_> = (0..40).map(|_| RawConnection::connect(server.secure_address())).collect();
+    server.await_metric("tls_handshake_exceeded", "33");
+    let (raw, _report) = begun.finish().unwrap();
+    assert!(RawClient::try_open_over(raw, &RawHandshake::new(TIMEOUT_MS)).is_some());
+}
+
+#[test]
+fn answered_handshakes_that_are_abandoned_do_not_keep_new_clients_out() {
+    let certificates = Certificates::new();
+    let limit = "netty.server.outstandingHandshake.limit=8\n";
+    let server = ServerFixture::with(&format!("{}{limit}{ALL_COMMANDS}", certificates.secure_port()));
+    let client = certificates.client("alice");
+    let _abandoned: Vec<_> = (0..40).map(|_| client.begin(server.secure_address()).unwrap()).collect();
+    client.open(server.secure_address()).create("/a", b"");
+    server.await_metric("outstanding_tls_handshake", "7");
 }
 
 #[test]

@@ -29,10 +29,9 @@ const TRUNCATED: StoreProblem = StoreProblem::Damaged("the JKS file ends too ear
 
 /// Reads a file that starts with the magic of JKS. Keys are decrypted only for a key store.
 pub(super) fn read(bytes: &[u8], usage: StoreUse, password: &str) -> Result<StoreEntries, StoreProblem> {
-    let password: Zeroizing<Vec<u8>> = Zeroizing::new(password.encode_utf16().flat_map(u16::to_be_bytes).collect());
+    let password = encode(password);
     let (body, expected) = bytes.split_last_chunk::<DIGEST_BYTES>().ok_or(TRUNCATED)?;
-    let actual = sha1(&[&password, b"Mighty Aphrodite", body]);
-    verify_slices_are_equal(actual.as_ref(), expected).map_err(|_| StoreProblem::WrongPassword)?;
+    verify_slices_are_equal(seal(body, &password).as_ref(), expected).map_err(|_| StoreProblem::WrongPassword)?;
     let mut reader = Reader { rest: body };
     reader.number()?; // magic
     let version = reader.number()?;
@@ -60,6 +59,22 @@ pub(super) fn read(bytes: &[u8], usage: StoreUse, password: &str) -> Result<Stor
         }
     }
     Ok(entries)
+}
+
+/// The bytes with the digest that their content needs, which would stop altered bytes before they are read. For fuzzing.
+pub(super) fn sealed(mut bytes: Vec<u8>, password: &str) -> Vec<u8> {
+    bytes.truncate(bytes.len().saturating_sub(DIGEST_BYTES));
+    let digest = seal(&bytes, &encode(password));
+    bytes.extend_from_slice(digest.as_ref());
+    bytes
+}
+
+fn encode(password: &str) -> Zeroizing<Vec<u8>> {
+    Zeroizing::new(password.encode_utf16().flat_map(u16::to_be_bytes).collect())
+}
+
+fn seal(body: &[u8], password: &[u8]) -> Digest {
+    sha1(&[password, b"Mighty Aphrodite", body])
 }
 
 fn unprotect(protected: &[u8], password: &[u8]) -> Result<PrivateKey, StoreProblem> {

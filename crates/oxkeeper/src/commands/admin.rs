@@ -5,6 +5,7 @@ use crate::four_letter;
 use anyhow::{Context, Result, bail};
 use ox_tls::{ClientTls, PeerEndpoint};
 use rustls::{ClientConnection, StreamOwned};
+use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::path::{Path, PathBuf};
@@ -27,19 +28,24 @@ Commands are those of docs/reference/admin.md, for example:
   oxkeeper admin log_level module=ox_server level=debug
   oxkeeper admin reload
   oxkeeper admin close_session sessionId=0x1000012ab340000
+  oxkeeper admin snapshot streaming=true > snapshot.5
+  oxkeeper admin restore --body snapshot.5
 Commands that need rights take them from OXKEEPER_ADMIN_AUTH or --auth-file, as `digest super:password`, or from the
 certificate of CLIENT_JVMFLAGS or --client-configuration, as `x509`.
 Exit code: 0 if the reply has no error, 1 if it has one, 2 if there is no reply.")]
 pub(crate) struct Args {
-    /// The command
+    /// A command of the AdminServer, by any of its names
     #[arg(value_name = "COMMAND")]
     command: String,
-    /// Its parameters
+    /// Parameters of the command
     #[arg(value_name = "NAME=VALUE")]
     parameters: Vec<String>,
     /// The AdminServer: http://host:port/path or https://host:port/path, or a part of it
     #[arg(short, long, value_name = "URL", default_value = "http://127.0.0.1:8080/commands", env = "OXKEEPER_ADMIN")]
     server: String,
+    /// A file to send with a POST command, such as the snapshot for restore
+    #[arg(long, value_name = "FILE")]
+    body: Option<PathBuf>,
     /// A file with the value of the Authorization header; - reads standard input
     #[arg(long, value_name = "FILE")]
     auth_file: Option<PathBuf>,
@@ -66,26 +72,46 @@ fn send(args: &Args) -> Result<u8> {
     let query: Vec<String> = args.parameters.iter().map(|pair| parameter(pair)).collect::<Result<_>>()?;
     let query = if query.is_empty() { String::new() } else { format!("?{}", query.join("&")) };
     let authorization = authorization(args.auth_file.as_deref())?;
+    let mut body = match &args.body {
+        None => RequestBody::default(),
+        Some(_) if !is_post => bail!("{} is no POST command, and takes no --body", args.command),
+        Some(path) => RequestBody::open(path).with_context(|| format!("cannot read {}", path.display()))?,
+    };
     // HTTP/1.0: the reply ends with the connection, and is not sent in chunks.
     let request = format!(
-        "{} {}/{}{query} HTTP/1.0\r\nHost: {}\r\nContent-Length: 0\r\n{authorization}\r\n",
+        "{} {}/{}{query} HTTP/1.0\r\nHost: {}\r\nContent-Length: {}\r\n{authorization}\r\n",
         if is_post { "POST" } else { "GET" },
         url.path,
         args.command,
-        url.authority()
+        url.authority(),
+        body.length
     );
     let reached = || format!("cannot reach the AdminServer at {}", args.server);
     let stream = four_letter::connect(&url.authority(), STEP_LIMIT).with_context(reached)?;
     stream.set_read_timeout(Some(STEP_LIMIT))?;
     stream.set_write_timeout(Some(STEP_LIMIT))?;
     if !url.is_https {
-        return exchange(stream, &request).with_context(reached);
+        return exchange(stream, &request, &mut body).with_context(reached);
     }
     let properties = four_letter::client_properties_with(args.client_configuration.as_deref())?;
     let Some(tls) = four_letter::tls(&properties)? else {
         bail!("no TLS settings\nhint: set zookeeper.client.secure and zookeeper.ssl.* in CLIENT_JVMFLAGS or a file");
     };
-    exchange(secure(stream, &url, &tls)?, &request).with_context(reached)
+    exchange(secure(stream, &url, &tls)?, &request, &mut body).with_context(reached)
+}
+
+/// What is sent with a command.
+#[derive(Default)]
+struct RequestBody {
+    file: Option<File>,
+    length: u64,
+}
+
+impl RequestBody {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        Ok(Self { length: file.metadata()?.len(), file: Some(file) })
+    }
 }
 
 fn secure(stream: TcpStream, url: &Url, tls: &ClientTls) -> Result<StreamOwned<ClientConnection, TcpStream>> {
@@ -120,8 +146,12 @@ fn authorization(file: Option<&Path>) -> Result<String> {
 }
 
 /// Sends a request and prints the body of its reply. Returns the exit code.
-fn exchange(mut stream: impl Read + Write, request: &str) -> Result<u8> {
+fn exchange(mut stream: impl Read + Write, request: &str, body: &mut RequestBody) -> Result<u8> {
     stream.write_all(request.as_bytes())?;
+    if let Some(file) = &mut body.file {
+        // An error while the server refuses the request early: its reply says why.
+        let _ = io::copy(&mut file.take(body.length), &mut stream);
+    }
     stream.flush()?;
     let (head, begun) = read_head(&mut stream)?;
     let status = head.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok()).context("no HTTP reply")?;
@@ -170,7 +200,7 @@ fn read_head(stream: &mut impl Read) -> Result<(String, Vec<u8>)> {
     }
 }
 
-/// The address of an AdminServer.
+/// Where an AdminServer is.
 #[derive(Debug, PartialEq, Eq)]
 struct Url {
     is_https: bool,
@@ -205,7 +235,7 @@ impl Url {
         Ok(Self { is_https, host: host.trim_matches(['[', ']']).to_owned(), port, path })
     }
 
-    /// Host and port.
+    /// Host and port, as the header `Host` has them.
     fn authority(&self) -> String {
         let Self { host, port, .. } = self;
         if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }

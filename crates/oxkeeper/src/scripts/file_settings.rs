@@ -12,10 +12,10 @@ impl FileSettings {
 
     /// The last value of a key.
     pub(super) fn get(&self, key: &str) -> Option<&str> {
-        let values = self.0.lines().filter_map(|line| {
+        let mut values = self.0.lines().filter_map(|line| {
             let (name, value) = line.split_once('=')?;
             (name.trim() == key).then(|| value.trim())
         });
-        values.last().filter(|value| !value.is_empty())
+        values.next_back().filter(|value| !value.is_empty())
     }
 }

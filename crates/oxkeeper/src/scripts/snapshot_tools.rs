@@ -76,8 +76,8 @@ pub(super) fn compare(_: &ScriptEnvironment, words: &[String]) -> ExitCode {
     let (Some(left), Some(right), Some(bytes), Some(nodes)) =
         (parsed.value('l'), parsed.value('r'), parsed.value('b'), parsed.value('n'))
     else {
-        let (option, verb) = if missing.len() == 1 { ("option", "") } else { ("options", "") };
-        return refused(&format!("Missing required {option}{verb}: {}", missing.join(", ")));
+        let options = if missing.len() == 1 { "option" } else { "options" };
+        return refused(&format!("Missing required {options}: {}", missing.join(", ")));
     };
     let (Ok(bytes), Ok(nodes)) = (bytes.parse(), nodes.parse()) else {
         return refused("the arguments of -b and -n are numbers");

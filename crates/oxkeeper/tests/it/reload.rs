@@ -2,7 +2,8 @@
 
 use crate::process::Site;
 use crate::server_log::{SUPER, admin_lines, four_letter, post};
-use ox_testkit::{RawClient, RawHandshake, http, wait_until};
+use crate::tools::run_command;
+use ox_testkit::{RawClient, RawHandshake, free_port, http, wait_until};
 use serde_json::Value;
 use std::fs;
 use std::io::Read;
@@ -138,5 +139,41 @@ fn slow_requests_are_logged_with_their_stages() {
     {
         assert!(line.contains(part), "{part}: {line}");
     }
+    running.stop();
+}
+
+/// Without `client.certReload`, certificates are read at the start and by a reload.
+#[test]
+fn reload_uses_new_certificates_and_keeps_the_old_ones_after_an_error() {
+    let directory = tempfile::tempdir().unwrap();
+    let make = || {
+        let made = run_command(directory.path(), &["tls", "init", "127.0.0.1", "--force"]);
+        assert_eq!(made.code, Some(0), "{}{}", made.out, made.err);
+    };
+    make();
+    let (lines, admin) = admin_lines();
+    let store = directory.path().join("tls/server.1.pem");
+    let ca = directory.path().join("tls/ca.pem");
+    let tls = format!(
+        "secureClientPort={}\nsecureClientPortAddress=127.0.0.1\nssl.keyStore.location={}\nssl.trustStore.location={}\n",
+        free_port(),
+        store.display(),
+        ca.display()
+    );
+    let mut running = Site::new(directory.path(), &format!("{lines}{tls}")).start();
+    let reload = || -> Value { serde_json::from_str(&post(admin, "/commands/reload", SUPER).text()).unwrap() };
+    let unchanged = reload();
+    assert_eq!((texts(&unchanged, "certificates"), texts(&unchanged, "errors")), (Vec::new(), Vec::new()));
+    make();
+    let changed = reload();
+    assert_eq!(texts(&changed, "certificates"), ["client"], "{changed}");
+    running.process.wait_for("certificates of the client port reloaded");
+    fs::write(&store, "no certificate").unwrap();
+    for _ in 0..2 {
+        let broken = reload();
+        assert!(texts(&broken, "errors")[0].starts_with("certificates of the client port: "), "{broken}");
+    }
+    make();
+    assert_eq!(texts(&reload(), "certificates"), ["client"]);
     running.stop();
 }

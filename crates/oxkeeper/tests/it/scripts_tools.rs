@@ -42,7 +42,8 @@ fn logs_are_printed_and_repaired_as_recorded() {
     check(&["-d", "log.1"]);
     check(&["log.1.bad"]);
     check(&["-r", "-y", "log.1.bad"]);
-    assert_eq!(fs::read(installed.path("log.1.bad.fixed")).unwrap().len() % 4096 != 0, true, "a copy without padding");
+    let fixed = fs::read(installed.path("log.1.bad.fixed")).unwrap();
+    assert!(fixed.len() < fs::read(testdata("log.1.bad")).unwrap().len(), "a copy without padding");
     let dump = installed.run("zkTxnLogToolkit.sh", &["log.1.bad.fixed"]);
     assert!(!dump.out.contains("CRC ERROR") && dump.out.contains("/app,Hello,"), "{}", dump.out);
     assert_eq!(

@@ -30,6 +30,10 @@ oxkeeper cli create /dist checked
 until [ "$(systemctl show --value --property StatusText oxkeeper)" = standalone ]; do sleep 0.1; done
 systemd-analyze security --threshold=20 oxkeeper
 /usr/share/oxkeeper/bin/zkCli.sh ls / | grep dist
+/usr/share/oxkeeper/bin/zkServer.sh status 2>&1 | grep 'Mode: standalone'
+systemctl reload oxkeeper
+until journalctl --unit oxkeeper | grep SIGHUP; do sleep 0.1; done
+systemctl is-active oxkeeper
 
 # A server that hangs is restarted by the watchdog, with its data.
 kill -STOP "$(systemctl show --value --property MainPID oxkeeper)"

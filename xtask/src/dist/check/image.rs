@@ -62,7 +62,9 @@ impl Container {
     /// the root directory as `$root`.
     fn command(&self, prepare: &str, user: &str, words: &[&str]) -> Command {
         let mut command = Command::new("unshare");
-        let script = format!("{prepare}\nexec chroot --userspec \"$user\" \"$root\" \"$@\"");
+        // Runtimes mount this directory.
+        let script =
+            format!("{prepare}\nmount --bind /proc \"$root/proc\"\nexec chroot --userspec \"$user\" \"$root\" \"$@\"");
         command.args(["--mount", "sh", "-ec", &script, "sh"]).args(words);
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         // `chroot` is found by the path of this machine, the command by that of the image.
@@ -75,7 +77,9 @@ impl Container {
     /// Starts the default command on a free port; the AdminServer is off, because its port is that of the host.
     fn start(&mut self, prepare: &str, user: &str) -> Result<(Process, SocketAddr)> {
         let words: Vec<&str> = self.command.iter().map(String::as_str).collect();
-        let mut process = Process::run(self.command(prepare, user, &words));
+        // Apache's script logs to standard output.
+        let log = self.root.with_extension("log");
+        let mut process = Process::run_with_log(self.command(prepare, user, &words), &log)?;
         let address = super::await_ready(&mut process)?;
         Ok((process, ([127, 0, 0, 1], address.port()).into()))
     }
@@ -117,7 +121,7 @@ impl Container {
     fn gives_up_root(mut self) -> Result<()> {
         self.use_free_ports();
         std::fs::write(self.root.join("data/myid"), "1\n")?;
-        let (server, _) = self.start("mount --bind /proc \"$root/proc\"", "0:0")?;
+        let (server, _) = self.start("", "0:0")?;
         let status = std::fs::read_to_string(format!("/proc/{}/status", server.id()))?;
         let uid = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default().trim().to_owned();
         ensure!(uid.split_whitespace().all(|uid| uid == "1000"), "the server runs with the user ids {uid}");

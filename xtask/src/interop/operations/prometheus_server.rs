@@ -169,7 +169,6 @@ fn queries(root: &Path) -> Result<Vec<String>> {
     Ok(rules.map(str::to_owned).chain(dashboard_queries(root)?).collect())
 }
 
-/// Percent-encodes a parameter of a query string.
 fn encode(text: &str) -> String {
     text.bytes()
         .map(|byte| match byte {

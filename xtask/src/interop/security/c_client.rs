@@ -126,15 +126,15 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
     Ok(shell)
 }
 
-/// Downloads Debian's source package, with lists of packages of its own.
+/// Downloads Debian's source package from where this machine gets its packages, with lists of packages of its own.
 fn unpack_source(cache: &Path) -> Result<PathBuf> {
-    let lists = cache.join("lists");
+    let (lists, parts) = (cache.join("lists"), cache.join("sources"));
     fs::create_dir_all(lists.join("partial"))?;
-    let sources = cache.join("sources.list");
-    fs::write(&sources, "deb-src http://deb.debian.org/debian bookworm main\n")?;
+    fs::create_dir_all(&parts)?;
+    write_sources(&parts)?;
     let options = [
-        format!("Dir::Etc::sourcelist={}", sources.display()),
-        "Dir::Etc::sourceparts=/dev/null".to_owned(),
+        "Dir::Etc::sourcelist=/dev/null".to_owned(),
+        format!("Dir::Etc::sourceparts={}", parts.display()),
         format!("Dir::State::lists={}", lists.display()),
     ];
     let apt = |arguments: &[&str]| {
@@ -146,4 +146,25 @@ fn unpack_source(cache: &Path) -> Result<PathBuf> {
     apt(&["source", "--download-only", "zookeeper"])?;
     tool::run(Command::new("tar").args(["xzf", "zookeeper_3.8.0.orig.tar.gz", "--no-same-owner"]).current_dir(cache))?;
     Ok(cache.join("apache-zookeeper-3.8.0"))
+}
+
+/// Writes the machine's package sources to `parts`, for source packages instead of binary ones.
+fn write_sources(parts: &Path) -> Result<()> {
+    let in_parts = fs::read_dir("/etc/apt/sources.list.d").into_iter().flatten().flatten().map(|entry| entry.path());
+    for path in in_parts.chain([PathBuf::from("/etc/apt/sources.list")]) {
+        let (Ok(text), Some(name)) = (fs::read_to_string(&path), path.file_name()) else { continue };
+        let text = match path.extension().and_then(|extension| extension.to_str()) {
+            Some("sources") => text.replace("Types: deb", "Types: deb-src"),
+            Some("list") => {
+                text.lines().filter(|line| line.starts_with("deb ")).fold(String::new(), |mut text, line| {
+                    text.push_str(&line.replacen("deb", "deb-src", 1));
+                    text.push('\n');
+                    text
+                })
+            }
+            _ => continue,
+        };
+        fs::write(parts.join(name), text)?;
+    }
+    Ok(())
 }

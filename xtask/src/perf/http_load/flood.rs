@@ -46,7 +46,7 @@ struct Counters {
     failures: AtomicU64,
 }
 
-/// HTTP clients that run until they are stopped.
+/// HTTP clients that run on a thread until this value is dropped.
 pub(super) struct HttpFlood {
     counters: Arc<Counters>,
     stop: oneshot::Sender<()>,

@@ -1,12 +1,16 @@
 //! Connections over real sockets.
 
 use super::super::commands::PeerCommands;
+use super::super::port_tls::{self, PeerPortTls};
 use super::*;
 use mio::{Events, Poll, Waker};
+use ox_config::{Config, Environment, StartArgs, SystemProperties};
 use ox_proto::ensemble::Address;
 use ox_proto::quorum::hello::HelloVersion;
+use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
 use std::io::Write;
 use std::net::{TcpListener, TcpStream as Plain};
+use std::path::Path;
 use std::time::Duration;
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
@@ -21,9 +25,14 @@ struct Fixture {
 
 impl Fixture {
     fn new() -> Self {
+        Self::with_tls(None)
+    }
+
+    fn with_tls(tls: Option<PeerPortTls>) -> Self {
         let poll = Poll::new().unwrap();
         let commands = Arc::new(PeerCommands::new(Waker::new(poll.registry(), Token(0)).unwrap()));
-        let mut handshakes = Handshakes::new(IDENTIFY_MS, PeerSecurity::none(commands));
+        let security = PeerSecurity::new(tls, None, commands, Arc::default());
+        let mut handshakes = Handshakes::new(IDENTIFY_MS, Arc::new(security));
         handshakes.limits = UnidentifiedLimits { deadline_ms: 600_000, silent_max: 16, partial_max: 4 };
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         Self { handshakes, poll, listener, tokens: 0, identified: Vec::new() }
@@ -56,6 +65,39 @@ impl Fixture {
             assert!(Instant::now() < until);
         }
     }
+}
+
+/// The stores of a member with TLS, in a directory.
+fn member_tls(dir: &Path) -> PeerPortTls {
+    let valid = Validity { not_before: 1_577_836_800, not_after: 4_733_510_400 };
+    let ca = DevelopmentCa::create("Quorum CA", valid).unwrap();
+    let subject = CertificateSubject { common_name: "zk1".to_owned(), host_names: Vec::new(), addresses: Vec::new() };
+    std::fs::write(dir.join("key.pem"), &*ca.issue(&subject, valid).unwrap().key_store()).unwrap();
+    std::fs::write(dir.join("ca.pem"), ca.certificate()).unwrap();
+    std::fs::write(dir.join("myid"), "1").unwrap();
+    let file = dir.join("zoo.cfg");
+    let dir = dir.display();
+    let text = format!(
+        "dataDir={dir}\nclientPort=0\ninitLimit=10\nsyncLimit=5\nsslQuorum=true\nssl.quorum.keyStore.location={dir}/key.pem\n\
+         ssl.quorum.trustStore.location={dir}/ca.pem\nserver.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\n"
+    );
+    std::fs::write(&file, text).unwrap();
+    let environment = Environment { read: &|path| std::fs::read(path), resolve: &|host| host.parse().ok() };
+    let start = StartArgs::File(file);
+    let config = Config::load(&start, &SystemProperties::default(), &environment, &mut Vec::new()).unwrap();
+    let stores = port_tls::load(&config).unwrap().unwrap();
+    PeerPortTls::new(config.member.unwrap().tls.as_ref().unwrap(), &stores)
+}
+
+/// The first flight of a client with an empty trust store.
+fn client_hello() -> Vec<u8> {
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth();
+    let mut client = rustls::ClientConnection::new(Arc::new(config), "localhost".try_into().unwrap()).unwrap();
+    let mut hello = Vec::new();
+    client.write_tls(&mut hello).unwrap();
+    hello
 }
 
 fn election_hello(server: i64) -> Vec<u8> {
@@ -128,4 +170,42 @@ fn flood_of_other_addresses_leaves_a_silent_member_connection_open() {
     assert!(matches!(fixture.next().peer, Peer::Learner(ServerId(3))));
     fixture.handshakes.close_port(Port::Quorum);
     assert!(fixture.handshakes.conns.is_empty());
+}
+
+/// What a member's address sends beyond the capacity stays in the queue of the kernel; other addresses cannot fill it.
+#[test]
+fn handshakes_of_members_wait_for_workers_and_for_second_flights() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut fixture = Fixture::with_tls(Some(member_tls(dir.path())));
+    let (hello, port) = (client_hello(), Port::Quorum);
+    let limits = fixture.handshakes.limits;
+    let max = first_flights_max(limits);
+    let _others: Vec<Plain> = (0..20).map(|_| fixture.connect(port, Origin::Other, &hello)).collect();
+    assert_eq!(fixture.handshakes.room(port), max);
+    let mut members = vec![fixture.connect(port, Origin::Member, &hello[..20])];
+    assert_eq!(fixture.handshakes.room(port), max, "an incomplete flight needs no worker");
+
+    while members.len() <= negotiating_max(limits, Origin::Member) {
+        assert_eq!(fixture.handshakes.room(port), max);
+        members.extend((0..max).map(|_| fixture.connect(port, Origin::Member, &hello)));
+        assert_eq!((fixture.handshakes.room(port), fixture.handshakes.room(Port::Election)), (0, max));
+        (0..max).for_each(|_| assert!(fixture.handshakes.security.workers.run_next(), "members come first"));
+        for result in fixture.handshakes.security.workers.take() {
+            assert!(fixture.handshakes.on_tls(result).is_none());
+        }
+    }
+    fixture.handshakes.began = Instant::now(); // however slow this test is, all are young
+    assert_eq!(fixture.handshakes.room(port), 0, "the answered ones get time for their second flights");
+    fixture.handshakes.began -= TEST_TIMEOUT;
+    assert_eq!(fixture.handshakes.room(port), max);
+    let is_open = |member: &mut Plain| {
+        member.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        !matches!(std::io::Read::read(member, &mut [0; 4096]), Ok(0))
+    };
+    assert!(members.iter_mut().all(is_open), "none was displaced");
+}
+
+#[test]
+fn ports_without_tls_always_have_room() {
+    assert_eq!(Fixture::new().handshakes.room(Port::Quorum), usize::MAX);
 }

@@ -42,7 +42,7 @@ impl Reload {
             Ok(config) => config,
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
-                errors.iter().for_each(|error| tracing::error!("configuration not reloaded: {error}"));
+                errors.iter().for_each(|error| tracing::error!(error, "configuration not reloaded"));
                 return ReloadReport { errors, ..ReloadReport::default() };
             }
         };

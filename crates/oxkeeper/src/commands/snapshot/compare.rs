@@ -82,7 +82,6 @@ pub(super) fn run(args: &Args) -> ExitCode {
     })
 }
 
-/// What `zkSnapshotComparer.sh` compares.
 pub(crate) struct SnapshotComparison {
     pub(crate) left: PathBuf,
     pub(crate) right: PathBuf,

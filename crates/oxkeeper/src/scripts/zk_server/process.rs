@@ -31,7 +31,7 @@ impl ServerProcess {
         !self.is_other && !is_zombie && self.pid.is_some_and(|pid| test_kill_process(pid).is_ok())
     }
 
-    /// Sends SIGTERM.
+    /// Sends SIGTERM, unless another program has the id.
     pub(super) fn terminate(&self) -> Result<(), String> {
         if self.is_other {
             return Err(format!("process {} is not a ZooKeeper server, and is not stopped", self.text));

@@ -97,7 +97,8 @@ public class TestingServer implements Closeable {
         Path config = directory.toPath().resolve("zoo.cfg");
         Files.write(config, config().getBytes(StandardCharsets.UTF_8));
         List<String> command = new ArrayList<>();
-        Collections.addAll(command, Binary.path(), "server", config.toString(), "--log-format", "json");
+        // The options win over the variables of the environment.
+        Collections.addAll(command, Binary.path(), "server", config.toString(), "--log", "info", "--log-format", "json");
         process = new ProcessBuilder(command).directory(directory).redirectErrorStream(true).start();
         ServerLog log = new ServerLog(process);
         int serving = log.awaitPort(TIMEOUT_MS);
