@@ -16,6 +16,7 @@ use ox_bench::load::RunTiming;
 use ox_bench::notify::WatcherKind;
 use ox_bench::process;
 use ox_bench::progress::ProgressLine;
+use ox_bench::results::RunResults;
 use ox_bench::session::Session;
 use ox_bench::stop_flag::StopFlag;
 use ox_bench::tree_layout::TreeLayout;
@@ -89,22 +90,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let idle = Session::open_many(&[running.server().target], args.sessions, |_| ())?;
     let scrape_ms = scrape_cost(&running, admin)?;
     println!("a scrape costs {scrape_ms:.2} ms of CPU ({} nodes, {} sessions)", args.nodes, args.sessions);
-    let (mut quiet, mut during, mut total) = (Vec::new(), Vec::new(), FloodCounts::default());
+    let (mut quiet, mut during, mut total) = (Rounds::default(), Rounds::default(), FloodCounts::default());
     for round in 0..args.rounds {
         let measure = || job.measure(&[running.server()], round, &stop, &progress);
-        quiet.push(measure()?.latency_us.p99);
-        let flood = HttpFlood::start(admin, args.clients, args.slow)?;
-        during.push(measure()?.latency_us.p99);
-        total.add(flood.stop()?);
+        // Every other round the other way round, because the first measurement may differ from the second.
+        for is_flooded in [round % 2 == 1, round % 2 == 0] {
+            if is_flooded {
+                let flood = HttpFlood::start(admin, args.clients, args.slow)?;
+                during.add(&measure()?);
+                total.add(flood.stop()?);
+            } else {
+                quiet.add(&measure()?);
+            }
+        }
     }
     drop(idle);
-    let (before, after) = (median(&mut quiet), median(&mut during));
-    let ratio = after / before;
+    let mut ratio = 0.0;
+    println!("medians of {} rounds without and with {} HTTP clients:", args.rounds, args.clients);
+    for (name, before, after) in [
+        ("requests per second", &mut quiet.per_second, &mut during.per_second),
+        ("p50 us", &mut quiet.p50, &mut during.p50),
+        ("p99 us", &mut quiet.p99, &mut during.p99),
+    ] {
+        let (before, after) = (median(before), median(after));
+        ratio = after / before;
+        println!("{name}: {before:.0}, {after:.0}, ratio {ratio:.2}");
+    }
     let FloodCounts { replies, failures } = total;
-    println!(
-        "p99 of the client port: {before:.0} us, with {} HTTP clients {after:.0} us: ratio {ratio:.2}",
-        args.clients
-    );
     println!("the HTTP clients got {replies} replies, {failures} requests failed");
     ensure!(0 < replies, "the HTTP clients got no reply");
     ensure!(ratio <= args.ratio_max, "HTTP clients raise the p99 by more than the factor {}", args.ratio_max);
@@ -138,6 +150,22 @@ fn scrape_cost(running: &Running, admin: SocketAddr) -> Result<f64> {
     }
     let spent = process::usage(running.pid())?.cpu_seconds - before - idle * begun.elapsed().as_secs_f64();
     Ok(1000.0 * spent / f64::from(SCRAPES))
+}
+
+/// Results of the client port.
+#[derive(Default)]
+struct Rounds {
+    per_second: Vec<f64>,
+    p50: Vec<f64>,
+    p99: Vec<f64>,
+}
+
+impl Rounds {
+    fn add(&mut self, results: &RunResults) {
+        self.per_second.push(results.per_second);
+        self.p50.push(results.latency_us.p50);
+        self.p99.push(results.latency_us.p99);
+    }
 }
 
 fn median(values: &mut [f64]) -> f64 {

@@ -58,6 +58,9 @@ pub(super) fn corpus() -> Vec<Vec<u8>> {
         "POST /commands/restore HTTP/1.1\r\nHost: a\r\nAuthorization: ip\r\nContent-Length: 5\r\n\r\nhello",
         "POST /commands/restore HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nAuthorization: ip\r\n\r\n\
          5\r\nhello\r\n0\r\n\r\n",
+        "POST /commands/close_session?session=0x1&module=ox_zab&level=debug HTTP/1.1\r\nHost: a\r\nAuthorization: digest super:pw\r\n\r\n",
+        "POST /commands/log_level?session=0x1&module=ox_zab&level=debug HTTP/1.1\r\nHost: a\r\nAuthorization: digest super:pw\r\n\r\n",
+        "POST /commands/reload?session=0x1&module=ox_zab&level=debug HTTP/1.1\r\nHost: a\r\nAuthorization: digest super:pw\r\n\r\n",
         "PUT /metrics HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 19\r\n\r\n\
          {\"percentage\": [100]}",
     ];
