@@ -1,8 +1,6 @@
 //! Commands that Apache does not have. Those that change something need the super user: an address, or an open ACL of
 //! `/`, is not enough.
 
-#![expect(clippy::result_large_err, reason = "the error is the reply to a request, which is moved a few times")]
-
 use super::{Call, CommandContext, CommandSpec, Handler, Outcome, Serving, command, error, in_json};
 use crate::authorization_header;
 use crate::control::AdminControl;
