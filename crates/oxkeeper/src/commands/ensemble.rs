@@ -209,7 +209,7 @@ fn tls_dir(args: &Args) -> PathBuf {
 
 /// Makes a CA, and a certificate for each server and for clients. Returns their directory.
 fn write_certificates(args: &Args, servers: usize) -> Result<PathBuf> {
-    let hosts: Vec<String> = LOCAL_NAMES.iter().rev().map(|name| (*name).to_owned()).collect();
+    let hosts: Vec<String> = LOCAL_NAMES.iter().map(|name| (*name).to_owned()).collect();
     let servers = (1..=servers).map(|id| (format!("server.{id}"), hosts.clone())).collect();
     let files = DevelopmentFiles { servers: &servers, client: "client", days: CERTIFICATE_DAYS, force: false };
     files.write(&tls_dir(args), &mut std::io::sink())

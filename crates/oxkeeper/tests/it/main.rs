@@ -28,6 +28,7 @@ mod reload;
 mod resources;
 mod scripts;
 mod scripts_tools;
+mod secrets;
 mod server_log;
 mod service_manager;
 mod session_moves;

@@ -4,6 +4,7 @@
 use crate::members;
 use crate::unknown_peers::addresses;
 use ox_testkit::{MemberRole, TestEnsemble, wait_until};
+use ox_tls::CertificateInfo;
 use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
 use std::fs;
 use std::io::{Read, Write};
@@ -45,14 +46,16 @@ impl QuorumCa {
     }
 
     /// Writes the stores of a member, whose certificate names `host`.
-    fn issue_for(&self, ensemble: &TestEnsemble, at: usize, host: &str, validity: Validity) {
+    fn issue_for(&self, ensemble: &TestEnsemble, at: usize, host: &str, validity: Validity) -> CertificateInfo {
         let name = format!("zk{}", at + 1);
         let addresses = vec![host.parse().unwrap()];
         let subject = CertificateSubject { common_name: name, host_names: Vec::new(), addresses };
         let directory = ensemble.directory(at);
-        fs::write(directory.join("new.pem"), &*self.0.issue(&subject, validity).unwrap().key_store()).unwrap();
+        let issued = self.0.issue(&subject, validity).unwrap();
+        fs::write(directory.join("new.pem"), &*issued.key_store()).unwrap();
         fs::rename(directory.join("new.pem"), directory.join("key.pem")).unwrap();
         fs::write(directory.join("ca.pem"), self.0.certificate()).unwrap();
+        issued.info().unwrap()
     }
 
     /// Writes the stores of all members, with the addresses of their `server.N` lines.
@@ -165,6 +168,20 @@ fn member_with_expired_certificate_is_refused() {
         ca.issue_for(ensemble, 0, &host(0), EXPIRED);
     };
     check_refused(prepared, TLS, "Expired");
+}
+
+/// Revocation holds on the ports for servers as on those for clients.
+#[test]
+fn member_with_revoked_certificate_is_refused() {
+    let ca = QuorumCa::new("Quorum CA");
+    let prepared = |ensemble: &TestEnsemble| {
+        ca.issue(ensemble);
+        let revoked = ca.issue_for(ensemble, 0, &host(0), VALID);
+        let list = ca.0.revocation_list(&[revoked], VALID).unwrap();
+        (0..3).for_each(|at| fs::write(ensemble.directory(at).join("revoked.pem"), &list).unwrap());
+    };
+    let settings = format!("{TLS}ssl.quorum.crl=true\noxkeeper.ssl.quorum.crlFiles=revoked.pem\n");
+    check_refused(prepared, &settings, "Revoked");
 }
 
 #[test]

@@ -70,6 +70,28 @@ fn init_reads_the_members_of_a_dynamic_file() {
 }
 
 #[test]
+fn init_for_one_server_prints_no_settings_of_an_ensemble() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("zoo.cfg"), "dataDir=data\nclientPort=2181\n").unwrap();
+    for arguments in [&["tls", "init", "--config", "zoo.cfg"][..], &["tls", "init"]] {
+        let made = run(&directory, arguments);
+        assert_eq!(made.code, Some(0), "{}{}", made.out, made.err);
+        assert!(made.out.contains("secureClientPort=") && !made.out.contains("sslQuorum="), "{}", made.out);
+    }
+}
+
+#[test]
+fn check_names_the_file_whose_id_is_missing() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = run(&directory, &["tls", "init", "zk1", "zk2"]);
+    config(&directory, &made.out, "server.1=zk1:2888:3888\nserver.2=zk2:2888:3888\ndataDir=elsewhere");
+    let checked = run(&directory, &["tls", "check", "zoo.cfg"]);
+    let expected =
+        "elsewhere/myid has no id of a server.N line: names of this server are not checked; run this where the";
+    assert!(checked.out.contains(expected), "{}", checked.out);
+}
+
+#[test]
 fn init_keeps_what_exists() {
     let directory = tempfile::tempdir().unwrap();
     let read = |name: &str| fs::read_to_string(directory.path().join("tls").join(name)).unwrap();

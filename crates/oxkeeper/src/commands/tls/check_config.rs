@@ -66,7 +66,12 @@ fn check_quorum(settings: &TlsSettings, configured: &ServerTlsSettings, findings
     let Some(certificate) = certificates.first() else { return };
     match configured.my_id.and_then(|id| Some((id, configured.hosts.get(&id)?))) {
         Some((id, hosts)) => check_names(settings, certificate, id, hosts, findings),
-        None => findings.add(Finding::Warning, "no server.N line of this server (myid): its names are not checked"),
+        None => {
+            let file = configured.my_id_file.display();
+            let hint = if configured.my_id_file.is_absolute() { "" } else { "; run this where the server is started" };
+            let text = format!("{file} has no id of a server.N line: names of this server are not checked{hint}");
+            findings.add(Finding::Warning, text);
+        }
     }
     // Members usually share one CA, so what this server cannot verify, the others cannot either.
     match handshake_with_itself(&tls, certificate) {

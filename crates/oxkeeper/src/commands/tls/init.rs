@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let servers = servers(args)?;
         let files = DevelopmentFiles { servers: &servers, client: &args.client, days: args.days, force: args.force };
         let directory = files.write(&args.out, out)?;
-        next_steps(&directory, &servers, args, out)?;
+        next_steps(&directory, &servers, out)?;
         Ok(GOOD)
     })
 }
@@ -209,19 +209,14 @@ fn client_properties(directory: &Path) -> String {
     .concat()
 }
 
-fn next_steps(
-    directory: &Path,
-    servers: &BTreeMap<String, Vec<String>>,
-    args: &Args,
-    out: &mut dyn Write,
-) -> Result<()> {
+fn next_steps(directory: &Path, servers: &BTreeMap<String, Vec<String>>, out: &mut dyn Write) -> Result<()> {
     let directory = directory.display();
     let first = servers.keys().next().map_or("server.1", String::as_str);
     writeln!(out, "\nAdd to the zoo.cfg of each server, with its own key store ({first}.pem is that of {first}):\n")?;
     writeln!(out, "secureClientPort=2281")?;
     for prefix in ["ssl.", "ssl.quorum."] {
         if prefix == "ssl.quorum." {
-            if servers.len() < 2 && args.config.is_none() {
+            if servers.len() < 2 {
                 continue;
             }
             writeln!(out, "sslQuorum=true")?;

@@ -8,7 +8,7 @@ use ox_proto::ensemble::{Addresses, EnsembleBuilder, is_member_key};
 use ox_server::tls_settings;
 use ox_tls::{SettingsGroup, TlsSettings};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What a configuration says about TLS.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(super) struct ServerTlsSettings {
     pub(super) hosts: BTreeMap<ServerId, Vec<String>>,
     /// The id of this server.
     pub(super) my_id: Option<ServerId>,
+    /// The file with that id.
+    pub(super) my_id_file: PathBuf,
 }
 
 impl ServerTlsSettings {
@@ -35,10 +37,8 @@ impl ServerTlsSettings {
         let settings = Settings::read(&start, system, &OUTSIDE, &mut Vec::new())?;
         let mut lines = read_lines(file)?;
         add_dynamic_file(&mut lines)?;
-        let my_id = lines.get("dataDir").and_then(|directory| {
-            let text = std::fs::read_to_string(Path::new(directory.trim()).join("myid")).ok()?;
-            text.trim().parse().ok().map(ServerId)
-        });
+        let my_id_file = Path::new(lines.get("dataDir").map_or("", |directory| directory.trim())).join("myid");
+        let my_id = std::fs::read_to_string(&my_id_file).ok().and_then(|text| text.trim().parse().ok().map(ServerId));
         let client_port = match settings.written("secureClientPort") {
             Some(port) => Some(format!("secureClientPort {port}")),
             None if settings.flag("client.portUnification") => {
@@ -56,6 +56,7 @@ impl ServerTlsSettings {
             is_quorum_tls,
             hosts: hosts(&lines)?,
             my_id,
+            my_id_file,
         })
     }
 }
