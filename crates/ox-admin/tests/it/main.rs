@@ -8,5 +8,6 @@ mod dashboards;
 mod generated_page;
 mod harness;
 mod https;
+mod known_cases;
 mod paths;
 mod snapshots;
