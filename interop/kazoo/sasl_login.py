@@ -1,6 +1,7 @@
-"""Authenticates by DIGEST-MD5 and uses the identity for a node.
+"""Authenticates by SASL and uses the identity for a node.
 
-Arguments: HOST:PORT, a path, a user, a password, and `accepted` or `refused`. Prints `ok` or fails.
+Arguments: HOST:PORT, a path, `accepted` or `refused`, the mechanism, the name of the identity, and for DIGEST-MD5 the
+password. Kerberos tickets come from the cache that KRB5CCNAME names. Prints `ok` or fails.
 """
 
 import sys
@@ -14,8 +15,10 @@ WAIT_S = 15
 
 
 def main():
-    server, path, user, password, expected = sys.argv[1:]
-    options = {"mechanism": "DIGEST-MD5", "username": user, "password": password}
+    server, path, expected, mechanism, user, *password = sys.argv[1:]
+    options = {"mechanism": mechanism}
+    if password:
+        options.update(username=user, password=password[0])
     client = KazooClient(hosts=server, timeout=10.0, sasl_options=options)
     try:
         # kazoo is connected before it authenticates: only a request shows the result.

@@ -28,8 +28,6 @@ pub(crate) struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Due {
     Now,
-    /// As soon as the server has TLS, SASL and the AdminServer.
-    Security,
     /// Never met: clients depend on this weakness of the protocol. The test shows the weakness.
     Kept,
 }
@@ -39,7 +37,6 @@ impl Due {
     fn cell(self) -> &'static str {
         match self {
             Self::Now => "now",
-            Self::Security => "with TLS, SASL, AdminServer",
             Self::Kept => "not met: [COMPAT.md](../../COMPAT.md)",
         }
     }
@@ -110,7 +107,7 @@ const CASES: &[Case] = &[
     Case(58, Due::Now, "a data directory copied from another server is refused"),
     Case(59, Due::Now, "a standalone server replies only after its own fsync"),
     Case(60, Due::Now, "after a crash no transaction is applied twice and none is missing"),
-    Case(61, Due::Security, "a snapshot request of the AdminServer does not change the tree"),
+    Case(61, Due::Now, "a snapshot request of the AdminServer does not change the tree"),
     Case(62, Due::Now, "a start removes the leftovers of a crash"),
     Case(63, Due::Now, "zxid, tree and sessions change in one step"),
     Case(64, Due::Now, "replay over a fuzzy snapshot yields the same pzxid"),
@@ -204,11 +201,11 @@ const CASES: &[Case] = &[
     Case(152, Due::Now, "a slow reader of a four-letter command blocks no other client"),
     Case(153, Due::Now, "reads and deletes are served on a full disk"),
     Case(154, Due::Now, "a quorum SASL identity without a host is refused"),
-    Case(155, Due::Security, "an unauthenticated peer on the quorum port is refused"),
+    Case(155, Due::Now, "an unauthenticated peer on the quorum port is refused"),
     Case(156, Due::Now, "a recursive watch reveals no unreadable node"),
     Case(157, Due::Now, "getACL shows password hashes to administrators only"),
     Case(158, Due::Now, "the operations of a multi pass the same permission checks as single operations"),
-    Case(159, Due::Security, "an AdminServer command needs every permission in its list"),
+    Case(159, Due::Now, "an AdminServer command needs every permission in its list"),
     Case(160, Due::Now, "TLS host names are verified"),
     Case(161, Due::Now, "two CA certificates of one subject are both kept"),
     Case(162, Due::Now, "malformed ids, TTLs and credentials get an error"),
@@ -250,7 +247,6 @@ fn report(results: &BTreeMap<u32, TestResults>) -> Result<()> {
                 None => ("FAILED", format!("COMPAT.md does not mention K{number}")),
             },
             Some(tests) => ("ok", tests.passed.join(", ")),
-            None if *due == Due::Security => ("later", "needs TLS, SASL or the AdminServer".to_owned()),
             None => ("open", String::new()),
         };
         open += u32::from(result == "open");

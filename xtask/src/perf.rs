@@ -42,6 +42,9 @@ pub(crate) struct Args {
     /// Write tables and charts from the stored measurements and measure nothing.
     #[arg(long, conflicts_with_all = ["rounds", "seconds", "nodes", "only"])]
     render: bool,
+    /// Cargo profile of our binary.
+    #[arg(long, value_name = "PROFILE", default_value = "dist")]
+    profile: String,
     /// Compare two Oxkeeper binaries, separated by a comma, instead of Oxkeeper and Apache.
     #[arg(long, value_delimiter = ',', requires = "out")]
     binaries: Vec<PathBuf>,
@@ -73,7 +76,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("create a temporary directory")?;
     let config = PerfConfig {
-        servers: servers(&workspace, &args.binaries, dir.path())?,
+        servers: servers(&workspace, args, dir.path())?,
         rounds: args.rounds,
         round: Duration::from_secs(args.seconds),
         nodes_max: args.nodes,
@@ -91,8 +94,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// Our server, then the baseline it is compared with.
-fn servers(workspace: &Workspace, binaries: &[PathBuf], dir: &Path) -> Result<[MeasuredProgram; 2]> {
-    match binaries {
+fn servers(workspace: &Workspace, args: &Args, dir: &Path) -> Result<[MeasuredProgram; 2]> {
+    match args.binaries.as_slice() {
         [] => (),
         [ours, baseline] => {
             let measured = |name: &str, binary: &Path| -> Result<MeasuredProgram> {
@@ -102,7 +105,7 @@ fn servers(workspace: &Workspace, binaries: &[PathBuf], dir: &Path) -> Result<[M
         }
         _ => bail!("--binaries takes two paths, separated by a comma"),
     }
-    let ours = oxkeeper("Oxkeeper", &build(workspace, "dist")?);
+    let ours = oxkeeper("Oxkeeper", &build(workspace, &args.profile)?);
     Software::Apache.prepare(workspace)?;
     let classes = apache::class_path(workspace, dir)?;
     let java = ["java", "-Xmx4g", apache::ENCODING, "-cp", &classes, apache::MAIN, "{config}"];

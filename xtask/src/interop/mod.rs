@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long)]
     full: bool,
 
-    /// Cargo profile of our binary in the security and operations tests.
+    /// Cargo profile of our binary.
     #[arg(long, value_name = "PROFILE", default_value = "release")]
     profile: String,
 
@@ -123,7 +123,7 @@ enum Target {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let workspace = Workspace::find();
+    let workspace = Workspace::find().with_profile(&args.profile);
     match args.subject {
         Subject::All => clients::run(&workspace, args)
             .and(files::run(&workspace, args))
@@ -131,12 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
             .and(security::run(&workspace, args))
-            .and(operations::run(&workspace, args))
+            .and(operations::run(&workspace))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
         Subject::Security => security::run(&workspace, args),
-        Subject::Operations => operations::run(&workspace, args),
+        Subject::Operations => operations::run(&workspace),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

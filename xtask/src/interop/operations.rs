@@ -14,7 +14,6 @@ use std::net::{Ipv4Addr, SocketAddr};
 use anyhow::{Context, Result, ensure};
 use ox_testkit::{MemberRole, Program, TestEnsemble, free_port, http, wait_for};
 
-use super::Args;
 use super::servers::{Software, apache, oxkeeper};
 use super::workspace::Workspace;
 
@@ -108,9 +107,9 @@ impl Ports {
     }
 }
 
-pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
+pub(super) fn run(workspace: &Workspace) -> Result<()> {
     apache::fetch(workspace)?;
-    let binary = oxkeeper::build(workspace, &args.profile)?.display().to_string();
+    let binary = oxkeeper::build(workspace, workspace.profile())?.display().to_string();
     let ours = Program::new("Oxkeeper", &[&binary, "server", "{config}", "{properties}"]);
     let theirs = Software::Apache.program(workspace)?;
     let is_wanted = |part: &str| args.only.as_deref().is_none_or(|only| part.contains(only));

@@ -1,6 +1,7 @@
 //! TLS and SASL with real peers: `cargo xtask interop security`.
 
 mod c_client;
+mod certificates;
 mod client;
 mod client_kerberos;
 mod client_stores;
@@ -36,7 +37,8 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if sasl::CASES.iter().any(|case| is_selected(&case)) {
         sasl::prepare(workspace)?;
     }
-    let cases = sasl::CASES.iter().chain(quorum::CASES).filter(is_selected);
+    let certificates = [Case { name: "certificates", run: certificates::run }];
+    let cases = sasl::CASES.iter().chain(&certificates).chain(quorum::CASES).filter(is_selected);
     let (mut count, mut failures) = (0, 0);
     for Case { name, run } in cases {
         let home = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;
@@ -62,5 +64,5 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     if args.full {
         c_client::run(workspace)?;
     }
-    client::run(workspace, &args.profile)
+    client::run(workspace)
 }

@@ -19,7 +19,7 @@ pub(crate) enum Software {
     Apache,
     /// Apache ZooKeeper 3.8, the oldest version for mixed ensembles, which [`apache38::fetch`] downloads.
     Apache38,
-    /// Our release binary, which [`oxkeeper::build`] builds.
+    /// Our binary, which [`oxkeeper::build`] builds.
     Oxkeeper,
 }
 
@@ -39,7 +39,7 @@ impl Software {
         match self {
             Software::Apache => apache::fetch(workspace),
             Software::Apache38 => apache38::fetch(workspace),
-            Software::Oxkeeper => oxkeeper::build(workspace, "release").map(drop),
+            Software::Oxkeeper => oxkeeper::build(workspace, workspace.profile()).map(drop),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Runs the same commands with Apache's `zkCli` and with `oxkeeper cli`, each on an empty server, and compares their
 //! output line by line. Zxids and times are ignored.
 
-use super::servers::{Software, apache};
+use super::servers::{Software, apache, oxkeeper};
 use super::workspace::Workspace;
 use anyhow::{Context, Result, bail};
 use std::collections::BTreeSet;
@@ -81,7 +81,7 @@ fn zkcli_command(workspace: &Workspace, dir: &Path) -> Result<Command> {
 }
 
 fn our_command(workspace: &Workspace, _: &Path) -> Result<Command> {
-    let mut command = Command::new(workspace.target().join("release/oxkeeper"));
+    let mut command = Command::new(oxkeeper::binary(workspace));
     command.args(["cli", "--zkcli"]);
     Ok(command)
 }

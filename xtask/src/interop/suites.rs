@@ -20,7 +20,8 @@ use super::tool;
 use super::workspace::Workspace;
 pub(crate) use go::SUITE as GO;
 pub(crate) use java::SUITE as JAVA;
-pub(crate) use kazoo::{SUITE as KAZOO, program as kazoo_program};
+pub(crate) use kazoo::{SUITE as KAZOO, prepare_kerberos as prepare_kazoo_kerberos, program as kazoo_program};
+pub(crate) use rust::{SUITE as RUST, program as rust_program};
 
 /// A test program for one client library.
 pub(crate) struct Suite {

@@ -9,13 +9,24 @@ use anyhow::{Context, Result};
 #[derive(Clone, Debug)]
 pub(crate) struct Workspace {
     root: PathBuf,
+    profile: String,
 }
 
 impl Workspace {
     pub(crate) fn find() -> Self {
         let manifest_dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let root = manifest_dir.parent().expect("xtask is in the workspace root").to_path_buf();
-        Workspace { root }
+        Workspace { root, profile: "release".to_owned() }
+    }
+
+    /// The same with another Cargo profile of our binary.
+    pub(crate) fn with_profile(self, profile: &str) -> Self {
+        Self { profile: profile.to_owned(), ..self }
+    }
+
+    /// The Cargo profile with which our binary is built.
+    pub(crate) fn profile(&self) -> &str {
+        &self.profile
     }
 
     pub(crate) fn root(&self) -> PathBuf {

@@ -9,5 +9,6 @@ mod generated_page;
 mod harness;
 mod https;
 mod in_memory;
+mod known_cases;
 mod paths;
 mod snapshots;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::super::servers::Software;
+use super::super::servers::{Software, oxkeeper};
 use super::super::tool;
 use super::super::workspace::Workspace;
 use super::{SESSION_MS, VARIANTS, check_digests, compare, content, data_directory, spec};
@@ -60,7 +60,7 @@ fn damage(log: &Path) -> Result<()> {
 
 /// Follows the documentation of the tool: moves the damaged log away and gives the repaired one its name.
 fn repair(workspace: &Workspace, log: &Path, home: &Path) -> Result<()> {
-    let oxkeeper = workspace.target().join("release/oxkeeper");
+    let oxkeeper = oxkeeper::binary(workspace);
     tool::run(Command::new(oxkeeper).args(["log", "recover", "-r", "--yes"]).arg(log))?;
     let mut fixed = log.as_os_str().to_owned();
     fixed.push(".fixed");

@@ -30,8 +30,8 @@ Client {
 };
 "#;
 
-pub(super) fn run(workspace: &Workspace, profile: &str) -> Result<()> {
-    let binary = oxkeeper::build(workspace, profile)?;
+pub(super) fn run(workspace: &Workspace) -> Result<()> {
+    let binary = oxkeeper::build(workspace, workspace.profile())?;
     Software::Apache.prepare(workspace)?;
     println!("our client with Apache ZooKeeper, TLS and SASL");
     let dir = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;

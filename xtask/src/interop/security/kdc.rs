@@ -83,6 +83,11 @@ impl Kdc {
         tool::run(Command::new(program).args(arguments).envs(environment(&self.directory)))
     }
 
+    /// Variables with which programs of MIT's library use this realm and the ticket cache.
+    pub(super) fn environment(&self) -> [(&'static str, PathBuf); 3] {
+        environment(&self.directory)
+    }
+
     /// A section of a JAAS file, for a principal that has a keytab.
     pub(super) fn jaas_section(&self, name: &str, principal: &str) -> String {
         let keytab = self.keytab(principal.split(['/', '@']).next().unwrap_or_default());

@@ -169,14 +169,8 @@ fn kerberos(workspace: &Workspace, home: &Path, letters: &str) -> Result<()> {
     let servers = home.join("servers");
     for (at, principal) in principals.iter().enumerate() {
         let directory = servers.join((at + 1).to_string());
-        let keytab = kdc.keytab(KERBEROS_SERVICE);
-        let module = format!(
-            "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false \
-             doNotPrompt=true keyTab=\"{}\" principal=\"{principal}\"",
-            keytab.display()
-        );
         fs::create_dir_all(&directory)?;
-        let text = format!("QuorumServer {{ {module}; }};\nQuorumLearner {{ {module}; }};\n");
+        let text = kdc.jaas_section("QuorumServer", principal) + &kdc.jaas_section("QuorumLearner", principal);
         fs::write(directory.join("jaas.conf"), text).context("write a JAAS file")?;
     }
     check_failover(start(workspace, &servers, letters, &settings, &properties)?);

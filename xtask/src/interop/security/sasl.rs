@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use ox_testkit::{MemberRole, TestEnsemble};
+use ox_testkit::{MemberRole, TestEnsemble, free_port};
 
 use super::Case;
 use super::kdc::{Kdc, REALM};
@@ -19,6 +19,8 @@ pub(super) const CASES: &[Case] = &[
     Case { name: "digest-md5-java", run: digest_md5_java },
     Case { name: "digest-md5-kazoo", run: digest_md5_kazoo },
     Case { name: "kerberos-java", run: kerberos_java },
+    Case { name: "kerberos-kazoo", run: kerberos_kazoo },
+    Case { name: "rust-client", run: rust_client },
     Case { name: "ticket-lifetime", run: super::ticket_lifetime::run },
 ];
 
@@ -26,10 +28,10 @@ pub(super) const PACKAGE: &str = "org.apache.zookeeper.server.auth";
 
 pub(super) fn prepare(workspace: &Workspace) -> Result<()> {
     Software::Oxkeeper.prepare(workspace)?;
-    for suite in [&suites::JAVA, &suites::KAZOO] {
+    for suite in [&suites::JAVA, &suites::KAZOO, &suites::RUST] {
         suite.prepare(workspace)?;
     }
-    Ok(())
+    suites::prepare_kazoo_kerberos(workspace)
 }
 
 /// Three servers with the JAAS file `server` and these properties.
@@ -98,8 +100,53 @@ fn digest_md5_kazoo(workspace: &Workspace, home: &Path) -> Result<()> {
     let server = follower(&ensemble);
     for (password, expected) in [("bobsecret", "accepted"), ("wrong", "refused")] {
         let mut command = suites::kazoo_program(workspace, "sasl_login.py");
-        command.args([&server, "/kazoo", "bob", password, expected]);
+        command.args([&server, "/kazoo", expected, "DIGEST-MD5", "bob", password]);
         expect_ok(&mut command).context(expected)?;
+    }
+    Ok(())
+}
+
+/// kazoo with MIT's library: with a ticket, and without.
+fn kerberos_kazoo(workspace: &Workspace, home: &Path) -> Result<()> {
+    let (service, bob) = (format!("zookeeper/localhost@{REALM}"), format!("bob@{REALM}"));
+    let kdc = Kdc::start(&home.join("kdc"), &[&service, &bob])?;
+    let conf = format!("java.security.krb5.conf={}", kdc.conf().display());
+    let ensemble = ensemble(workspace, home, &kdc.jaas_section("Server", &service), &[conf])?;
+    let login = |expected: &str| {
+        let mut command = suites::kazoo_program(workspace, "sasl_login.py");
+        command.args([&follower(&ensemble), "/kazoo-krb", expected, "GSSAPI", &bob]).envs(kdc.environment());
+        expect_ok(&mut command).context(expected.to_owned())
+    };
+    login("refused").context("without a ticket")?;
+    kdc.run("/usr/bin/kinit", &["-k", "-t", &kdc.keytab("bob").display().to_string(), &bob])?;
+    login("accepted")
+}
+
+/// The crate zookeeper-client: certificates, passwords, both.
+fn rust_client(workspace: &Workspace, home: &Path) -> Result<()> {
+    let testdata = workspace.root().join("crates/ox-tls/testdata");
+    let [keys, ca] = ["pkcs8.pem", "ca.pem"].map(|name| testdata.join(name).display().to_string());
+    let jaas = home.join("server-jaas.conf");
+    fs::write(&jaas, digest_server())?;
+    let port = free_port();
+    let spec = Software::Oxkeeper.spec(workspace)?.setting("secureClientPort", port);
+    let spec = spec.setting("ssl.keyStore.location", &keys).setting("ssl.trustStore.location", &ca);
+    let spec = spec.setting("ssl.clientAuth", "want");
+    let spec = spec.setting("authProvider.1", format!("{PACKAGE}.SASLAuthenticationProvider"));
+    let server = spec.property("java.security.auth.login.config", jaas.display()).start_in(&home.join("server"))?;
+    let (plain, secure) = (format!("localhost:{}", server.address().port()), format!("localhost:{port}"));
+    let (tls, bob, wrong) = (["ca", &ca, "key", &keys], ["user", "bob", "bobsecret"], ["user", "bob", "guess"]);
+    let both = [&tls[..], &bob].concat();
+    let of_key = "x509:CN=server,O=Example,C=US";
+    for (server, path, expected, words) in [
+        (&secure, "/rust-tls", of_key, &tls[..]),
+        (&plain, "/rust-sasl", "sasl:bob", &bob),
+        (&secure, "/rust-both", &format!("sasl:bob,{of_key}"), &both),
+        (&plain, "/rust-wrong", "refused", &wrong),
+        (&plain, "/rust-plain-port", "refused", &tls),
+    ] {
+        let mut command = suites::rust_program(workspace, "login");
+        expect_ok(command.args([server, path, expected]).args(words)).with_context(|| path.to_owned())?;
     }
     Ok(())
 }

@@ -14,11 +14,16 @@ use ox_testkit::{ServerUnderTest, free_port};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 const PASSWORD: &str = "changeit";
 
-/// What `whoami` shows of the certificate in all key stores.
-const IDENTITY: &str = "x509: CN=server,O=Example,C=US";
+/// How `whoami` shows the identity of a certificate.
+pub(super) const IDENTITY_PREFIX: &str = "x509: ";
+/// The subject of the certificate in all key stores.
+const SUBJECT: &str = "CN=server,O=Example,C=US";
+/// How long `zkCli` waits for a connection.
+pub(super) const CLI_PATIENCE: Duration = Duration::from_secs(20);
 
 /// A key store and a trust store of one type.
 struct Stores {
@@ -69,17 +74,30 @@ fn check_identity(workspace: &Workspace, of_server: &Stores, of_client: &Stores)
     let home = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;
     let (_server, secure) = start(workspace, of_server, "need", &home.path().join("server"))?;
     let properties = [key_store(workspace, of_client), trust_store(workspace, of_client)].concat();
-    let output = Command::new("java")
-        .args(java_properties(&properties))
+    let shown = zkcli(workspace, home.path(), secure, &java_properties(&properties), CLI_PATIENCE)?;
+    ensure!(shown.contains(&format!("{IDENTITY_PREFIX}{SUBJECT}")), "zkCli with {} shows\n{shown}", of_client.key);
+    println!("zkCli with {} on a server with {}: {SUBJECT}", of_client.key, of_server.key);
+    Ok(())
+}
+
+/// What `zkCli whoami` prints: no identity, if there is no connection in time.
+pub(super) fn zkcli(
+    workspace: &Workspace,
+    home: &Path,
+    server: SocketAddr,
+    properties: &[String],
+    patience: Duration,
+) -> Result<String> {
+    let output = Command::new("timeout")
+        .args(["60", "java"])
+        .args(properties)
         .arg("-cp")
-        .arg(apache::class_path(workspace, home.path())?)
-        .args(["org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", &secure.to_string(), "whoami"])
+        .arg(apache::class_path(workspace, home)?)
+        .args(["org.apache.zookeeper.ZooKeeperMain", "-waitforconnection"])
+        .args(["-timeout", &patience.as_millis().to_string(), "-server", &server.to_string(), "whoami"])
         .output()
         .context("start zkCli")?;
-    let shown = String::from_utf8_lossy(&output.stdout);
-    ensure!(shown.contains(IDENTITY), "zkCli with {} shows\n{shown}", of_client.key);
-    println!("zkCli with {} on a server with {}: {IDENTITY}", of_client.key, of_server.key);
-    Ok(())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn run_over_tls(workspace: &Workspace, suite: &Suite, of_server: &Stores, verbose: bool) -> Result<SuiteResult> {
@@ -119,7 +137,7 @@ fn store(workspace: &Workspace, name: &str, file: &str) -> SslSettings {
 }
 
 /// The system properties with which Apache's client uses TLS.
-fn java_properties(settings: &[(String, String)]) -> Vec<String> {
+pub(super) fn java_properties(settings: &[(String, String)]) -> Vec<String> {
     let mut properties = vec![
         "-Dzookeeper.client.secure=true".to_owned(),
         "-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty".to_owned(),

@@ -1,4 +1,4 @@
-//! Oxkeeper: the binary of this workspace, with the profile `release`, or `dist` for measurements.
+//! Oxkeeper: the binary of this workspace, with the profile of the interop tests, or `dist` for measurements.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,12 +12,21 @@ use crate::interop::workspace::Workspace;
 pub(crate) fn build(workspace: &Workspace, profile: &str) -> Result<PathBuf> {
     let arguments = ["build", "--quiet", "--profile", profile, "-p", "oxkeeper"];
     tool::run(Command::new("cargo").args(arguments).current_dir(workspace.root())).context("build oxkeeper")?;
+    Ok(path(workspace, profile))
+}
+
+fn path(workspace: &Workspace, profile: &str) -> PathBuf {
     let directory = if profile == "dev" { "debug" } else { profile };
-    Ok(workspace.target().join(directory).join("oxkeeper"))
+    workspace.target().join(directory).join("oxkeeper")
+}
+
+/// The binary of the interop tests, after it has been built.
+pub(crate) fn binary(workspace: &Workspace) -> PathBuf {
+    path(workspace, workspace.profile())
 }
 
 /// The command line of a server in the foreground.
 pub(super) fn argv(workspace: &Workspace) -> Vec<String> {
-    let binary = workspace.target().join("release/oxkeeper").display().to_string();
+    let binary = binary(workspace).display().to_string();
     [&binary, "server", "{config}", "{properties}"].map(str::to_owned).to_vec()
 }

@@ -1,6 +1,6 @@
 //! kazoo: our suite, and the tests that are bundled with kazoo.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -18,13 +18,23 @@ fn prepare(workspace: &Workspace) -> Result<()> {
     let venv = workspace.cache("kazoo").join("venv");
     tool::once(&workspace.cache("kazoo").join("stamp"), &[&requirements], || {
         tool::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv)).context("create a venv")?;
-        tool::run(
-            Command::new(python(workspace))
-                .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"])
-                .arg(&requirements),
-        )
-        .context("install kazoo")
+        install(workspace, &requirements).context("install kazoo")
     })
+}
+
+/// Installs what kazoo needs for Kerberos, which is compiled against MIT's library.
+pub(crate) fn prepare_kerberos(workspace: &Workspace) -> Result<()> {
+    let cache = workspace.cache("kazoo");
+    let requirements = workspace.source("kazoo").join("requirements-kerberos.txt");
+    // The environment is made again when its own stamp changes.
+    tool::once(&cache.join("stamp-kerberos"), &[&requirements, &cache.join("stamp")], || {
+        install(workspace, &requirements).context("install kerberos\nhint: it needs krb5-config of libkrb5-dev")
+    })
+}
+
+fn install(workspace: &Workspace, requirements: &Path) -> Result<()> {
+    let mut pip = Command::new(python(workspace));
+    tool::run(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r"]).arg(requirements))
 }
 
 fn command(workspace: &Workspace) -> Command {

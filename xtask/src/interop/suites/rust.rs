@@ -8,7 +8,7 @@ use super::Suite;
 use crate::interop::tool;
 use crate::interop::workspace::Workspace;
 
-pub(super) const SUITE: Suite = Suite { name: "rust", needs: &["cargo"], prepare, command };
+pub(crate) const SUITE: Suite = Suite { name: "rust", needs: &["cargo"], prepare, command };
 
 fn prepare(workspace: &Workspace) -> Result<()> {
     tool::run(
@@ -21,5 +21,10 @@ fn prepare(workspace: &Workspace) -> Result<()> {
 }
 
 fn command(workspace: &Workspace) -> Command {
-    Command::new(workspace.cache("rust").join("debug/suite"))
+    program(workspace, "suite")
+}
+
+/// The command that runs a program of the project.
+pub(crate) fn program(workspace: &Workspace, name: &str) -> Command {
+    Command::new(workspace.cache("rust").join("debug").join(name))
 }
