@@ -230,12 +230,17 @@ fn list_reasons(rejected: &[RejectedSnapshot]) -> String {
     reasons.join("; ")
 }
 
+const RECOVER: &str = "restore the log from a backup; or see with `oxkeeper log recover` what it still contains, and write \
+                       that to a new log; or start once with oxkeeper.recovery.allowGaps=true, in the configuration \
+                       file or as -D: then a standalone server keeps all intact records, also those after the damage, \
+                       and a member those before it";
 const RESTORE: &str = "restore the missing files from a backup; or start once with oxkeeper.recovery.allowGaps=true, in the \
                        configuration file or as -D, to continue without them";
 const RESTORE_OR_RESET: &str = "restore the missing files from a backup; or, if an older backup was restored on purpose, \
                                 delete oxk.synced; or start once with oxkeeper.recovery.allowGaps=true, in the \
                                 configuration file or as -D, to continue without the lost transactions";
-const RESTORE_FILE: &str = "restore an intact copy of the file; or move it away and start once with \
+const RESTORE_FILE: &str = "restore an intact copy of the file; or see with `oxkeeper log recover` what it still \
+                            contains; or move it away and start once with \
                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to continue without \
                             its contents";
 const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start all of them once with \
@@ -261,15 +266,15 @@ impl StoreError {
     /// What an operator can do, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
-                Some(RESTORE_FILE)
-            }
+            Self::Corrupt {
+                damage: Damage::BadMagic | Damage::NoHeader | Damage::BadRecord(_) | Damage::Repeated(_),
+                ..
+            } => Some(RESTORE_FILE),
             Self::SyncedLost { .. } => Some(RESTORE_OR_RESET),
-            Self::Corrupt { .. }
-            | Self::Gap { .. }
-            | Self::EpochGap { .. }
-            | Self::SnapshotLost { .. }
-            | Self::Unproven { .. } => Some(RESTORE),
+            Self::Corrupt { .. } => Some(RECOVER),
+            Self::Gap { .. } | Self::EpochGap { .. } | Self::SnapshotLost { .. } | Self::Unproven { .. } => {
+                Some(RESTORE)
+            }
             Self::Copied { .. } => Some(ACCEPT_COPY),
             Self::CopyBroken { .. } | Self::InstallCopied(_) => Some(COPY_AGAIN),
             Self::Snapshot { .. } => Some(RESTORE_SNAPSHOT),
