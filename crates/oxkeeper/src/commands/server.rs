@@ -113,6 +113,8 @@ fn serve(args: &Args, started: Instant, output: &Output) -> Result<(), StartFail
         let config = load(args)?;
         let first = (!wait.is_restart).then_some((started, output));
         if first.is_some() {
+            // A second server with the same file reports the port for clients, not that of the AdminServer.
+            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &args.config))?;
             // It answers while the data is read, and between two servers.
             admin = AdminServer::start(crate::BUILD, &config).map_err(|error| StartFailure::admin(&error))?;
         }
@@ -205,6 +207,9 @@ pub(super) const OUTSIDE: Environment<'static> = Environment {
 
 fn load(args: &Args) -> Result<Config, StartFailure> {
     let system = system_properties(&args.define);
+    if let Some(failure) = start_errors::script_action(&args.config) {
+        return Err(failure);
+    }
     if let Some(failure) = start_errors::port_without_directory(&args.config) {
         return Err(failure);
     }
