@@ -19,6 +19,7 @@ use crate::lint;
 use crate::log::{self, LogConfig};
 use crate::member_config::MemberConfig;
 use crate::metrics::{self, MetricsCompatibility, PrometheusConfig};
+use crate::ports::{self, OpenPorts};
 use crate::published::PublishedSettings;
 use crate::quorum_sasl;
 use crate::quorum_tls;
@@ -128,6 +129,14 @@ impl Config {
         if let Some(address) = client.as_ref().filter(|address| address.ip.is_none()) {
             errors.add(ensemble::members_place(&settings).error(Cause::UnknownHost(address.host())));
         }
+        let open = OpenPorts {
+            client: client.as_ref(),
+            secure: secure.as_ref(),
+            member: member.as_ref(),
+            admin: admin.as_ref(),
+            prometheus: prometheus.as_ref(),
+        };
+        ports::check(&settings, &open, environment, diagnostics, &mut errors);
         errors.finish()?;
         let tls = TlsConfig::from_checked(&settings, secure.as_ref());
         Ok(Config {

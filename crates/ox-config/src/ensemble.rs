@@ -3,7 +3,7 @@
 //!
 //! Runs after all other checks, as in Apache, and reads two more files: `myid` and the dynamic configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use ox_proto::ensemble::{Addresses, Ensemble, EnsembleBuilder, Role, is_member_k
 
 use crate::address::Address;
 use crate::diagnostic::Diagnostic;
-use crate::error::{self, Cause, ConfigError, ErrorCollector, Place};
+use crate::error::{self, Cause, ConfigError, DataDirState, ErrorCollector, Place};
 use crate::java_values;
 use crate::member_config::{MemberConfig, Members};
 use crate::server_lines::{self, Member, ParseContext};
@@ -57,8 +57,9 @@ pub(crate) fn read(
     }
     let place = members_place(settings);
     let (path, ids) = (my_id_path(settings), members.keys().copied().collect());
+    let data_dir = Box::new(data_dir_state(settings, environment));
     let id = match (my_id, mine) {
-        (None, _) => Err(settings.place().error(Cause::MyIdMissing { path, ids })),
+        (None, _) => Err(settings.place().error(Cause::MyIdMissing { path, data_dir, ids })),
         (Some(id), None) => Err(settings.place().error(Cause::NotAMember { path, id })),
         (Some(id), Some(_)) => Ok(ServerId(id)),
     };
@@ -66,6 +67,7 @@ pub(crate) fn read(
         return (address, None); // an error already, and `myid` cannot be found
     }
     let id = errors.check(id);
+    warn_of_unknown_host(settings, &builder, my_id, environment, diagnostics);
     let ensemble = errors.check(builder.finish().map_err(|error| place.error(error.into())));
     let (Some(id), Some(ensemble)) = (id, ensemble) else {
         return (address, None);
@@ -104,6 +106,27 @@ fn warn_of_equal_addresses(settings: &Settings, builder: &EnsembleBuilder, diagn
                 owners.insert(address, *id);
             }
         }
+    }
+}
+
+/// The server binds its ports at the host of its own line, so that the name must resolve before it can start.
+fn warn_of_unknown_host(
+    settings: &Settings,
+    builder: &EnsembleBuilder,
+    my_id: Option<i64>,
+    environment: &Environment<'_>,
+    diagnostics: &mut Vec<Diagnostic>,
+) {
+    let own = my_id.and_then(|id| builder.members().iter().find(|(server, _)| server.0 == id));
+    let Some((id, member)) = own.filter(|_| !settings.flag("quorumListenOnAllIPs")) else { return };
+    let hosts: BTreeSet<&str> = member.quorum.iter().chain(&member.election).map(|address| &*address.host).collect();
+    for host in hosts.into_iter().filter(|host| Address::new(host, 0, environment).ip.is_none()) {
+        let text = format!(
+            "server.{id}: the host {host} of this server does not resolve, and its ports cannot be opened until it \
+             does: correct the name, or add it to the DNS or to /etc/hosts"
+        );
+        let place = settings.line(&format!("server.{id}")).map_or(members_place(settings), |entry| &entry.place);
+        diagnostics.push(Diagnostic::warn(place, text));
     }
 }
 
@@ -231,6 +254,16 @@ fn check_count(settings: &Settings, count: &Count, diagnostics: &mut Vec<Diagnos
 fn my_id_path(settings: &Settings) -> String {
     let data_dir = settings.text("dataDir").unwrap_or_default();
     Path::new(&data_dir).join("myid").display().to_string()
+}
+
+fn data_dir_state(settings: &Settings, environment: &Environment<'_>) -> DataDirState {
+    let dir = settings.text("dataDir").unwrap_or_default();
+    match (environment.read)(Path::new(&dir)) {
+        Ok(_) => DataDirState::NotADirectory(dir),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => DataDirState::NotADirectory(dir),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => DataDirState::Missing(dir),
+        Err(_) => DataDirState::Exists,
+    }
 }
 
 /// The id in the first line of `myid`, without surrounding blanks; `None` if the file does not exist.

@@ -94,6 +94,9 @@ pub enum Cause {
     AddressWithoutPort { port: &'static str },
     #[error("unknown host {0}: correct the name, or add it to the DNS or to /etc/hosts")]
     UnknownHost(String),
+    /// Two settings of one server open the same port.
+    #[error("{other} opens port {port} too, so that one of them cannot be opened; give each a port of its own")]
+    PortUsedTwice { port: u16, other: String },
     #[error("port {0} is out of range; expected 0 to 65535")]
     PortOutOfRange(i32),
     /// SASL between servers is required but not enabled.
@@ -126,9 +129,11 @@ pub enum Cause {
         "observers need an ensemble, but there is one participant only; set standaloneEnabled=false, or add participants"
     )]
     ObserversOfOne,
-    #[error("myid is missing: write {} into {path}", one_of(.ids))]
+    #[error("myid is missing: write {} into {path}{}", one_of(.ids), .data_dir.cause())]
     MyIdMissing {
         path: String,
+        /// Why there is none.
+        data_dir: Box<DataDirState>,
         /// Ids of the configured servers.
         ids: Vec<i64>,
     },
@@ -195,6 +200,24 @@ pub enum Cause {
     /// configured.
     #[error("{feature} is not implemented yet, and the server does not start with less protection than configured")]
     ProtectionNotBuilt { feature: &'static str },
+}
+
+/// Whether `dataDir` can contain `myid`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DataDirState {
+    Exists,
+    Missing(String),
+    NotADirectory(String),
+}
+
+impl DataDirState {
+    fn cause(&self) -> String {
+        match self {
+            Self::Exists => String::new(),
+            Self::Missing(dir) => format!("; dataDir {dir} does not exist: correct it, or create it first"),
+            Self::NotADirectory(dir) => format!("; dataDir {dir} is not a directory: correct it first"),
+        }
+    }
 }
 
 /// Why a file cannot be read, and what to do.

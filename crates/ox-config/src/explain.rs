@@ -17,6 +17,7 @@ use crate::settings::{Entry, Settings};
 use crate::start_args::{Environment, StartArgs};
 use crate::system_properties::SystemProperties;
 use crate::unsupported_protection;
+use crate::weak_settings::weak_settings;
 
 /// A configuration with the effect of each setting.
 pub struct Explained {
@@ -71,6 +72,9 @@ pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Envir
     let Ok(settings) = Settings::read(start, system, environment, &mut Vec::new()) else {
         return Explained { items: Vec::new(), diagnostics, outcome };
     };
+    if let Ok(config) = &outcome {
+        diagnostics.extend(weak_remarks(config, &settings));
+    }
     let view = View { settings: &settings, outcome: &outcome };
     let mut items = view.lines(start, environment);
     items.extend(view.member_file(environment));
@@ -84,6 +88,14 @@ pub fn explain(start: &StartArgs, system: &SystemProperties, environment: &Envir
         }
     }
     Explained { items, diagnostics: general, outcome }
+}
+
+/// The settings that weaken the protection and were chosen by the operator. The server logs them when it starts.
+fn weak_remarks(config: &Config, settings: &Settings) -> Vec<Diagnostic> {
+    let chosen = weak_settings(config).into_iter().filter(|weak| !weak.is_default);
+    chosen
+        .map(|weak| Diagnostic::warn(settings.place_of(weak.key), format!("weak protection: {}", weak.text)))
+        .collect()
 }
 
 struct View<'a> {
@@ -185,12 +197,19 @@ impl View<'_> {
             (Status::Refused(feature), _) if is_set() => SettingEffect::Wrong(Cause::ProtectionNotBuilt { feature }),
             (Status::NotBuilt(feature), _) if !disables(key, &entry.text) => SettingEffect::NotBuilt(feature),
             (Status::Hint, _) => SettingEffect::NothingToSet,
-            (Status::Ensemble, _) if self.outcome.as_ref().is_ok_and(|config| config.member.is_none()) => {
+            (Status::Ensemble, _) if self.outcome.as_ref().is_ok_and(|config| is_unused_standalone(config, key)) => {
                 SettingEffect::EnsembleOnly
             }
             (Status::Built | Status::Ensemble | Status::Refused(_) | Status::NotBuilt(_), _) => SettingEffect::Honoured,
         }
     }
+}
+
+/// Whether a standalone server does not use a setting of ensembles. The AdminServer has the TLS settings of the
+/// connections between servers.
+fn is_unused_standalone(config: &Config, key: &Key) -> bool {
+    let has_admin_tls = config.admin.as_ref().is_some_and(|admin| admin.tls.is_some());
+    config.member.is_none() && !(has_admin_tls && key.name.starts_with("ssl.quorum."))
 }
 
 /// Whether a setting of a feature that is not implemented disables it, or chooses what there is without it.

@@ -669,7 +669,9 @@ pub static SECTIONS: &[Section] = sections! {
         "oxkeeper.log.levels", Own, Text("levels"), "", "", O, Built;
         /// What to do with a torn last record whose checksum is wrong: truncate the log, or refuse to start.
         "oxkeeper.txnlog.tornTail", Own, OneOf(&["truncate", "refuse"]), "truncate", "", O, Built;
-        /// Start with logs that have gaps between zxids, to rescue data.
+        /// Start with logs that are damaged or have gaps between zxids, to rescue data. A standalone server keeps all
+        /// intact records, also those after a gap; a member gives up everything after damage. The log names the zxids
+        /// that are given up, and the copies of the damaged files.
         "oxkeeper.recovery.allowGaps", Own, TrueFalse, "false", "", O, Built;
         /// What a member with damaged files does: wait in quarantine for a snapshot from a leader, or exit. `accept`
         /// lets a member vote with data that is only in doubt (for example a copy made while the server was running),

@@ -144,6 +144,12 @@ fn value_warning(name: &str, key: &Key, text: &str) -> Option<String> {
         (ValueReader::LenientLong, Some(Value::Long(number))) if java_values::is_octal(text) => {
             Some(format!("{name}: {text} is read as octal, {number}"))
         }
+        (ValueReader::LenientInt, Some(Value::Int(1000))) if key.name == "globalOutstandingLimit" => {
+            Some(format!("{name}: 1000, the default, means 100000 (as in the documentation of this key)"))
+        }
+        (ValueReader::Int, Some(Value::Int(..0))) if UNSIGNED.contains(&key.name) => {
+            Some(format!("{name}: {text} is read as 0; write 0 if that is intended"))
+        }
         (ValueReader::Bool, Some(Value::Flag(false))) if !text.eq_ignore_ascii_case("false") => {
             Some(format!("{name}: {text} is read as false; only true means true"))
         }
@@ -153,6 +159,9 @@ fn value_warning(name: &str, key: &Key, text: &str) -> Option<String> {
         _ => None,
     }
 }
+
+/// Numbers of which negative ones count as 0.
+const UNSIGNED: [&str; 2] = ["maxClientCnxns", "autopurge.purgeInterval"];
 
 /// A connection class that does not ship with Apache.
 fn foreign_class(settings: &Settings) -> Option<Diagnostic> {

@@ -9,7 +9,7 @@ use ox_sasl::secret::SecretBytes;
 
 use crate::diagnostic::Diagnostic;
 use crate::error::{Cause, ConfigError, ErrorCollector};
-use crate::settings::Settings;
+use crate::settings::{Entry, Settings};
 use crate::start_args::Environment;
 
 /// How clients authenticate by SASL, and which ids they get.
@@ -53,6 +53,13 @@ pub(crate) fn read(
     if settings.flag("sessionRequireClientSASLAuth") && login.is_none() {
         let text = format!("no client can connect: SASL is required, and -D{JAAS_FILE} names no section for it");
         diagnostics.push(Diagnostic::warn(settings.place_of("sessionRequireClientSASLAuth"), text));
+    }
+    let sasl_class = |entry: &&Entry| entry.text.ends_with(".SASLAuthenticationProvider");
+    let providers = settings.properties_under("zookeeper.authProvider.").map(|(_, entry)| entry);
+    if let Some(entry) = providers.into_iter().find(sasl_class).filter(|_| login.is_none()) {
+        let text =
+            format!("SASL is off: -D{JAAS_FILE} names no section '{}'", settings.text(SECTION).unwrap_or_default());
+        diagnostics.push(Diagnostic::warn(&entry.place, text));
     }
     SaslConfig {
         jaas_file: login.is_some().then(|| jaas_path(settings)).flatten(),

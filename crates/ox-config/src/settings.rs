@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
+use ox_proto::ensemble::is_member_key;
 use ox_proto::properties;
 use ox_proto::text::trim;
 
@@ -91,7 +92,9 @@ impl Settings {
                 error::unreadable(name.clone(), &error)
             })
         })?;
-        for (key, entry) in parse_file(&name, &bytes)? {
+        let entries = parse_file(&name, &bytes)?;
+        diagnostics.extend(repeated_members(&name, &bytes, &entries));
+        for (key, entry) in entries {
             if keys::find(&key).is_none_or(Key::is_passed) {
                 let passed = Entry::new(&entry.text, &entry.text, entry.place.clone());
                 self.properties.insert(format!("{PREFIX}{key}"), passed);
@@ -251,6 +254,19 @@ pub(crate) fn parse_file(name: &str, bytes: &[u8]) -> Result<BTreeMap<String, En
         (key, entry)
     });
     Ok(entries.collect())
+}
+
+/// Member lines that are given twice: the first one is usually another server whose id is wrong.
+fn repeated_members(name: &str, bytes: &[u8], last: &BTreeMap<String, Entry>) -> Vec<Diagnostic> {
+    let pairs = properties::parse(bytes).unwrap_or_default();
+    let repeated = pairs.into_iter().filter_map(|pair| {
+        let key = trim(&pair.key);
+        let entry = last.get(key).filter(|entry| is_member_key(key) && entry.place.line() != Some(pair.line))?;
+        let text =
+            format!("{key} is given twice: {name}:{} has no effect; correct the id in one of the lines", pair.line);
+        Some(Diagnostic::warn(&entry.place, text))
+    });
+    repeated.collect()
 }
 
 /// Apache's warning about a path that may be relative by mistake.

@@ -247,10 +247,15 @@ impl Server {
         started
     }
 
+    /// Checks that the ports for clients are free, without keeping them.
+    pub fn check_client_ports(config: &Config) -> Result<(), StartError> {
+        check_client_ports(config)
+    }
+
     fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
         check_client_ports(&config)?;
-        if let Some(link) = protection::find_link(&config).map_err(StartError::Setup)? {
+        if let Some(link) = protection::find_link(&config)? {
             return Err(StartError::Link(link));
         }
         if let Some(member) = &config.member {

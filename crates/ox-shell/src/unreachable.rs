@@ -39,6 +39,10 @@ async fn cause(client: &Client, failure: &ConnectFailure) -> String {
         if reply.contains("not currently serving requests") {
             return "no quorum: the server runs, but its ensemble has no leader".to_owned();
         }
+        if reply.contains("Mode: read-only") {
+            return "the server is read-only, because it has no quorum; -r connects to read-only servers, too"
+                .to_owned();
+        }
         if reply.contains("Mode: ") {
             return "the server runs but refuses this connection: too many connections, or its data is older than \
                     what this session has seen"

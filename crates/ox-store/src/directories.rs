@@ -51,10 +51,11 @@ fn open_dir(disk: &dyn Disk, dir: &Path, create: bool) -> Result<PathBuf, StoreE
 pub(crate) fn lock_dirs(disk: &dyn Disk, dirs: &Dirs) -> Result<Lock, StoreError> {
     let mut held = Vec::new();
     for dir in dirs.each() {
-        match disk.lock(&dir.join(LOCK_NAME)) {
+        let path = dir.join(LOCK_NAME);
+        match disk.lock(&path) {
             Ok(lock) => held.push(lock),
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Err(StoreError::Locked(dir.to_owned())),
-            Err(source) => return Err(StoreError::UnusableDirectory { path: dir.to_owned(), source }),
+            Err(source) => return Err(StoreError::UnusableDirectory { path, source }),
         }
     }
     Ok(Lock { _held: held })

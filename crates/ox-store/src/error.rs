@@ -52,8 +52,8 @@ pub enum StoreError {
     /// A directory does not exist, and `zookeeper.datadir.autocreate` is false.
     #[error("{} does not exist, and zookeeper.datadir.autocreate is false: create it by hand", .0.display())]
     MissingDirectory(PathBuf),
-    /// A directory cannot be created or written.
-    #[error("cannot write to {}: {source}", path.display())]
+    /// A directory, or its lock file, cannot be created, read or written.
+    #[error("cannot use {}: {source}", path.display())]
     UnusableDirectory { path: PathBuf, source: io::Error },
     /// Another process holds the lock of the directory.
     #[error("{} is in use by another process", .0.display())]
@@ -230,19 +230,25 @@ fn list_reasons(rejected: &[RejectedSnapshot]) -> String {
     reasons.join("; ")
 }
 
+const RECOVER: &str = "restore the log from a backup; or see with `oxkeeper log recover` what it still contains, and write \
+                       that to a new log; or start once with oxkeeper.recovery.allowGaps=true, in the configuration \
+                       file or as -D: then a standalone server keeps all intact records, also those after the damage, \
+                       and a member those before it";
 const RESTORE: &str = "restore the missing files from a backup; or start once with oxkeeper.recovery.allowGaps=true, in the \
                        configuration file or as -D, to continue without them";
 const RESTORE_OR_RESET: &str = "restore the missing files from a backup; or, if an older backup was restored on purpose, \
                                 delete oxk.synced; or start once with oxkeeper.recovery.allowGaps=true, in the \
                                 configuration file or as -D, to continue without the lost transactions";
-const RESTORE_FILE: &str = "restore an intact copy of the file; or move it away and start once with \
+const RESTORE_FILE: &str = "restore an intact copy of the file; or see with `oxkeeper log recover` what it still \
+                            contains; or move it away and start once with \
                             oxkeeper.recovery.allowGaps=true, in the configuration file or as -D, to continue without \
                             its contents";
 const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are copies, start all of them once with \
                            oxkeeper.recovery.onDamage=accept, in the configuration file or as -D, to continue with the \
                            copy that has the highest zxid";
 const OWN_DIRECTORY: &str = "stop the other process, or give each server its own dataDir";
-const WRITABLE_DIRECTORY: &str = "choose another directory, or let the user of the server write to it";
+const WRITABLE_DIRECTORY: &str =
+    "let the user of the server own the directory and all files in it, or choose another directory";
 const MOVE_FILE: &str = "move the file to the other directory, or correct dataDir and dataLogDir";
 const OWN_DATA: &str = "use the directory of this server, or correct myid; if the data was copied on purpose, delete \
                         version-2/oxk.* in the copy";
@@ -261,15 +267,15 @@ impl StoreError {
     /// What an operator can do, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {
-            Self::Corrupt { damage: Damage::BadMagic | Damage::BadRecord(_) | Damage::Repeated(_), .. } => {
-                Some(RESTORE_FILE)
-            }
+            Self::Corrupt {
+                damage: Damage::BadMagic | Damage::NoHeader | Damage::BadRecord(_) | Damage::Repeated(_),
+                ..
+            } => Some(RESTORE_FILE),
             Self::SyncedLost { .. } => Some(RESTORE_OR_RESET),
-            Self::Corrupt { .. }
-            | Self::Gap { .. }
-            | Self::EpochGap { .. }
-            | Self::SnapshotLost { .. }
-            | Self::Unproven { .. } => Some(RESTORE),
+            Self::Corrupt { .. } => Some(RECOVER),
+            Self::Gap { .. } | Self::EpochGap { .. } | Self::SnapshotLost { .. } | Self::Unproven { .. } => {
+                Some(RESTORE)
+            }
             Self::Copied { .. } => Some(ACCEPT_COPY),
             Self::CopyBroken { .. } | Self::InstallCopied(_) => Some(COPY_AGAIN),
             Self::Snapshot { .. } => Some(RESTORE_SNAPSHOT),
@@ -284,6 +290,7 @@ impl StoreError {
             }
             Self::Locked(_) => Some(OWN_DIRECTORY),
             Self::UnusableDirectory { .. } if !self.is_full() => Some(WRITABLE_DIRECTORY),
+            Self::Io { .. } if self.is_forbidden() => Some(WRITABLE_DIRECTORY),
             Self::Misplaced(_) => Some(MOVE_FILE),
             Self::OtherServer { .. } => Some(OWN_DATA),
             Self::Io { .. }
@@ -350,6 +357,11 @@ impl StoreError {
         }
     }
 
+    /// Whether the user of the server may not access a file.
+    fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::PermissionDenied)
+    }
+
     /// The exit code, as in Apache: 3 for directories, 10 for a snapshot that could not be written, 1 for all others.
     #[expect(clippy::wildcard_enum_match_arm, reason = "most errors have no exit code of their own")]
     pub fn exit_code(&self) -> u8 {
@@ -359,6 +371,7 @@ impl StoreError {
             | Self::Locked(_)
             | Self::Misplaced(_)
             | Self::OtherServer { .. } => 3,
+            Self::Io { .. } if self.is_forbidden() => 3,
             Self::SnapshotWrite { .. } => 10,
             _ => 1,
         }
@@ -400,6 +413,14 @@ mod tests {
         assert!(io(io::ErrorKind::StorageFull).is_full() && io(io::ErrorKind::QuotaExceeded).is_full());
         assert!(snapshot(io(io::ErrorKind::StorageFull)).is_full());
         assert!(!io(io::ErrorKind::PermissionDenied).is_full() && !StoreError::LogFailed.is_full());
+    }
+
+    #[test]
+    fn forbidden_file_is_a_problem_of_the_directory_with_a_remedy() {
+        let io = |kind: io::ErrorKind| StoreError::Io { action: "stat", path: "log.1".into(), source: kind.into() };
+        let forbidden = io(io::ErrorKind::PermissionDenied);
+        assert_eq!((forbidden.exit_code(), forbidden.remedy()), (3, Some(WRITABLE_DIRECTORY)));
+        assert_eq!((io(io::ErrorKind::Other).exit_code(), io(io::ErrorKind::Other).remedy()), (1, None));
     }
 
     #[test]

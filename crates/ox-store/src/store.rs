@@ -186,7 +186,7 @@ impl Store {
         sync_history(&files, &recovered)?;
         let removed_ephemerals = recovered.state.remove_dead_sessions_nodes();
 
-        let start_snapshot = store.snapshot_at_start(&recovered, removed_ephemerals, options.now_ms)?;
+        let start_snapshot = store.snapshot_at_start(&mut recovered, removed_ephemerals, options.now_ms)?;
         tidy(&files, options)?;
         let session_clock_ms = store.prepare_to_serve(options)?;
         let log = store.log(options, recovered.state.last_zxid(), seed)?;
@@ -336,14 +336,14 @@ impl Store {
     /// Writes a snapshot immediately if recovery from the existing files would not yield this state.
     fn snapshot_at_start(
         &self,
-        recovered: &Recovered,
+        recovered: &mut Recovered,
         removed: usize,
         now_ms: i64,
     ) -> Result<StartSnapshot, StoreError> {
         let (replay, damaged) = (&recovered.replay, &recovered.replay.damaged_but_covered);
-        let changed = 0 < removed || recovered.raised_to.is_some() || recovered.snapshot.is_none();
+        let changed = 0 < removed || recovered.raised_to.is_some() || recovered.snapshot.is_none() || replay.has_gaps;
         let stands = !changed && replay.records == 0;
-        if !stands && !changed && damaged.is_empty() {
+        if !stands && !changed && damaged.is_empty() && replay.rescued.is_empty() {
             return Ok(StartSnapshot::Due);
         }
         if !stands {
@@ -352,6 +352,14 @@ impl Store {
         // The snapshot contains all their records, and Apache would refuse to read them.
         for log in damaged {
             move_aside(&*self.0.disk, &log.path, now_ms)?;
+        }
+        let replay = &mut recovered.replay;
+        for log in replay.rescued.iter().filter(|log| !replay.damaged_but_covered.contains(log)) {
+            let aside = move_aside(&*self.0.disk, &log.path, now_ms)?;
+            let (path, aside) = (log.path.display(), aside.display());
+            replay.warnings.push(format!(
+                "the intact records of {path} were kept, in a new snapshot; the damaged file was kept as {aside}"
+            ));
         }
         Ok(if stands { StartSnapshot::NotNeeded } else { StartSnapshot::Written })
     }

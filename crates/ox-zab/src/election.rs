@@ -213,6 +213,11 @@ impl Election {
         self.check_quorum(now_ms, quorums)
     }
 
+    /// Whether there is an election connection with a server.
+    pub fn is_connected(&self, server: ServerId) -> bool {
+        self.links.is_up(server)
+    }
+
     /// A notification arrived. Returns the elected leader, if this decides the election.
     pub fn on_notification(
         &mut self,

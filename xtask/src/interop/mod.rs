@@ -131,12 +131,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             .and(recipes::run(&workspace, args))
             .and(shells::run(&workspace))
             .and(security::run(&workspace, args))
-            .and(operations::run(&workspace))
+            .and(operations::run(&workspace, args.only.as_deref()))
             .and(ensembles::run(&workspace, args.full, args.only.as_deref())),
         Subject::Recipes => recipes::run(&workspace, args),
         Subject::Shells => shells::run(&workspace),
         Subject::Security => security::run(&workspace, args),
-        Subject::Operations => operations::run(&workspace),
+        Subject::Operations => operations::run(&workspace, args.only.as_deref()),
         Subject::Differential => differential::run(&workspace, args.amount),
         Subject::Files => files::run(&workspace, args),
         Subject::Ensembles => ensembles::run(&workspace, args.full, args.only.as_deref()),

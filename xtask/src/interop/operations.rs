@@ -107,12 +107,12 @@ impl Ports {
     }
 }
 
-pub(super) fn run(workspace: &Workspace) -> Result<()> {
+pub(super) fn run(workspace: &Workspace, only: Option<&str>) -> Result<()> {
     apache::fetch(workspace)?;
     let binary = oxkeeper::build(workspace, workspace.profile())?.display().to_string();
     let ours = Program::new("Oxkeeper", &[&binary, "server", "{config}", "{properties}"]);
     let theirs = Software::Apache.program(workspace)?;
-    let is_wanted = |part: &str| args.only.as_deref().is_none_or(|only| part.contains(only));
+    let is_wanted = |part: &str| only.is_none_or(|only| part.contains(only));
     if is_wanted("prometheus") {
         prometheus_server::run(workspace, &ours)?;
     }

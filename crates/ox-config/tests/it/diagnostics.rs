@@ -181,16 +181,17 @@ fn all_errors_are_reported_and_none_follows_from_another() {
             ":2: clientPort: \"none\" is not a whole number of 32 bits",
             ":4: initLimit: \"x\" is not a whole number of 32 bits",
             ": syncLimit is not set; add a line such as syncLimit=5",
-            ": myid is missing: write 1 or 2 into /d/myid",
+            ": myid is missing: write 1 or 2 into /d/myid; dataDir /d does not exist: correct it, or create it first",
         ],
     );
 }
 
 #[test]
 fn equal_addresses_of_two_servers_are_reported() {
-    let lines = "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=a:3:2\n";
+    let lines =
+        "dataDir=/d\ninitLimit=5\nsyncLimit=4\nserver.1=localhost:1:2\nserver.2=b:1:2\nserver.3=localhost:3:2\n";
     let outcome = Harness::with_config(lines).and_file("/d/myid", "1").start();
-    let expected = "/data/tc.cfg:6: server.1 and server.3 have the same address a:2; only one can start";
+    let expected = "/data/tc.cfg:6: server.1 and server.3 have the same address localhost:2; only one can start";
     assert_eq!(outcome.warnings(), [expected]);
 }
 
@@ -311,4 +312,82 @@ fn foreign_audit_logger_is_refused_only_if_it_would_be_used() {
     for line in ["oxkeeper.audit.maxFileBytes=10", "oxkeeper.audit.backups=-1"] {
         assert!(Harness::with_config(&format!("dataDir=/d\n{line}\n")).start().error().contains(":2: "), "{line}");
     }
+}
+
+fn error(lines: &str) -> String {
+    Harness::with_config(&format!("dataDir=/d\n{lines}")).and_file("/d/myid", "1").start().errors.join("\n")
+}
+
+const TWO: &str =
+    "initLimit=5\nsyncLimit=5\nserver.1=127.0.0.1:2888:3888;127.0.0.1:2181\nserver.2=127.0.0.1:2889:3889\n";
+
+#[test]
+fn port_that_two_settings_open_is_refused() {
+    let prometheus = "metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n";
+    let stores = "ssl.keyStore.location=/k.pem\nssl.trustStore.location=/t.pem\n";
+    for (lines, place, other) in [
+        ("clientPort=2181\nadmin.serverPort=2181\n".to_owned(), "admin.serverPort", "clientPort"),
+        (
+            format!("{prometheus}metricsProvider.httpPort=2181\nclientPort=2181\n"),
+            "metricsProvider.httpPort",
+            "clientPort",
+        ),
+        (format!("{stores}secureClientPort=2181\nclientPort=2181\n"), "secureClientPort", "clientPort"),
+        (TWO.replace(";127.0.0.1:2181", "") + "clientPort=2888\n", "clientPort", "server.1"),
+    ] {
+        let found = error(&lines);
+        let expected = format!("{place}: {other} opens port ");
+        assert!(found.contains(&expected) && !found.contains('\n'), "{expected}: {found}");
+    }
+    // Different addresses, and a port that is chosen by the system.
+    assert_eq!(
+        error("clientPort=2181\nclientPortAddress=127.0.0.1\nadmin.serverPort=2181\nadmin.serverAddress=127.0.0.2\n"),
+        ""
+    );
+    assert_eq!(error("clientPort=0\nadmin.serverPort=0\n"), "");
+}
+
+/// A member starts without the AdminServer.
+#[test]
+fn port_of_the_admin_server_of_a_member_is_a_warning() {
+    let outcome =
+        Harness::with_config(&format!("dataDir=/d\n{TWO}admin.serverPort=2181\n")).and_file("/d/myid", "1").start();
+    let warnings = outcome.warnings().join("\n");
+    assert!(warnings.contains("admin.serverPort: clientPort opens port 2181 too"), "{warnings}");
+    assert_eq!(outcome.errors, Vec::<String>::new());
+}
+
+#[test]
+fn repeated_member_is_reported() {
+    let outcome = Harness::with_config(&format!("dataDir=/d\n{TWO}server.2=127.0.0.1:2890:3890\n"))
+        .and_file("/d/myid", "1")
+        .start();
+    let expected =
+        "/data/tc.cfg:6: server.2 is given twice: /data/tc.cfg:5 has no effect; correct the id in one of the lines";
+    assert!(outcome.warnings().iter().any(|warning| warning == expected), "{:?}", outcome.warnings());
+}
+
+#[test]
+fn own_host_that_does_not_resolve_is_reported() {
+    let lines = TWO.replace("server.1=127.0.0.1:2888:3888;127.0.0.1:2181", "server.1=nowhere:2888:3888;2181");
+    let outcome = Harness::with_config(&format!("dataDir=/d\n{lines}")).and_file("/d/myid", "1").start();
+    let warnings = outcome.warnings().join("\n");
+    assert_eq!(warnings.matches("the host nowhere of this server does not resolve").count(), 1, "{warnings}");
+}
+
+#[test]
+fn sasl_provider_without_a_section_is_reported() {
+    let lines = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n";
+    check(
+        lines,
+        "",
+        "/data/tc.cfg:2: authProvider.1: SASL is off: -Djava.security.auth.login.config names no section 'Server'",
+    );
+}
+
+#[test]
+fn negative_number_that_counts_as_zero_is_reported() {
+    check("maxClientCnxns=-5\n", "", "/data/tc.cfg:2: maxClientCnxns: -5 is read as 0; write 0 if that is intended");
+    let text = "/data/tc.cfg:2: autopurge.purgeInterval: -1 is read as 0; write 0 if that is intended";
+    check("autopurge.purgeInterval=-1\n", "", text);
 }

@@ -39,6 +39,12 @@ pub enum HelloError {
     /// Not a hello, or a newer version.
     #[error("Got unrecognized protocol version {0}")]
     Version(i64),
+    /// The dialer begins a TLS handshake.
+    #[error("the peer speaks TLS and this port does not: set sslQuorum alike on all servers")]
+    Tls,
+    /// The first packet of a learner, which belongs on the quorum port.
+    #[error("this is a connection to the quorum port: are the two ports of a server.N line swapped?")]
+    Learner,
     /// An invalid server id. Apache accepts observers with such ids and then cannot send to them.
     #[error("{0} is not a valid server id")]
     NotAServer(i64),
@@ -54,6 +60,10 @@ pub enum HelloError {
 
 const V1: i64 = -65536;
 const V2: i64 = -65535;
+/// The first bytes of a TLS record with a handshake; the next one is the minor version.
+const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+/// FOLLOWERINFO and OBSERVERINFO, in the first four bytes of a learner's first packet.
+const LEARNER_PACKETS: [i64; 2] = [11, 16];
 /// Offset of the address list.
 const HEAD_BYTES: usize = 20;
 
@@ -63,6 +73,8 @@ pub fn next(bytes: &[u8]) -> Result<Option<(Hello, usize)>, HelloError> {
     let version = match first {
         V1 => HelloVersion::V1,
         V2 => HelloVersion::V2,
+        0.. if bytes.starts_with(&TLS_HANDSHAKE) => return Err(HelloError::Tls),
+        0.. if LEARNER_PACKETS.contains(&(first >> 32)) => return Err(HelloError::Learner),
         0.. => {
             return Ok(Some((
                 Hello { version: HelloVersion::Bare, server: valid_server(first)?, addresses: Vec::new() },
@@ -177,6 +189,14 @@ mod tests {
 
     #[test]
     fn invalid_hello_is_refused() {
+        check(
+            b"\x16\x03\x01\x02\x00\x01\x00\x00",
+            "the peer speaks TLS and this port does not: set sslQuorum alike on all servers",
+        );
+        for kind in [11_i64, 16] {
+            let swapped = "this is a connection to the quorum port: are the two ports of a server.N line swapped?";
+            check(&(kind << 32 | 3).to_be_bytes(), swapped);
+        }
         check(&(-1_i64).to_be_bytes(), "Got unrecognized protocol version -1");
         check(&i64::MAX.to_be_bytes(), "9223372036854775807 is not a valid server id");
         check(&message(V1, -1, 1, b"")[..16], "-1 is not a valid server id");

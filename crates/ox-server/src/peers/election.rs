@@ -105,6 +105,7 @@ pub(super) struct Elections {
     ready: BTreeSet<Token>,
     votes: BTreeMap<ServerId, LatestVote>,
     malformed_log: TimedLogLimit,
+    shared_id_log: TimedLogLimit,
     sockets: PeerSockets,
 }
 
@@ -132,6 +133,7 @@ impl Elections {
             ready: BTreeSet::new(),
             votes: BTreeMap::new(),
             malformed_log: TimedLogLimit::new(),
+            shared_id_log: TimedLogLimit::new(),
             sockets: PeerSockets::default(),
         })
     }
@@ -367,6 +369,11 @@ impl Elections {
     ) {
         let server = hello.server;
         let is_configured = self.configured.contains_key(&server);
+        if let Some(problem) = self.shared_id(server, &hello.addresses)
+            && let Some(suppressed) = self.shared_id_log.allow()
+        {
+            tracing::warn!(%server, %address, suppressed, "{problem}");
+        }
         self.evict_unknown(server, events);
         let remote = self.servers.entry(server).or_default();
         remote.last_seen = Some(now);
@@ -385,6 +392,19 @@ impl Elections {
                 dialer.hurry(self.target(server), now);
             }
         }
+    }
+
+    /// Why the dialer seems to be another server than the one that the configuration has with its id.
+    fn shared_id(&self, server: ServerId, addresses: &[Address]) -> Option<&'static str> {
+        if server == self.me {
+            return Some("another server uses the id of this server: correct myid of one of them");
+        }
+        let expected = self.configured.get(&server)?;
+        let is_expected = |address: &Address| expected.iter().any(|other| other.port == address.port);
+        (!addresses.is_empty() && !addresses.iter().any(is_expected)).then_some(
+            "a server with this id names another election port than its server line here: two servers use one myid, or \
+             the server lines differ",
+        )
     }
 
     /// Evicts a server that is in no configuration if there are too many: the one that was silent for longest, and
@@ -432,7 +452,10 @@ impl Elections {
         if (broken.is_some() || unreadable.is_some())
             && let Some(suppressed) = self.malformed_log.allow()
         {
-            tracing::warn!(%server, ?broken, ?unreadable, suppressed, "malformed election notification");
+            let address = conn.socket.from;
+            let (broken, unreadable) =
+                (broken.map(|error| error.to_string()), unreadable.map(|error| error.to_string()));
+            tracing::warn!(%server, ?address, broken, unreadable, suppressed, "malformed election notification");
         }
         if let Some(received) = newest {
             let mut note = VoteNotification::from(received.notification);

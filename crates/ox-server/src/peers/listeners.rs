@@ -33,6 +33,16 @@ pub(super) enum Port {
     Observers,
 }
 
+impl Port {
+    fn name(self) -> &'static str {
+        match self {
+            Port::Election => "election",
+            Port::Quorum => "quorum",
+            Port::Observers => "observer master",
+        }
+    }
+}
+
 /// The result of an attempt to bind.
 struct Bound {
     port: Port,
@@ -161,7 +171,11 @@ impl Listeners {
                 }
                 Err(error) => {
                     if !bindings.failed_before.contains(&address) {
-                        tracing::error!(%error, %address, "cannot listen; retrying");
+                        tracing::error!(
+                            %error, %address, port = port.name(),
+                            "cannot listen; retrying. Stop the process that uses the port, or correct the server line of \
+                             this server"
+                        );
                         bindings.failed_before.push(address);
                     }
                     bindings.retry_at = Some(Instant::now() + BIND_PAUSE);

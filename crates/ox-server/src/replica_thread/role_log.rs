@@ -218,8 +218,13 @@ impl RoleLog {
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
         if peer.status().eligibility == Eligibility::HasHistory || peer.status().kind == LearnerKind::Observer {
+            let text = |servers: Vec<ServerId>| servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+            let unreachable = text(peer.unreachable_voters());
+            let voters = peer.configs().committed().voters().count();
             tracing::warn!(
                 looking_s,
+                voters,
+                unreachable,
                 "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
             );
         } else if peer.status().has_quarantined_files {

@@ -2,6 +2,7 @@
 //! can access. Each is one line of the log at start, and `weak_settings` counts them.
 
 use ox_config::{Config, weak_settings};
+use ox_store::StoreError;
 use ox_store::names::VERSION_DIR;
 use std::fs;
 use std::io;
@@ -64,15 +65,16 @@ fn data_dirs(config: &Config) -> Vec<PathBuf> {
 
 /// A symbolic link among the logs and snapshots, which would be followed out of the data directory. The directory
 /// itself may be one.
-pub(crate) fn find_link(config: &Config) -> io::Result<Option<PathBuf>> {
+pub(crate) fn find_link(config: &Config) -> Result<Option<PathBuf>, StoreError> {
     for dir in data_dirs(config) {
+        let unusable = |source| StoreError::UnusableDirectory { path: dir.clone(), source };
         let entries = match fs::read_dir(&dir) {
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => continue,
-            entries => entries?,
+            entries => entries.map_err(unusable)?,
         };
         for entry in entries {
-            let entry = entry?;
-            if entry.file_type()?.is_symlink() {
+            let entry = entry.map_err(unusable)?;
+            if entry.file_type().map_err(unusable)?.is_symlink() {
                 return Ok(Some(entry.path()));
             }
         }
@@ -114,5 +116,15 @@ mod tests {
         let link = dir.path().join(VERSION_DIR).join("log.1");
         symlink("/etc/passwd", &link).unwrap();
         assert_eq!(find_link(&config).unwrap(), Some(link));
+    }
+
+    #[test]
+    fn unreadable_directory_is_named_with_a_remedy() {
+        let dir = tempfile::tempdir().unwrap();
+        // A loop of links cannot be read by root either.
+        symlink(VERSION_DIR, dir.path().join(VERSION_DIR)).unwrap();
+        let error = find_link(&config_in(dir.path())).unwrap_err();
+        assert!(error.to_string().contains(&dir.path().join(VERSION_DIR).display().to_string()), "{error}");
+        assert_eq!((error.exit_code(), error.remedy().is_some()), (3, true));
     }
 }

@@ -11,6 +11,7 @@ use ox_config::{Config, FourLetterWhitelist, MemberConfig};
 use ox_proto::Zxid;
 use ox_proto::ensemble::Address;
 use ox_proto::txn::TxnDigest;
+use ox_store::log_tail::TailVerdict;
 use ox_store::{DroppedTail, RecoveryReport};
 use std::net::SocketAddr;
 use tracing::{error, info, warn};
@@ -132,17 +133,21 @@ pub(crate) fn recovered(report: &RecoveryReport, total_ms: i64) {
 }
 
 fn log_dropped(dropped: &DroppedTail) {
-    let DroppedTail { is_copied, path, offset, after, last, saved_as } = dropped;
+    let DroppedTail { is_copied, verdict, path, offset, after, last, saved_as } = dropped;
     let (file, last) = (path.display(), last.map(tracing::field::display));
     let saved_as = saved_as.as_ref().map(|path| tracing::field::display(path.display()));
-    if *is_copied {
-        warn!(
-            %file, offset, %after, last, saved_as,
+    let text = match verdict {
+        _ if *is_copied => {
             "incomplete end of the log truncated: it is a copy, and the original may have acknowledged more"
-        );
-    } else {
-        warn!(%file, offset, %after, last, saved_as, "torn log tail truncated; its transactions were never acknowledged");
-    }
+        }
+        TailVerdict::Torn => "torn log tail truncated; its transactions were never acknowledged",
+        TailVerdict::InDoubt => "torn log tail truncated; its transactions were most likely never acknowledged",
+        TailVerdict::Corrupt => {
+            "damaged end of the log given up because of oxkeeper.recovery.allowGaps; its transactions may have been \
+             acknowledged"
+        }
+    };
+    warn!(%file, offset, %after, last, saved_as, "{text}");
 }
 
 /// Logs the addresses of the client ports, once clients can connect.

@@ -17,17 +17,19 @@ use super::{Files, Recovered};
 use crate::disk::{Disk, OpenMode, copy_bytes};
 use crate::error::{IoContext, StoreError};
 use crate::log_reader::LOG_HEADER_BYTES;
+use crate::log_tail::TailVerdict;
 use crate::marker::{Marker, write_durably};
 use crate::names::{SnapshotFile, old_name, unfinished_name};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
 
-/// A tail that was truncated because it is incomplete.
+/// A tail that was truncated because it is incomplete, or damaged while gaps are allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DroppedTail {
-    /// The directory is a copy: the original may have acknowledged what the tail contained. Otherwise it was never
-    /// acknowledged.
+    /// The directory is a copy: the original may have acknowledged what the tail contained.
     pub is_copied: bool,
+    /// Whether it may have been acknowledged.
+    pub verdict: TailVerdict,
     pub path: PathBuf,
     /// The new end of the log.
     pub offset: u64,
@@ -142,9 +144,9 @@ fn cut(files: &Files<'_>, torn: &TornLog, now_ms: i64) -> Result<DroppedTail, St
         file.sync_all().context("fsync", path)?;
     }
     disk.sync_dir(dir).context("fsync directory", dir)?;
-    let (offset, after, last) = (torn.offset, torn.after, torn.last_dropped);
+    let TornLog { offset, after, last_dropped: last, verdict, .. } = *torn;
     let is_copied = files.copied_from.is_some();
-    Ok(DroppedTail { is_copied, path: path.clone(), offset, after, last, saved_as })
+    Ok(DroppedTail { is_copied, verdict, path: path.clone(), offset, after, last, saved_as })
 }
 
 /// Rewrites and syncs the part of the last log that is not known to be synced. Without a marker for the log, not even

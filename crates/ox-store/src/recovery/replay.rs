@@ -13,6 +13,10 @@
 //! | a log is missing, and the next one starts an epoch | refused if the next one names its predecessor |
 //! | in the last log | torn: truncated; in doubt: truncated, or refused by a member; corrupt: refused ([`crate::log_tail`]) |
 //!
+//! With `oxkeeper.recovery.allowGaps` a standalone server skips what is damaged or missing and keeps all intact records
+//! after it. A member gives up everything after the damage: with a gap before its last zxid it could lead, and members
+//! with complete data would follow it.
+//!
 //! For a truncation, replay stops at a limit; records after it are only checked to be one chain.
 
 use super::digests::Digests;
@@ -57,6 +61,7 @@ pub(crate) struct TornLog {
     pub(crate) after: Zxid,
     /// The last intact record of the tail.
     pub(crate) last_dropped: Option<Zxid>,
+    pub(crate) verdict: TailVerdict,
 }
 
 /// The first record above the limit.
@@ -106,6 +111,10 @@ pub(crate) struct Replay {
     pub(crate) last_log: Option<LastLog>,
     /// Logs with damage in covered records, which Apache would refuse.
     pub(crate) damaged_but_covered: Vec<LogFile>,
+    /// Damaged logs whose intact records were applied because gaps are allowed.
+    pub(crate) rescued: Vec<LogFile>,
+    /// Transactions are missing, and gaps are allowed.
+    pub(crate) has_gaps: bool,
     /// Another server has written the log that the marker names.
     pub(crate) marker_is_foreign: bool,
     pub(crate) conflicts: u64,
@@ -318,9 +327,27 @@ impl ReplayRun<'_> {
                     }
                     reader.seek(resume);
                 }
-                None => return self.damage(log, &damaged, position, is_last),
+                None => match self.rescue(log, &damaged, position) {
+                    Some(resume) => reader.seek(resume),
+                    None => return self.damage(log, &damaged, position, is_last),
+                },
             }
         }
+    }
+
+    /// Where a standalone server continues after a damaged part if gaps are allowed. A torn tail is truncated as ever.
+    fn rescue(&mut self, log: &LogFile, damaged: &DamagedTail, synced: Option<u64>) -> Option<u64> {
+        let rules = self.chain.rules;
+        let (resume, _) = damaged.next.filter(|_| rules.allow_gaps && rules.member.is_none())?;
+        if damaged.verdict(synced, rules.batch_max) == TailVerdict::Torn {
+            return None;
+        }
+        if self.found.rescued.last() != Some(log) {
+            self.found.rescued.push(log.clone());
+        }
+        let error = self.corrupt(log, damaged.offset, damaged.damage(synced));
+        self.pending = Some(Pending { error, was_torn: false });
+        Some(resume)
     }
 
     /// Where to continue if the snapshot covers everything in the damaged part. The first record of an epoch appears to
@@ -339,7 +366,8 @@ impl ReplayRun<'_> {
     ) -> Result<(), StoreError> {
         let rules = self.chain.rules;
         let error = self.corrupt(log, damaged.offset, damaged.damage(synced));
-        let was_torn = match damaged.verdict(synced, rules.batch_max) {
+        let verdict = damaged.verdict(synced, rules.batch_max);
+        let was_torn = match verdict {
             TailVerdict::Torn => true,
             TailVerdict::InDoubt => rules.member.is_none_or(|member| member.accept_doubt),
             TailVerdict::Corrupt => false,
@@ -355,7 +383,8 @@ impl ReplayRun<'_> {
             self.found.warnings.push(format!("continuing because of oxkeeper.recovery.allowGaps: {error}"));
         }
         let (offset, used_end, last_dropped) = (damaged.offset, damaged.used_end, damaged.last_after);
-        self.found.torn = Some(TornLog { log: log.clone(), offset, used_end, after: self.found.last, last_dropped });
+        let after = self.found.last;
+        self.found.torn = Some(TornLog { log: log.clone(), offset, used_end, after, last_dropped, verdict });
         Ok(())
     }
 
@@ -440,7 +469,10 @@ impl ReplayRun<'_> {
         let gap = StoreError::Gap { after, found: zxid, path: log.path.clone() };
         let error = pending.map_or(gap, |pending| pending.error);
         if self.chain.rules.allow_gaps {
-            self.found.warnings.push(format!("continuing because of oxkeeper.recovery.allowGaps: {error}"));
+            self.found.has_gaps = true;
+            let lost = missing(after, zxid);
+            let warning = format!("continuing because of oxkeeper.recovery.allowGaps: {error}; {lost} given up");
+            self.found.warnings.push(warning);
             return Ok(());
         }
         Err(error)
@@ -460,5 +492,17 @@ impl ReplayRun<'_> {
             return Err(StoreError::EpochGap { after, found, path: log.path.clone() });
         }
         Ok(())
+    }
+}
+
+/// The transactions between two records, as the subject of "given up".
+fn missing(after: Zxid, found: Zxid) -> String {
+    let (first, last) = (Zxid(after.0.saturating_add(1)), Zxid(found.0.saturating_sub(1)));
+    if after.epoch() != found.epoch() {
+        format!("any transactions between {after} and {found} are")
+    } else if first == last {
+        format!("transaction {first} is")
+    } else {
+        format!("transactions {first} to {last} are")
     }
 }

@@ -285,3 +285,46 @@ fn refusals_name_a_remedy() {
     let (_, remedy) = refused(&snapshots);
     assert!(remedy.contains("restore an intact snapshot"), "{remedy}");
 }
+
+/// Rescue gives up what cannot be read, reports which zxids these are, and keeps everything else.
+#[test]
+fn standalone_with_allowed_gaps_keeps_intact_records_after_the_damage() {
+    let mut lax = options();
+    lax.log.snap_count = 1_000_000;
+    let (disk, history) = worked(&lax, &[8, 8]);
+    let log = newest_log(&disk).unwrap();
+    let all = frames(&disk, &log);
+    let (start, lost) = (all[3].0, all[4].1);
+    damage(&disk, &log, |bytes| bytes[usize::try_from(start).unwrap() + 20] ^= 1);
+    let refused = open(&disk).err().unwrap();
+    assert!(refused.remedy().unwrap().contains("oxkeeper log recover"), "{:?}", refused.remedy());
+
+    lax.allow_gaps = true;
+    let opened = open_with(&disk, &lax).unwrap();
+    assert_eq!((opened.state.last_zxid(), opened.report.dropped), (history.acked, None));
+    let warnings = opened.report.warnings.join("\n");
+    assert!(warnings.contains(&format!("; transaction {lost} is given up")), "{warnings}");
+    let saved = names(&disk, &format!("damaged.{log}."));
+    assert_eq!(saved.len(), 1, "the damaged file is kept");
+    assert!(warnings.contains(&saved[0]), "{warnings}");
+    let state = (opened.state.last_zxid(), opened.state.digest());
+    drop((opened.state, opened.store, opened.log));
+    let again = open(&disk).expect("once is enough");
+    assert_eq!((again.state.last_zxid(), again.state.digest()), state);
+}
+
+/// What follows the damage may have been acknowledged: the report does not call it a torn tail.
+#[test]
+fn damaged_end_that_is_given_up_is_not_called_torn() {
+    let mut lax = options();
+    lax.log.snap_count = 1_000_000;
+    let (disk, history) = worked(&lax, &[8]);
+    let log = newest_log(&disk).unwrap();
+    let all = frames(&disk, &log);
+    damage(&disk, &log, |bytes| bytes[usize::try_from(all[all.len() - 2].0).unwrap() + 20] ^= 1);
+    assert!(open(&disk).is_err());
+    lax.allow_gaps = true;
+    let opened = open_with(&disk, &lax).unwrap();
+    assert_eq!(opened.state.last_zxid().0, history.acked.0 - 1);
+    assert_eq!(opened.report.dropped.unwrap().verdict, ox_store::log_tail::TailVerdict::Corrupt);
+}

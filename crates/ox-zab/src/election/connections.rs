@@ -26,6 +26,10 @@ impl ElectionConnections {
         }
     }
 
+    pub(super) fn is_up(&self, server: ServerId) -> bool {
+        self.0.get(&server) == Some(&ElectionConnection::Up)
+    }
+
     pub(super) fn is_down(&self, server: ServerId) -> bool {
         self.0.get(&server) == Some(&ElectionConnection::Down)
     }

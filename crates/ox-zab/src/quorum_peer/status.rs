@@ -68,6 +68,12 @@ impl QuorumPeer {
         }
     }
 
+    /// The other voters without an election connection.
+    pub fn unreachable_voters(&self) -> Vec<ServerId> {
+        let others = self.configs().committed().voters().filter(|voter| *voter != self.settings.server);
+        others.filter(|voter| !self.election.is_connected(*voter)).collect()
+    }
+
     /// The role that this member has been elected to, if any.
     pub fn role(&self) -> RoleView<'_> {
         match &self.role {

@@ -50,6 +50,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(config) => {
                 let mut errors: Vec<_> = directories(config).into_iter().filter_map(|(_, state)| state.err()).collect();
                 errors.extend(audit_error(config));
+                explained.diagnostics.extend(reconfig_warning(config, &args.config, &|dir| {
+                    access(dir, Access::WRITE_OK | Access::EXEC_OK)
+                }));
                 match ox_server::check_stores(config) {
                     Ok(warnings) => explained.diagnostics.extend(warnings.iter().map(|warning| Diagnostic {
                         level: Level::Warn,
@@ -96,6 +99,24 @@ fn audit_error(config: &Config) -> Option<String> {
     ))
 }
 
+/// Why a reconfiguration could not be stored: the server replaces its configuration file.
+fn reconfig_warning(
+    config: &Config,
+    arguments: &[String],
+    may_write: &dyn Fn(&Path) -> rustix::io::Result<()>,
+) -> Option<Diagnostic> {
+    let [file] = arguments else { return None };
+    config.member.as_ref().filter(|_| config.reconfig_enabled)?;
+    let dir = Path::new(file).parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let error = may_write(dir).err()?;
+    let text = format!(
+        "reconfigEnabled=true, but the server cannot write to {}: {error}; it would start with the old members after a \
+         reconfig. Let its user write there",
+        dir.display()
+    );
+    Some(Diagnostic { level: Level::Warn, place: None, text })
+}
+
 fn in_json(explained: &Explained, errors: &[String]) -> Value {
     let remarks = |diagnostics: &[Diagnostic]| {
         let texts = diagnostics
@@ -136,5 +157,28 @@ fn level_word(level: Level) -> &'static str {
         Level::Info => "info",
         Level::Warn => "warning",
         Level::Error => "error",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno;
+
+    #[test]
+    fn directory_that_a_reconfig_cannot_write_is_a_warning() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("zoo.cfg").display().to_string();
+        let members = "server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:3:4\ninitLimit=5\nsyncLimit=5\n";
+        std::fs::write(dir.path().join("myid"), "1").unwrap();
+        let text = |more: &str| {
+            let lines = format!("dataDir={}\nclientPort=0\n{members}{more}", dir.path().display());
+            std::fs::write(&file, lines).unwrap();
+            let start = StartArgs::from_args(std::slice::from_ref(&file)).unwrap();
+            let config = explain(&start, &system_properties(&[]), &OUTSIDE).outcome.unwrap();
+            reconfig_warning(&config, std::slice::from_ref(&file), &|_| Err(Errno::ACCESS)).map(|found| found.text)
+        };
+        assert!(text("reconfigEnabled=true\n").unwrap().contains("cannot write to"));
+        assert_eq!(text(""), None);
     }
 }

@@ -133,6 +133,8 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
         reload.set_running(&config);
         let first = (!wait.is_restart).then_some((started, output));
         if first.is_some() {
+            // A second server with the same file reports the port for clients, not that of the AdminServer.
+            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &args.config))?;
             // It answers while the data is read, and between two servers.
             let control = reload::control(&reload, &output.logging);
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
@@ -235,6 +237,9 @@ pub(super) const OUTSIDE: Environment<'static> = Environment {
 };
 
 fn start_args(args: &Args) -> Result<StartArgs, StartFailure> {
+    if let Some(failure) = start_errors::script_action(&args.config) {
+        return Err(failure);
+    }
     if let Some(failure) = start_errors::port_without_directory(&args.config) {
         return Err(failure);
     }

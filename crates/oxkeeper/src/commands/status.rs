@@ -18,6 +18,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// A second server must not be started where one of an ensemble belongs.
+const NO_SERVER_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
+                              configuration starts a new, empty server for development";
 /// Time for the replies of one server.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
@@ -152,7 +155,7 @@ impl Report {
             let is_local = host.is_some_and(|host| ox_shell::four_letter::is_local(host.trim_matches(['[', ']'])));
             is_local && member.report.as_ref().is_err_and(|cause| cause == "connection refused")
         };
-        self.members.iter().all(is_refused).then_some(ox_shell::four_letter::NO_SERVER_HINT)
+        self.members.iter().all(is_refused).then_some(NO_SERVER_HINT)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {

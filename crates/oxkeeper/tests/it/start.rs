@@ -81,6 +81,20 @@ fn two_servers_do_not_share_a_directory() {
     site.start().stop();
 }
 
+/// An operator who starts a server twice looks for the port for clients.
+#[test]
+fn taken_client_port_is_reported_before_that_of_the_admin_server() {
+    let directory = tempfile::tempdir().unwrap();
+    let taken = ["127.0.0.1:0"; 2].map(|address| std::net::TcpListener::bind(address).unwrap());
+    let [client, admin] = taken.each_ref().map(|listener| listener.local_addr().unwrap().port());
+    let loopback = "clientPortAddress=127.0.0.1\nadmin.serverAddress=127.0.0.1\n";
+    let config = format!("dataDir=./d\n{loopback}clientPort={client}\nadmin.serverPort={admin}\n");
+    std::fs::write(directory.path().join("zoo.cfg"), config).unwrap();
+    let ended = refused(&["server", "zoo.cfg"], directory.path());
+    check(&ended, 1, &format!("port {client} is in use by pid {} (", std::process::id()));
+    assert!(!ended.said.contains(&format!("port {admin} is in use")), "{}", ended.said);
+}
+
 #[test]
 fn unusable_directory_is_reported() {
     let directory = tempfile::tempdir().unwrap();

@@ -11,6 +11,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
 /// The hint for a local port on which no process listens.
+const UNNAMED: &str = "warning: other members are unknown, because this server did not name them; give the addresses of several members, \
+         separated by commas";
+const STATUS_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
+                            configuration starts a new, empty server for development\n";
 const NO_SERVER: &str = "hint: is a server running? `oxkeeper server` starts one\n";
 
 fn run(arguments: &[&str]) -> CommandOutput {
@@ -104,13 +108,9 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert!(Command::new("kill").args(["-INT", &ensemble.id().to_string()]).status().unwrap().success());
     assert_eq!(ensemble.wait().unwrap().code(), Some(0));
     let status = run(&["status", "-s", &address(0)]);
-    assert_eq!((status.code, status.err.as_str()), (Some(2), NO_SERVER), "{}", status.out);
+    assert_eq!((status.code, status.err.as_str()), (Some(2), STATUS_HINT), "{}", status.out);
     let lines: Vec<&str> = status.out.lines().skip(1).collect();
-    let expected = [
-        &format!("-   {}  connection refused", address(0)),
-        "warning: other members are unknown, because this one does not serve clients",
-        "down: 0 of 1 serve clients",
-    ];
+    let expected = [&format!("-   {}  connection refused", address(0)), UNNAMED, "down: 0 of 1 serve clients"];
     assert_eq!(lines, expected);
 }
 

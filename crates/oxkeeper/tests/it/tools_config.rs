@@ -113,6 +113,41 @@ fn has(told: &CommandOutput, texts: &[&str]) {
     }
 }
 
+/// The server logs these as weak protection.
+#[test]
+fn chosen_weak_settings_are_warnings() {
+    let told = explained("dataDir=./d\nclientPort=0\nskipACL=yes\nforceSync=no\n", &[]);
+    assert_eq!(told.code, Some(0), "{}", told.out);
+    has(&told, &["  warning       3  skipACL=yes\n", "weak protection: ACLs are not checked", "2 ok, 2 warning\n"]);
+}
+
+#[test]
+fn settings_of_the_admin_server_are_used_by_a_standalone_server() {
+    let stores = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ox-tls/testdata");
+    let config = |more: &str| {
+        let (key, trust) = (stores.join("keytool.jks"), stores.join("ca.pem"));
+        format!(
+            "dataDir=./d\nclientPort=0\nssl.quorum.keyStore.location={}\nssl.quorum.keyStore.password=changeit\n\
+             ssl.quorum.trustStore.location={}\n{more}",
+            key.display(),
+            trust.display()
+        )
+    };
+    let unused = |told: &CommandOutput| told.out.lines().filter(|line| line.starts_with("  unused ")).count();
+    assert_eq!(unused(&explained(&config(""), &[])), 3);
+    let told = explained(&config("admin.forceHttps=true\n"), &[]);
+    assert_eq!((told.code, unused(&told)), (Some(0), 0), "{}", told.out);
+}
+
+#[test]
+fn quiet_report_has_each_error_once() {
+    let told = explained("dataDir=./d\nclientPort=x\n", &["-q"]);
+    assert_eq!(
+        told.out,
+        "error: zoo.cfg:2: clientPort: \"x\" is not a whole number of 32 bits\nThe server would not start: 1 error\n"
+    );
+}
+
 /// The stores are read as at a start, and passwords are not shown.
 #[test]
 fn stores_of_tls_are_checked() {
@@ -181,7 +216,7 @@ fn every_line_is_explained() {
         ],
     );
     let empty = explained("dataDir=./data\nclientPort=0\n", &["--quiet"]);
-    assert!(empty.out.starts_with("  role "), "{}", empty.out);
+    assert_eq!(empty.out, "The server would start.\n");
     let quiet = explained(config, &["--quiet"]);
     assert!(!quiet.out.contains("dataDir=./data\n") && quiet.out.contains("clientport"), "{}", quiet.out);
 }
@@ -288,7 +323,8 @@ fn ensemble_facts_are_printed() {
     assert_eq!(told.code, Some(1));
     has(
         &told,
-        &["error: zoo.cfg: myid is missing: write 1 or 2 into ./data/myid\nThe server would not start: 1 error\n"],
+        &["error: zoo.cfg: myid is missing: write 1 or 2 into ./data/myid; dataDir ./data does not exist: \
+           correct it, or create it first\nThe server would not start: 1 error\n"],
     );
     assert!(!told.out.contains("  WRONG "), "no line is wrong: {}", told.out);
     std::fs::create_dir(root.path().join("data")).unwrap();

@@ -56,6 +56,7 @@ fn elections(me: i64, configured: &[i64]) -> Elections {
         ready: BTreeSet::new(),
         votes: BTreeMap::new(),
         malformed_log: TimedLogLimit::new(),
+        shared_id_log: TimedLogLimit::new(),
         sockets: PeerSockets::default(),
     }
 }
@@ -212,4 +213,15 @@ fn version_of_a_configuration_is_read_as_a_hexadecimal_number() {
     assert_eq!(version_of("server.1=one:2:3:participant\nversion=10000000a"), Some(0x1_0000_000a));
     assert_eq!(version_of("server.1=one:2:3:participant\n"), None);
     assert_eq!(version_of("version=?"), None);
+}
+
+/// Two hosts with the same `myid` take each other's connections; an operator must be able to see that in a log.
+#[test]
+fn second_server_with_one_id_is_reported() {
+    let fixture = Fixture::new(3, &[1, 2, 3]);
+    let problem = |server: i64, port: u16| fixture.elections.shared_id(ServerId(server), &[Address::new("h", port)]);
+    assert!(problem(3, 1).unwrap().contains("correct myid"));
+    assert!(problem(2, 7).unwrap().contains("two servers use one myid"));
+    assert_eq!((problem(2, 1), problem(9, 7)), (None, None), "as configured, and not configured");
+    assert_eq!(fixture.elections.shared_id(ServerId(2), &[]), None, "wildcard addresses are not sent");
 }

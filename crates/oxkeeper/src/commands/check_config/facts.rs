@@ -8,7 +8,8 @@ use ox_store::disk::RealDisk;
 use ox_store::names::{Dirs, VERSION_DIR, list};
 use ox_store::start_preview::check_dirs;
 use rustix::fs::{Access, PROC_SUPER_MAGIC, access, statfs};
-use std::path::Path;
+use rustix::io::Errno;
+use std::path::{Path, PathBuf};
 
 /// Properties of the configuration as a whole.
 pub(super) fn facts(config: &Config) -> Vec<(&'static str, String)> {
@@ -152,6 +153,10 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
         let state = if dir.exists() { "contains no data yet" } else { "new: it will be created" };
         return Ok(format!("{shown} ({state})"));
     }
+    let may_use = |file: &Path| access(file, Access::READ_OK | Access::WRITE_OK);
+    if let Some((file, error)) = forbidden_file(&path, &may_use) {
+        return Err(format!("{shown} cannot be used: cannot read and write {}: {error}", file.display()));
+    }
     let dirs = Dirs { snapshots: path.clone(), logs: path.clone() };
     Ok(match list(&RealDisk, &dirs) {
         Ok(listing) => {
@@ -162,6 +167,29 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     })
 }
 
+/// The first file of the directory that the server could not read and write, for example because it ran as root once.
+fn forbidden_file(dir: &Path, may_use: &dyn Fn(&Path) -> rustix::io::Result<()>) -> Option<(PathBuf, Errno)> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir).ok()?.flatten().map(|entry| entry.path()).collect();
+    files.sort();
+    files.into_iter().find_map(|file| may_use(&file).err().map(|error| (file, error)))
+}
+
 fn or_here(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_of_another_user_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["log.1", "oxk.lock"] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        let of_root = |file: &Path| if file.ends_with("oxk.lock") { Err(Errno::ACCESS) } else { Ok(()) };
+        assert_eq!(forbidden_file(dir.path(), &of_root), Some((dir.path().join("oxk.lock"), Errno::ACCESS)));
+        assert_eq!(forbidden_file(dir.path(), &|_| Ok(())), None);
+    }
 }

@@ -96,7 +96,8 @@ impl Report<'_> {
     fn items(&self, out: &mut dyn Write) -> Result<()> {
         let (mut file, mut explained) = (None, BTreeSet::new());
         for item in &self.explained.items {
-            if self.is_quiet && Verdict::of(item) == Verdict::Ok {
+            // The summary has the errors.
+            if self.is_quiet && matches!(Verdict::of(item), Verdict::Ok | Verdict::Wrong) {
                 continue;
             }
             let heading = match &item.place {
@@ -123,12 +124,14 @@ impl Report<'_> {
         let label = self.paint.text(verdict.tone(), verdict.as_str());
         writeln!(out, "  {label:<10} {line:>4}  {}", given(item))?;
         if let Some(key) = item.key.filter(|_| with_meaning) {
+            let doc = key.doc.trim();
             let default = match (key.default, key.unit) {
-                ("", _) => "no default".to_owned(),
-                (default, "") => format!("default {default}"),
-                (default, unit) => format!("default {default} {unit}"),
+                ("", _) if doc.contains("Default: ") || doc.contains("Required.") => String::new(),
+                ("", _) => " (no default)".to_owned(),
+                (default, "") => format!(" (default {default})"),
+                (default, unit) => format!(" (default {default} {unit})"),
             };
-            let meaning = format!("{} ({default})", key.doc.trim());
+            let meaning = format!("{doc}{default}");
             writeln!(out, "                   {}", self.paint.text(Tone::Faint, meaning))?;
         }
         // Do not repeat what the verdict contains.
@@ -142,7 +145,9 @@ impl Report<'_> {
 
     /// Prints what the configuration results in, and warnings that concern no single setting.
     fn whole(&self, out: &mut dyn Write) -> Result<()> {
-        if let Ok(config) = &self.explained.outcome {
+        if let Ok(config) = &self.explained.outcome
+            && !self.is_quiet
+        {
             for (name, text) in facts(config) {
                 writeln!(out, "  {name:<10} {text}")?;
             }
@@ -161,7 +166,7 @@ impl Report<'_> {
     /// Prints the number of settings by verdict, all errors, and whether the server would start.
     fn summary(&self, out: &mut dyn Write) -> Result<()> {
         let items = &self.explained.items;
-        if !items.is_empty() {
+        if !items.is_empty() && !self.is_quiet {
             let counts = Verdict::ALL.iter().filter_map(|verdict| {
                 let count = items.iter().filter(|item| Verdict::of(item) == *verdict).count();
                 (count != 0).then(|| format!("{count} {}", verdict.as_str().to_lowercase()))

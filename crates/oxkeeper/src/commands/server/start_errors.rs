@@ -95,6 +95,21 @@ fn warn(output: &ServerOutput, text: &str) {
     }
 }
 
+/// Actions of zkServer.sh, which are no configuration files.
+pub(super) fn script_action(arguments: &[String]) -> Option<StartFailure> {
+    let action = arguments.first()?;
+    if std::path::Path::new(action).exists() {
+        return None;
+    }
+    let instead = match action.as_str() {
+        "start" | "start-foreground" | "restart" => "`oxkeeper server zoo.cfg` runs a server in the foreground",
+        "stop" => "SIGTERM stops a server: stop its service, or `kill PID`",
+        "status" => "`oxkeeper status` shows the state of an ensemble",
+        _ => return None,
+    };
+    Some(StartFailure::new(2, format!("there is no file {action}, and no such action as in zkServer.sh: {instead}")))
+}
+
 /// A single number is a port, for which a directory is missing, unless there is a file of this name.
 pub(super) fn port_without_directory(arguments: &[String]) -> Option<StartFailure> {
     let [argument] = arguments else { return None };
@@ -138,6 +153,10 @@ fn bind_error(purpose: &str, address: &str, source: &std::io::Error, arguments: 
         (ErrorKind::AddrNotAvailable, _) => {
             format!("{address} is no address of this machine: change {address_setting}")
         }
+        _ if source.to_string().contains("failed to lookup") => format!(
+            "cannot listen on {address} ({purpose} port): {source}; correct the host name in {address_setting}, or add \
+             it to the DNS or to /etc/hosts"
+        ),
         _ => format!("cannot listen on {address} ({purpose} port): {source}"),
     }
 }
@@ -145,6 +164,14 @@ fn bind_error(purpose: &str, address: &str, source: &std::io::Error, arguments: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn actions_of_the_script_are_explained() {
+        let failure = |word: &str| script_action(&[word.to_owned()]).map(|failure| failure.errors.concat());
+        assert!(failure("start").unwrap().contains("`oxkeeper server zoo.cfg`"));
+        assert!(failure("stop").unwrap().contains("SIGTERM"));
+        assert_eq!(failure("zoo.cfg"), None);
+    }
 
     #[test]
     fn bind_errors_name_cause_and_remedy() {
@@ -169,6 +196,9 @@ mod tests {
             text(ErrorKind::AddrNotAvailable, "secure client"),
             "10.0.0.1:1 is no address of this machine: change secureClientPortAddress"
         );
+        let unknown = std::io::Error::other("failed to lookup address information: Name or service not known");
+        let text_of_unknown = bind_error("election", "zk9:3888", &unknown, &file);
+        assert!(text_of_unknown.ends_with("or add it to the DNS or to /etc/hosts"), "{text_of_unknown}");
         assert!(text(ErrorKind::PermissionDenied, "client").starts_with("port 1 must not be bound by this user: "));
     }
 }

@@ -5,8 +5,8 @@ use anyhow::{Context, Result, bail};
 use ox_config::{Config, StartArgs};
 use ox_inspect::{locate, snapshot_check};
 use ox_store::StoreError;
-use ox_store::disk::Disk;
-use ox_store::names::{Dirs, SnapshotFile};
+use ox_store::disk::{Disk, RealDisk};
+use ox_store::names::{Dirs, SnapshotFile, list};
 use ox_store::start_preview;
 use ox_tree::FrozenView;
 use std::path::Path;
@@ -14,6 +14,12 @@ use std::path::Path;
 /// A snapshot identified by its file name.
 pub(super) fn snapshot_file(path: &Path) -> Result<SnapshotFile> {
     let Some(file) = locate::snapshot_file(path) else {
+        if path.is_dir() {
+            let dirs = locate::dirs(&RealDisk, path, None)?;
+            let newest = list(&RealDisk, &dirs)?.snapshots.into_iter().next();
+            let hint = newest.map(|newest| format!("\nhint: its newest snapshot is {}", newest.path.display()));
+            bail!("{} is a directory; expected a snapshot{}", path.display(), hint.unwrap_or_default());
+        }
         path.metadata().with_context(|| format!("cannot open {}", path.display()))?;
         bail!(
             "{} is not named like a snapshot\nhint: snapshots are named snapshot.<zxid in hex>[.gz|.snappy]",
@@ -69,4 +75,21 @@ fn directories(disk: &dyn Disk, path: &Path, logs: Option<&Path>) -> Result<Dirs
         format!("{} is neither named like a snapshot nor a valid configuration file", path.display())
     })?;
     Ok(locate::dirs(disk, &config.data_dir, Some(logs.unwrap_or(&config.data_log_dir)))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directory_in_place_of_a_snapshot_names_its_newest_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let data = dir.path().join("version-2");
+        std::fs::create_dir(&data).unwrap();
+        for name in ["snapshot.0", "snapshot.1f"] {
+            std::fs::write(data.join(name), "").unwrap();
+        }
+        let error = snapshot_file(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("is a directory") && error.ends_with("version-2/snapshot.1f"), "{error}");
+    }
 }

@@ -76,8 +76,10 @@ impl MemberFinder {
     /// Without a session, only the given servers are known.
     pub(super) fn find(&mut self) -> Members {
         match self.ask_conf() {
-            Some(Membership::Ensemble(ensemble)) => return from_config(&ensemble, &self.servers),
-            Some(Membership::Standalone) => return Members::given(&self.servers, None),
+            Some((Membership::Ensemble(ensemble), asked)) => {
+                return with_asked(from_config(&ensemble, &self.servers), asked);
+            }
+            Some((Membership::Standalone, _)) => return Members::given(&self.servers, None),
             None => (),
         }
         if let Some(kept) = &self.kept {
@@ -90,7 +92,9 @@ impl MemberFinder {
                 // The table has the causes if no server can be reached. Several given servers are probably all.
                 let remark = match (matches!(error.kind(), ErrorKind::NoServer(_)), self.servers.len()) {
                     (true, ..=1) => {
-                        Some("other members are unknown, because this one does not serve clients".to_owned())
+                        let text = "other members are unknown, because this server did not name them; give the \
+                                    addresses of several members, separated by commas";
+                        Some(text.to_owned())
                     }
                     (true, _) => None,
                     (false, _) => Some(format!("other members are unknown: /zookeeper/config cannot be read: {error}")),
@@ -101,19 +105,43 @@ impl MemberFinder {
         self.kept.insert(members).clone()
     }
 
-    /// The membership that the first of the given servers reports.
-    fn ask_conf(&self) -> Option<Membership> {
+    /// The membership that the first of the given servers reports, and the id and address of that server.
+    fn ask_conf(&self) -> Option<(Membership, FoundMember)> {
         std::thread::scope(|scope| {
             let servers = self.servers.iter();
             let asked: Vec<_> = servers
-                .map(|server| scope.spawn(|| four_letter::ask(server, "conf", self.tls.as_deref(), self.limit)))
+                .map(|server| {
+                    (server, scope.spawn(|| four_letter::ask(server, "conf", self.tls.as_deref(), self.limit)))
+                })
                 .collect();
-            asked.into_iter().find_map(|thread| match thread.join() {
-                Ok(Ok(Reply::Text(text))) => Membership::parse(&text),
+            asked.into_iter().find_map(|(server, thread)| match thread.join() {
+                Ok(Ok(Reply::Text(text))) => {
+                    let id = server_id(&text);
+                    let asked = FoundMember { id, is_observer: true, address: Some(server.clone()) };
+                    Some((Membership::parse(&text)?, asked))
+                }
                 _ => None,
             })
         })
     }
+}
+
+/// The id in a reply to `conf`.
+fn server_id(conf: &str) -> Option<i64> {
+    conf.lines().find_map(|line| line.strip_prefix("serverId=")?.trim().parse().ok())
+}
+
+/// Adds the server that was asked if it is not a member, as one that joins an ensemble.
+fn with_asked(mut found: Members, asked: FoundMember) -> Members {
+    let is_missing =
+        |id: i64| found.configured == found.members.len() && found.members.iter().all(|one| one.id != Some(id));
+    if let Some(id) = asked.id.filter(|id| is_missing(*id)) {
+        let text = format!("server {id} is not a member of the ensemble: add it by reconfig");
+        found.remark = Some(found.remark.map_or(text.clone(), |remark| format!("{remark}; {text}")));
+        found.members.push(asked);
+        found.configured += 1;
+    }
+    found
 }
 
 /// What a reply to `conf` tells about members.
@@ -212,6 +240,18 @@ mod tests {
         for conf in [member.as_str(), "This ZooKeeper instance is not currently serving requests\n"] {
             assert_eq!(Membership::parse(conf), None, "{conf}");
         }
+    }
+
+    #[test]
+    fn asked_server_that_is_no_member_is_listed() {
+        let config = "server.1=a:1:2:participant;a:3\nversion=0";
+        let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
+        let asked = |id| FoundMember { id: Some(id), is_observer: true, address: Some("b:3".to_owned()) };
+        let joined = with_asked(from_config(&ensemble, &[]), asked(4));
+        assert_eq!((joined.members.len(), joined.configured), (2, 2));
+        assert!(joined.remark.unwrap().contains("server 4 is not a member"));
+        assert_eq!(with_asked(from_config(&ensemble, &[]), asked(1)).members.len(), 1);
+        assert_eq!(server_id("clientPort=1\nserverId=4\n"), Some(4));
     }
 
     #[test]

@@ -50,6 +50,7 @@ fn summary(members: &[MemberStatus], configured: usize) -> String {
             (None, Some(address)) => format!(", {address} leads"),
             (None, None) => String::new(),
         },
+        None if has_followers(members) => ", but no server reports that it leads".to_owned(),
         None => String::new(),
     };
     if members.len() < configured {
@@ -57,6 +58,12 @@ fn summary(members: &[MemberStatus], configured: usize) -> String {
         return format!("{asked} of {configured} members asked, {serving} of these serve clients{leader}");
     }
     format!("{serving} of {} serve clients{leader}", members.len())
+}
+
+/// Whether members follow a leader, which must then be one of the servers.
+fn has_followers(members: &[MemberStatus]) -> bool {
+    let follows = |report: &MemberReport| matches!(report.role.as_str(), "follower" | "observer");
+    members.iter().any(|member| member.report.as_ref().is_ok_and(follows))
 }
 
 fn cells(status: &MemberStatus) -> Row {
