@@ -128,7 +128,10 @@ impl Report<'_> {
                 (default, "") => format!("default {default}"),
                 (default, unit) => format!("default {default} {unit}"),
             };
-            let meaning = format!("{} ({default})", key.doc.trim());
+            let meaning = match default.as_str() {
+                "no default" => key.doc.trim().to_owned(), // the text says what an absent line means
+                default => format!("{} ({default})", key.doc.trim()),
+            };
             writeln!(out, "                   {}", self.paint.text(Tone::Faint, meaning))?;
         }
         // Do not repeat what the verdict contains.

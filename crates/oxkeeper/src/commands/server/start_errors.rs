@@ -9,6 +9,7 @@ use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use ox_store::StoreError;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// Why the server did not start.
 #[derive(Debug)]
@@ -95,25 +96,47 @@ fn warn(output: &Output, text: &str) {
     }
 }
 
+/// The words of `zkServer.sh`, unless there is a file of this name.
+pub(super) fn script_word(arguments: &[String]) -> Option<StartFailure> {
+    let word = arguments.first()?;
+    let remedy = match word.as_str() {
+        "start" | "start-foreground" | "restart" => "`oxkeeper server [zoo.cfg]` runs a server in the foreground",
+        "stop" => "Ctrl-C, or SIGTERM to its process, stops a server",
+        "status" => "`oxkeeper status` shows all members",
+        _ => return None,
+    };
+    let is_file = Path::new(word).exists();
+    (!is_file).then(|| StartFailure::new(2, format!("{word} is a word of zkServer.sh; {remedy}")))
+}
+
 /// A single number is a port, for which a directory is missing, unless there is a file of this name.
 pub(super) fn port_without_directory(arguments: &[String]) -> Option<StartFailure> {
     let [argument] = arguments else { return None };
     let port: u16 = argument.parse().ok()?;
-    let is_file = std::path::Path::new(argument).exists();
+    let is_file = Path::new(argument).exists();
     (!is_file).then(|| {
         let command = usage_hint::server_on(port, usage_hint::DEFAULT_DATA);
         StartFailure::new(2, format!("{port} is a port, and the data directory is missing; use `{command}`"))
     })
 }
 
-/// The remedy for a port that is in use.
+/// The remedy for a port that is in use. The process that uses it may be a server on the same directory.
 fn other_port(port: u16, setting: &str, arguments: &[String]) -> String {
     let directory = match arguments {
         [] => usage_hint::DEFAULT_DATA,
         [_, directory, ..] => directory.as_str(),
         [_] => return format!("change {setting}"),
     };
-    format!("use another port: `{}`", usage_hint::server_on(port.checked_add(1).unwrap_or(2182), directory))
+    let port = port.checked_add(1).unwrap_or(2182);
+    let is_locked = lock_owner::find(&Path::new(directory).join("version-2")).is_some();
+    match is_locked {
+        false => format!("use another port: `{}`", usage_hint::server_on(port, directory)),
+        true => {
+            let other = format!("{}-{port}", directory.trim_end_matches('/'));
+            let command = usage_hint::server_on(port, &other);
+            format!("use another port and another directory, because {directory} is in use as well: `{command}`")
+        }
+    }
 }
 
 /// Why a port cannot be bound, and what to do.
