@@ -10,9 +10,9 @@ use crate::operation::Workload;
 use crate::security::{BenchSecurity, TlsResumption};
 use crate::session::BenchTarget;
 use crate::tree_layout::TreeLayout;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::{Parser, Subcommand, value_parser};
-use ox_client::ClientProperties;
+use ox_client::{ClientProperties, ServerAddress};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -318,10 +318,10 @@ impl SharedArgs {
     /// The server at `text`; of a list, the first one.
     pub fn server(&self, text: &str, pid: Option<u32>) -> Result<MeasuredServer> {
         let text = text.split(',').next().unwrap_or_default().trim();
-        let address = address(text)?;
-        let host = text.rsplit_once(':').map_or(text, |(host, _)| host).trim_matches(['[', ']']);
+        let server = server_address(text)?;
+        let address = resolve(&server)?;
         let resumption = if self.full_handshakes { TlsResumption::Off } else { TlsResumption::On };
-        let security = BenchSecurity::new(&self.properties()?, host, address, resumption)?;
+        let security = BenchSecurity::new(&self.properties()?, &server.host, address, resumption)?;
         let security = security.map(|security| &*Box::leak(Box::new(security)));
         Ok(MeasuredServer { target: BenchTarget { address, session_timeout_ms: self.session_timeout, security }, pid })
     }
@@ -353,16 +353,19 @@ pub fn seconds(flag: &str, number: f64) -> Result<Duration> {
     Duration::try_from_secs_f64(number).ok().with_context(|| format!("{flag} {number} is not a number of seconds"))
 }
 
-/// Resolves `host:port`; the host defaults to this machine, the port to 2181.
-fn address(text: &str) -> Result<SocketAddr> {
+/// Parses `host:port`, by the rule of all tools; without a word, it is the default port of this machine.
+fn server_address(text: &str) -> Result<ServerAddress> {
     ensure!(!text.contains('/'), "'{text}' names a chroot\nhint: give host:port, and the node of the run with --root");
-    let (host, port) = match text.rsplit_once(':') {
-        Some((host, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => (host, port),
-        _ => (text, "2181"),
-    };
-    let host = if host.is_empty() { "127.0.0.1" } else { host };
-    let hint = || format!("cannot resolve '{text}'\nhint: give the server as host:port");
-    format!("{host}:{port}").to_socket_addrs().with_context(hint)?.next().with_context(hint)
+    let text = if text.is_empty() { "127.0.0.1" } else { text };
+    text.parse().map_err(|error: ox_client::Error| {
+        let detail = error.detail().unwrap_or("give the server as host:port");
+        anyhow!("'{text}' is not the address of a server\nhint: {detail}")
+    })
+}
+
+fn resolve(server: &ServerAddress) -> Result<SocketAddr> {
+    let hint = || format!("cannot resolve '{server}'\nhint: give the server as host:port");
+    (server.host.as_str(), server.port).to_socket_addrs().with_context(hint)?.next().with_context(hint)
 }
 
 #[cfg(test)]
@@ -394,11 +397,13 @@ mod tests {
             ("127.0.0.2", "127.0.0.2:2181"),
             ("[::1]:5", "[::1]:5"),
         ] {
-            assert_eq!(address(text).unwrap().to_string(), expected, "{text}");
+            assert_eq!(resolve(&server_address(text).unwrap()).unwrap().to_string(), expected, "{text}");
         }
-        assert!(address("").is_ok());
-        assert!(format!("{:#}", address("a:1/app").unwrap_err()).contains("hint: give host:port"));
-        assert!(address("127.0.0.1:99999").is_err());
+        assert!(server_address("").is_ok());
+        let refusal = |text| format!("{:#}", server_address(text).unwrap_err());
+        assert!(refusal("a:1/app").contains("hint: give host:port"));
+        assert!(refusal("2181").ends_with("hint: did you mean localhost:2181?"));
+        assert!(server_address("127.0.0.1:99999").is_err());
     }
 
     #[test]

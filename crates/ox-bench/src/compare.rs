@@ -1,5 +1,6 @@
 //! Measures two servers alternately, so that disturbances of the machine affect both.
 
+use crate::failure;
 use crate::job::{Job, MeasuredServer};
 use crate::progress::ProgressLine;
 use crate::results::RunResults;
@@ -22,6 +23,8 @@ pub struct Comparison {
 /// All results, with the rounds that they are computed from.
 #[derive(Clone, Debug, Serialize)]
 pub struct Compared {
+    /// Whether a signal ended the comparison before the last round.
+    pub interrupted: bool,
     /// One entry per result that both servers have.
     pub comparisons: Vec<Comparison>,
     /// Rounds of server A.
@@ -56,17 +59,20 @@ const COMPARED: [Figure; 9] = [
 /// Measures A, B, A, B and so on, each a server or an ensemble. The nodes must exist.
 pub fn alternate(job: &Job, servers: [&[MeasuredServer]; 2], rounds: u32, stop: &StopFlag) -> Result<Compared> {
     let (mut rounds_a, mut rounds_b) = (Vec::new(), Vec::new());
-    for round in 0..rounds {
+    'rounds: for round in 0..rounds {
         for (name, server, rounds_of) in [("A", servers[0], &mut rounds_a), ("B", servers[1], &mut rounds_b)] {
             let progress = ProgressLine::new(&format!("{name} round {} of {rounds}: ", round + 1));
             let results = job.measure(server, round, stop, &progress);
+            if stop.is_set() && 0 < round {
+                break 'rounds; // without the round that is not complete
+            }
             rounds_of.push(results.with_context(|| format!("measure server {name}, {}", server[0].target.address))?);
         }
-        if stop.is_set() {
-            break;
-        }
+        failure::unless_interrupted(stop)?;
     }
-    Ok(Compared { comparisons: comparisons(&rounds_a, &rounds_b), rounds_a, rounds_b })
+    rounds_a.truncate(rounds_b.len());
+    let comparisons = comparisons(&rounds_a, &rounds_b);
+    Ok(Compared { interrupted: stop.is_set(), comparisons, rounds_a, rounds_b })
 }
 
 fn comparisons(rounds_a: &[RunResults], rounds_b: &[RunResults]) -> Vec<Comparison> {

@@ -1,6 +1,7 @@
 //! Errors that end a run, each with a hint.
 
-use anyhow::{Error, anyhow};
+use crate::stop_flag::StopFlag;
+use anyhow::{Error, Result, anyhow, ensure};
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
@@ -59,6 +60,28 @@ pub fn closed(server: SocketAddr, doing: &str) -> Error {
     Error::new(ClosedConnection { server, doing: doing.to_owned() })
 }
 
+/// Fails after a signal: nothing is measured yet.
+pub fn unless_interrupted(stop: &StopFlag) -> Result<()> {
+    ensure!(!stop.is_set(), "interrupted before the measurement: there are no results");
+    Ok(())
+}
+
+/// The bytes before the first reply, or the end of the connection, mean that the server speaks TLS.
+pub fn needs_tls(server: SocketAddr) -> Error {
+    anyhow!(
+        "the server at {server} speaks TLS on this port, and this command does not\n\
+         hint: give --client-configuration, or -D zookeeper.client.secure=true and the stores of zookeeper.ssl.*"
+    )
+}
+
+/// No reply to the handshake in time: it may be another service.
+fn silent_at_start(server: SocketAddr, seconds: u64) -> Error {
+    anyhow!(
+        "the server at {server} accepts connections but has not answered the handshake for {seconds} s\n\
+         hint: is this the client port of a ZooKeeper server? If it is: the server is overloaded or stuck on its disk"
+    )
+}
+
 /// The server has not replied in time.
 pub fn silent(server: SocketAddr, seconds: u64) -> Error {
     anyhow!(
@@ -73,7 +96,10 @@ pub fn broken(server: SocketAddr, error: &io::Error, doing: &str) -> Error {
     if [ConnectionReset, BrokenPipe, UnexpectedEof].contains(&error.kind()) {
         closed(server, doing)
     } else if [TimedOut, WouldBlock].contains(&error.kind()) {
-        silent(server, crate::limits::REPLY_TIMEOUT.as_secs())
+        match doing == OPENING {
+            true => silent_at_start(server, crate::limits::HANDSHAKE_TIMEOUT.as_secs()),
+            false => silent(server, crate::limits::REPLY_TIMEOUT.as_secs()),
+        }
     } else {
         anyhow!("connection to {server} failed while {doing}: {error}")
     }

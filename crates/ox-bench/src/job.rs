@@ -117,6 +117,6 @@ impl Job {
             Workload::Mix(mix) => RequestLoad { job: self, mix, servers, round }.run(stop, progress),
         };
         progress.clear();
-        results
+        Ok(RunResults { interrupted: stop.is_set(), ..results? })
     }
 }

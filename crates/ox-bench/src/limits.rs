@@ -5,6 +5,9 @@ use std::time::Duration;
 /// Time after which a silent server counts as failed; restarts with millions of nodes have their own limit.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Time limit of the reply to a handshake, after which the port probably belongs to another service.
+pub const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Maximum bytes per read call: enough for a pipeline of small replies, small enough for the cache.
 pub const READ_BYTES: usize = 128 * 1024;
 

@@ -2,6 +2,7 @@
 
 use crate::connection::LoadConnection;
 use crate::counters::Counters;
+use crate::failure;
 use crate::job::{Job, MeasuredServer};
 use crate::operation::Mix;
 use crate::process::{self, ProcessUsage};
@@ -88,6 +89,7 @@ impl RequestLoad<'_> {
         let ended = || threads.iter().any(ScopedJoinHandle::is_finished) || stop.is_set();
         let received = || state.received.load(Ordering::Relaxed);
         progress.wait("warm up", self.job.timing.warm_up, &ended, received);
+        failure::unless_interrupted(stop)?;
         let before = WindowStart::take(self.servers.iter().filter_map(|server| server.pid).collect())?;
         state.enter(Phase::Measure);
         progress.wait("measure", self.job.timing.duration, &ended, received);

@@ -52,6 +52,7 @@ impl Notify {
         let mut group = WatcherGroup::new(self, sessions, Session::open(self.target)?)?;
         group.watch_all()?;
         group.write_for(self.timing.warm_up, stop, progress, "warm up")?;
+        failure::unless_interrupted(stop)?;
         group.latencies.reset();
         let mark = WindowStart::take(self.pid.into_iter().collect())?;
         group.write_for(self.timing.duration, stop, progress, "measure")?;

@@ -35,6 +35,9 @@ pub fn results(results: &RunResults) -> String {
     let mut line = |name: &str, text: String| {
         let _ = writeln!(out, "{name:<12} {text}");
     };
+    if results.interrupted {
+        line("interrupted", format!("after {:.1} s of the measurement", results.seconds));
+    }
     line(
         "throughput",
         format!("{} per second ({} in {:.1} s)", short(results.per_second), results.operations, results.seconds),
@@ -76,6 +79,9 @@ pub fn compared(compared: &Compared) -> String {
     let cells = |summary: &Statistics| format!("{:>9} {:>6.0}%", short(summary.median), summary.spread_percent());
     for row in &compared.comparisons {
         let _ = writeln!(out, "{:<22} {}   {}   {:>7}", row.figure, cells(&row.a), cells(&row.b), short(row.ratio));
+    }
+    if compared.interrupted {
+        let _ = writeln!(out, "interrupted after {} complete rounds", compared.rounds_b.len());
     }
     if let Some(others) = compared.others_cpus().filter(|others| BUSY_CPUS <= *others) {
         let _ = writeln!(out, "others kept {others:.2} CPUs busy: too many for reliable results");

@@ -10,6 +10,9 @@ use std::collections::BTreeMap;
 /// The results of one measured window.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RunResults {
+    /// Whether a signal ended the window early.
+    #[serde(default)]
+    pub interrupted: bool,
     pub seconds: f64,
     /// Replies in the window, errors included.
     pub operations: u64,
@@ -115,6 +118,7 @@ impl RunResults {
         let operations = latencies.len();
         let server_cpu_seconds = window.server.map_or(0.0, |(before, after)| after.cpu_seconds - before.cpu_seconds);
         Self {
+            interrupted: false,
             seconds: window.seconds,
             operations,
             per_second: operations as f64 / window.seconds,

@@ -1,7 +1,7 @@
 //! A blocking session for everything except the load itself: handshakes, set-up, clean-up, single requests.
 
 use crate::failure::{self, ClosedConnection};
-use crate::limits::{BULK_WINDOW, HANDSHAKES_MAX, REPLY_BYTES_MAX, REPLY_TIMEOUT};
+use crate::limits::{BULK_WINDOW, HANDSHAKE_TIMEOUT, HANDSHAKES_MAX, REPLY_BYTES_MAX, REPLY_TIMEOUT};
 use crate::load_stream::LoadStream;
 use crate::security::BenchSecurity;
 use anyhow::{Context, Result, bail};
@@ -22,6 +22,9 @@ use rand::Rng;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
+
+/// The first two bytes of an alert, which a server that speaks TLS sends to a client that does not.
+const TLS_ALERT: [u8; 2] = [0x15, 0x03];
 
 /// Address and session timeout of a server.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +80,8 @@ pub struct SessionReply {
 pub struct Session {
     target: BenchTarget,
     stream: LoadStream<TcpStream>,
+    /// How long a reply may take.
+    limit: Duration,
     input: Vec<u8>,
     /// Bytes of `input` already consumed.
     used: usize,
@@ -144,11 +149,11 @@ impl Session {
         let stream = TcpStream::connect_timeout(&target.address, limit)
             .map_err(|error| failure::cannot_connect(target.address, &error))?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(limit))?;
+        stream.set_read_timeout(Some(limit.min(HANDSHAKE_TIMEOUT)))?;
         stream.set_write_timeout(Some(limit))?;
         let stream = target.secure(stream)?;
         let mut session =
-            Self { target, stream, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
+            Self { target, stream, limit, input: Vec::new(), used: 0, next_xid: 1, timeout: Duration::default() };
         session.send_for(handshake, failure::OPENING)?;
         Ok(session)
     }
@@ -164,6 +169,7 @@ impl Session {
             bail!("the server at {server} refused a session\nhint: see its log");
         }
         self.timeout = Duration::from_millis(u64::try_from(response.timeout_ms).unwrap_or(0));
+        self.stream.socket().set_read_timeout(Some(self.limit))?;
         if let Some(credentials) = self.target.security.and_then(BenchSecurity::sasl) {
             self.authenticate(credentials)?;
         }
@@ -330,6 +336,7 @@ impl Session {
 
     fn frame(&mut self, doing: &str) -> Result<Vec<u8>> {
         let server = self.target.address;
+        let is_alert = |input: &[u8]| doing == failure::OPENING && input.starts_with(&TLS_ALERT);
         loop {
             let split = split_frame(&self.input[self.used..], REPLY_BYTES_MAX).with_context(|| {
                 format!("unexpected bytes from {server}\nhint: is this the client port of a ZooKeeper server?")
@@ -343,8 +350,10 @@ impl Session {
             self.used = 0;
             let mut chunk = [0; 64 * 1024];
             match self.stream.read(&mut chunk) {
+                Ok(0) if is_alert(&self.input) => return Err(failure::needs_tls(server)),
                 Ok(0) => return Err(failure::closed(server, doing)),
                 Ok(count) => self.input.extend_from_slice(&chunk[..count]),
+                Err(_) if is_alert(&self.input) => return Err(failure::needs_tls(server)),
                 Err(error) => return Err(failure::broken(server, &error, doing)),
             }
         }

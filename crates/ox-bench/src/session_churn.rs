@@ -39,6 +39,7 @@ impl SessionChurn {
     pub fn run(&self, stop: &StopFlag, progress: &ProgressLine) -> Result<RunResults> {
         let mut slots = SessionSlots::new(self.target, self.connections)?;
         slots.run_for(self.timing.warm_up, stop, progress, "warm up")?;
+        failure::unless_interrupted(stop)?;
         slots.opened.reset();
         let mark = WindowStart::take(self.pid.into_iter().collect())?;
         slots.run_for(self.timing.duration, stop, progress, "measure")?;

@@ -8,12 +8,17 @@ use std::fmt;
 
 /// The client port where the address names none.
 const DEFAULT_PORT: u16 = 2181;
+/// The host where the address names a port only.
+const THIS_MACHINE: &str = "127.0.0.1";
 
-/// The client address of one server. Host names are resolved again for every attempt.
+/// The client address of one server, `host:port`. The port defaults to 2181; in `:2182`, the host is 127.0.0.1. Host
+/// names are resolved again for every attempt.
 ///
 /// ```
 /// let server: ox_client::ServerAddress = "[::1]:2182".parse()?;
 /// assert_eq!((server.host.as_str(), server.port), ("::1", 2182));
+/// let mistaken = "2182".parse::<ox_client::ServerAddress>().unwrap_err(); // a port is not a host
+/// assert_eq!(mistaken.detail(), Some("did you mean localhost:2182?"));
 /// # Ok::<(), ox_client::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +43,7 @@ impl std::str::FromStr for ServerAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = || Error::connect(ErrorKind::BadConnectString(text.to_owned()));
+        let bad = || bad_connect_string(text);
         let (host, port) = match text.strip_prefix('[') {
             Some(rest) => {
                 let (host, behind) = rest.split_once(']').ok_or_else(bad)?;
@@ -55,11 +60,17 @@ impl std::str::FromStr for ServerAddress {
             },
         };
         let port = port.map_or(Ok(DEFAULT_PORT), |port| port.parse().map_err(|_| bad()))?;
-        if host.is_empty() || port == 0 {
+        if text.is_empty() || text.starts_with("[]") || port == 0 || is_number(text) {
             return Err(bad());
         }
+        let host = if host.is_empty() { THIS_MACHINE } else { host };
         Ok(Self { host: host.to_owned(), port })
     }
+}
+
+/// The system would resolve a number to an IPv4 address that no server has.
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Parses a connection string, `host:port,host:port/chroot`.
@@ -78,9 +89,11 @@ pub(crate) fn parse(text: &str) -> Result<(Vec<ServerAddress>, String), Error> {
 
 fn bad_connect_string(text: &str) -> Error {
     let error = Error::connect(ErrorKind::BadConnectString(text.to_owned()));
-    match text.split_once("://") {
-        Some((scheme, _)) => error.with_detail(format!("omit {scheme}://")),
-        None => error,
+    let servers = text.split('/').next().unwrap_or_default();
+    match (text.split_once("://"), servers.split(',').map(str::trim).find(|server| is_number(server))) {
+        (Some((scheme, _)), _) => error.with_detail(format!("omit {scheme}://")),
+        (None, Some(port)) => error.with_detail(format!("did you mean localhost:{port}?")),
+        (None, None) => error,
     }
 }
 
@@ -223,8 +236,13 @@ mod tests {
         check(" a:1 , b:2 /app/x", &[("a", 1), ("b", 2)], "/app/x");
         check("[::1]:7,[fe80::1]/", &[("::1", 7), ("fe80::1", 2181)], "/");
         check("::1", &[("::1", 2181)], "");
-        for text in ["", "/a", "a:", "a:x", "a:0", "a:70000", "[::1", "[::1]7", ":1"] {
+        check(":1,a", &[("127.0.0.1", 1), ("a", 2181)], "");
+        for text in ["", "/a", "a:", ":", "a:x", "a:0", "a:70000", "[::1", "[::1]7", "[]:1", "2181", "a,1"] {
             assert!(parse(text).is_err(), "{text}");
+        }
+        for (text, port) in [("2181", 2181), ("a:1,7/app", 7)] {
+            let error = parse(text).unwrap_err();
+            assert_eq!(error.detail(), Some(format!("did you mean localhost:{port}?").as_str()), "{text}");
         }
         let error = parse("a:1,zk://b:2").unwrap_err().to_string();
         assert!(error.contains("`a:1,zk://b:2`"), "{error}");

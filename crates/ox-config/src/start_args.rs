@@ -13,7 +13,7 @@ pub enum StartArgs {
     Nothing,
     /// One argument: the configuration file.
     File(PathBuf),
-    /// `port datadir [ticktime] [maxcnxns]`, as given.
+    /// `port datadir [ticktime] [maxcnxns]`, as given: a standalone server on loopback.
     Arguments {
         port: String,
         data_dir: String,
@@ -55,19 +55,22 @@ impl StartArgs {
     pub(crate) fn pairs(&self) -> Vec<(&'static str, String)> {
         match self {
             StartArgs::File(_) => Vec::new(),
-            StartArgs::Nothing => vec![
-                ("dataDir", "./oxkeeper-data".to_owned()),
-                ("clientPort", "2181".to_owned()),
-                ("clientPortAddress", "127.0.0.1".to_owned()),
-            ],
+            StartArgs::Nothing => {
+                vec![("dataDir", "./oxkeeper-data".to_owned()), ("clientPort", "2181".to_owned()), loopback()]
+            }
             StartArgs::Arguments { port, data_dir, tick_ms, max_cnxns } => {
-                let mut pairs = vec![("clientPort", port.clone()), ("dataDir", data_dir.clone())];
+                let mut pairs = vec![("clientPort", port.clone()), ("dataDir", data_dir.clone()), loopback()];
                 pairs.extend(tick_ms.clone().map(|tick| ("tickTime", tick)));
                 pairs.push(("maxClientCnxns", max_cnxns.clone().unwrap_or("0".to_owned())));
                 pairs
             }
         }
     }
+}
+
+/// A server without a configuration file has no protection that an operator chose: only this machine reaches it.
+fn loopback() -> (&'static str, String) {
+    ("clientPortAddress", "127.0.0.1".to_owned())
 }
 
 #[cfg(test)]
@@ -85,7 +88,10 @@ mod tests {
         let full = start(&["2181", "/data", "2000", "9"]).unwrap();
         let pairs = full.pairs();
         let shown: Vec<_> = pairs.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        assert_eq!(shown, ["clientPort=2181", "dataDir=/data", "tickTime=2000", "maxClientCnxns=9"]);
+        assert_eq!(
+            shown,
+            ["clientPort=2181", "dataDir=/data", "clientPortAddress=127.0.0.1", "tickTime=2000", "maxClientCnxns=9"]
+        );
         assert_eq!(start(&["2181", "/data"]).unwrap().pairs().last().unwrap().1, "0");
         let error = start(&["min.cfg", "a", "b"]).unwrap_err();
         let expected = "\"min.cfg\" is not a port; expected a configuration file alone, or port datadir [ticktime] \

@@ -102,7 +102,7 @@ impl From<Error> for CommandError {
     }
 }
 
-/// Formats a client error as one line, in the native style.
+/// Formats a client error in the native style, as one line, with a second one for a hint.
 pub fn native_text(error: &Error) -> String {
     let path = error.path().unwrap_or_default();
     match error.code() {
@@ -111,7 +111,16 @@ pub fn native_text(error: &Error) -> String {
         Some(ErrorCode::NoAuth) => format!("No permission: {path}"),
         Some(ErrorCode::BadVersion) => format!("Version does not match: {path}"),
         Some(ErrorCode::QuotaExceeded) => format!("Quota exceeded: {path}"),
+        Some(ErrorCode::BadArguments) if error.operation() == "delete" && is_protected(path) => {
+            format!("{path} is protected: servers need it")
+        }
         Some(ErrorCode::BadArguments) => error.to_string(),
+        Some(ErrorCode::ReconfigDisabled) => {
+            "Reconfiguration is off\nhint: set reconfigEnabled=true in the configuration of all servers".to_owned()
+        }
+        Some(ErrorCode::Unimplemented) if error.detail().is_some_and(|text| text.contains("extendedTypesEnabled")) => {
+            format!("{error}\nhint: without a zoo.cfg, start the server with -Dzookeeper.extendedTypesEnabled=true")
+        }
         Some(ErrorCode::ReconfigInProgress) => "Another reconfiguration is in progress".to_owned(),
         Some(ErrorCode::NewConfigNoQuorum) => {
             "The new configuration has no quorum: start the new servers first, then repeat the command".to_owned()
@@ -121,6 +130,11 @@ pub fn native_text(error: &Error) -> String {
         }
         _ => error.to_string(),
     }
+}
+
+/// Whether a node belongs to the server itself, which refuses to delete it.
+pub(crate) fn is_protected(path: &str) -> bool {
+    path == "/" || path == "/zookeeper" || path.starts_with("/zookeeper/")
 }
 
 /// Formats a client error as one line, as `zkCli` does.

@@ -4,7 +4,7 @@
 //! with `--zkcli`, unknown options with one dash are ignored.
 
 use crate::command_error;
-use crate::profiles::{self, Profile};
+use crate::profiles;
 use crate::suggest;
 use ox_client::{Client, ClientProperties};
 use std::path::Path;
@@ -62,6 +62,7 @@ const OPTIONS: &[&str] = &[
     "--server",
     "--profile",
     "--timeout",
+    "--client-configuration",
     "--read-only",
     "--wait",
     "--zkcli",
@@ -127,15 +128,20 @@ impl Invocation {
             };
             match name.as_str() {
                 "-s" if this.zkcli => drop(given.unknown.get_or_insert(word)), // Compat: zkCli ignores it
-                "-s" | "-server" | "--server" | "-timeout" | "--timeout" | "-client-configuration" | "--profile" => {
-                    match attached.or_else(|| words.next()) {
-                        Some(value) => this.set(&mut given, &name, value),
-                        None => {
-                            given.without_value = Some(word);
-                            break;
-                        }
+                "-s"
+                | "-server"
+                | "--server"
+                | "-timeout"
+                | "--timeout"
+                | "-client-configuration"
+                | "--client-configuration"
+                | "--profile" => match attached.or_else(|| words.next()) {
+                    Some(value) => this.set(&mut given, &name, value),
+                    None => {
+                        given.without_value = Some(word);
+                        break;
                     }
-                }
+                },
                 _ if word.starts_with("-D") => given.definitions.push(word),
                 "-r" | "--read-only" => this.read_only = true,
                 "-e" => this.stops_at_error = true,
@@ -187,24 +193,16 @@ impl Invocation {
 
     /// Completes the options: a named profile, then the environment, then defaults.
     fn apply(&mut self, given: Given, variable: impl Fn(&str) -> Option<String>) -> Result<(), InvocationError> {
-        let server = match &given.server {
-            None if self.profile.is_none() => variable("OXKEEPER_SERVER"),
-            _ => None,
-        };
-        if given.server.is_none() && server.is_none() && self.profile.is_none() {
-            self.profile = variable("OXKEEPER_PROFILE");
-        }
-        let profile = match &self.profile {
-            Some(name) => profiles::load(name, &variable).map_err(|text| (text, WRONG_USAGE))?,
-            None => Profile::default(),
-        };
+        let (name, profile) =
+            profiles::select(given.server, self.profile.take(), &variable).map_err(|text| (text, WRONG_USAGE))?;
+        self.profile = name;
         self.notes.extend(profile.warning.clone());
         self.properties = ClientProperties::from_variables(&variable);
         given.definitions.iter().for_each(|word| self.properties.add_flags(word));
         if let Some(file) = given.configuration.or(profile.client_configuration) {
             self.add_configuration(&file)?;
         }
-        self.server = given.server.or(server).or(profile.server).unwrap_or_else(|| self.server.clone());
+        self.server = profile.server.unwrap_or_else(|| self.server.clone());
         self.check_servers()?;
         self.timeout = given.timeout.or(profile.timeout).unwrap_or(self.timeout);
         self.read_only |= profile.read_only;
@@ -215,7 +213,10 @@ impl Invocation {
     /// Refuses a connection string that cannot be parsed. Compat: with `--zkcli`, the connection attempt reports it.
     fn check_servers(&self) -> Result<(), InvocationError> {
         match Client::builder().servers(&self.server) {
-            Err(error) if !self.zkcli => Err((error.kind().to_string(), WRONG_USAGE)),
+            Err(error) if !self.zkcli => {
+                let detail = error.detail().map(|detail| format!(": {detail}")).unwrap_or_default();
+                Err((format!("{}{detail}", error.kind()), WRONG_USAGE))
+            }
             Ok(_) | Err(_) => Ok(()),
         }
     }
@@ -288,6 +289,12 @@ mod tests {
                 "invalid connection string `127.0.0.1:abc`; expected host:port,host:port/chroot, with ports up to 65535",
                 2,
             ),
+            (
+                "-s 2182 ls /",
+                "invalid connection string `2182`; expected host:port,host:port/chroot, with ports up to 65535: did you \
+                 mean localhost:2182?",
+                2,
+            ),
             ("--jsn ls /", "unknown option --jsn; did you mean --json?", 2),
             ("-sever a:1 ls /", "unknown option -sever; did you mean -server?", 2),
             ("-q ls /", "unknown option -q; see oxkeeper cli --help", 2),
@@ -310,7 +317,11 @@ mod tests {
             ("JVMFLAGS", "-Da=2 -Db=2"),
             ("OXKEEPER_CLI_CONFIG", profiles.to_str().unwrap()),
         ];
-        for line in [format!("-Db=3 -client-configuration {} ls /", file.display()), "-Db=3 --profile tls".to_owned()] {
+        for line in [
+            format!("-Db=3 -client-configuration {} ls /", file.display()),
+            format!("-Db=3 --client-configuration={} ls /", file.display()),
+            "-Db=3 --profile tls".to_owned(),
+        ] {
             let found = parse_in(&line, &environment).unwrap().properties;
             let values = ["zookeeper.client.secure", "a", "b", "zookeeper.ssl.protocol"].map(|name| found.get(name));
             assert_eq!(values, [Some("true"), Some("2"), Some("3"), Some("TLSv1.2")], "{line}");

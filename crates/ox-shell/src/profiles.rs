@@ -18,15 +18,16 @@ use std::time::Duration;
 
 /// The settings of one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Profile {
-    pub(crate) server: Option<String>,
+pub struct Profile {
+    /// The connection string.
+    pub server: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) read_only: bool,
     pub(crate) auth: Option<(String, String)>,
     /// A warning about the permissions of the file.
     pub(crate) warning: Option<String>,
     /// A properties file for TLS and SASL.
-    pub(crate) client_configuration: Option<String>,
+    pub client_configuration: Option<String>,
 }
 
 /// Reads a profile from the file of the user. The error is a message for the user.
@@ -47,6 +48,28 @@ pub(crate) fn load(name: &str, variable: impl Fn(&str) -> Option<String>) -> Res
         ));
     }
     Ok(profile)
+}
+
+/// The profile that applies, and the server: options come first, and the environment variable of the server precedes that
+/// of the profile. Returns the name of the profile, too.
+pub(crate) fn select(
+    server: Option<String>,
+    profile: Option<String>,
+    variable: impl Fn(&str) -> Option<String>,
+) -> Result<(Option<String>, Profile), String> {
+    let server = server.or_else(|| profile.is_none().then(|| variable("OXKEEPER_SERVER")).flatten());
+    let name = profile.or_else(|| server.is_none().then(|| variable("OXKEEPER_PROFILE")).flatten());
+    let found = match &name {
+        Some(name) => load(name, &variable)?,
+        None => Profile::default(),
+    };
+    Ok((name, Profile { server: server.or_else(|| found.server.clone()), ..found }))
+}
+
+/// The server that options or the environment name, with the settings of its profile; for other programs than the shell.
+pub fn named_server(server: Option<String>, profile: Option<String>) -> Result<Profile, String> {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    select(server, profile, variable).map(|(_, profile)| profile)
 }
 
 fn is_readable_by_others(file: &Path) -> bool {

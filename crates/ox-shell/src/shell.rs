@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+/// How long a user at a terminal waits for a connection without a notice.
+const SILENCE_MAX: Duration = Duration::from_secs(2);
 /// How long the end of the shell waits for a connection that was lost, to close the session.
 const RECONNECT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long the end of the shell waits for a server before it tells the user so.
@@ -168,6 +170,20 @@ impl Shell {
         let events = Events::follow(&client, self.out.clone(), Arc::clone(&self.prints_events), style);
         self.session = Some(Session { client, events });
         Ok(())
+    }
+
+    /// Waits like [`Shell::await_connection`]; a user at a terminal is told after a moment what the shell waits for.
+    async fn await_connection_with_notice(&self) -> ConnectionStatus {
+        let mut connecting = pin!(self.await_connection());
+        if self.is_zkcli() || !self.out.stderr_is_terminal() {
+            return connecting.await;
+        }
+        if let Ok(status) = tokio::time::timeout(SILENCE_MAX, &mut connecting).await {
+            return status;
+        }
+        let Invocation { server, timeout, .. } = &self.invocation;
+        self.out.info(&format!("Waiting for {server}, at most {} s; --timeout changes that", timeout.as_secs()));
+        connecting.await
     }
 
     /// Waits for the connection until every server was tried, at most the session timeout.
@@ -362,9 +378,9 @@ impl Shell {
         }
         self.history.push(line.trim_end());
         if !self.is_zkcli()
-            && let Some(open) = tokenize::unclosed(line)
+            && let Some(refusal) = tokenize::refusal(line)
         {
-            let failure = CommandError::message(format!("Unclosed quote: {open}"));
+            let failure = CommandError::message(refusal);
             self.report(&failure, None);
             self.status = failure.status(false);
             return Err(failure);
@@ -486,8 +502,13 @@ impl Shell {
         let _ = self.out.flush(); // an error is reported already
     }
 
+    /// The place of the current command in a script, before an error message.
+    pub(crate) fn place(&self) -> String {
+        self.script_line.map(|number| format!("line {number}: ")).unwrap_or_default()
+    }
+
     fn report_native(&self, failure: &CommandError, command: Option<&CommandSpec>) {
-        let place = self.script_line.map(|number| format!("line {number}: ")).unwrap_or_default();
+        let place = self.place();
         let text = self.missing_chroot(failure).unwrap_or_else(|| failure.native_text());
         match (failure, command) {
             (CommandError::Silent(_), _) => (),
@@ -504,6 +525,9 @@ impl Shell {
                 let options = command.options.iter().map(|opt| opt.name);
                 match typed.and_then(|typed| suggest::similar(typed, options)) {
                     Some(known) => self.out.info(&format!("hint: did you mean {known}?")),
+                    None if typed.is_some() && command.takes_data => {
+                        self.out.info("hint: after `--`, data may begin with a dash: create /a -- -5");
+                    }
                     None => self.out.info(&format!("usage: {}", command.native_usage())),
                 }
             }
@@ -531,7 +555,7 @@ impl Shell {
         if client.state().is_connected() {
             return Ok(client);
         }
-        match self.await_connection().await {
+        match self.await_connection_with_notice().await {
             // Compat: the command itself reports the connection loss.
             _ if self.is_zkcli() => Ok(client),
             ConnectionStatus::Connected => Ok(client),
@@ -570,6 +594,9 @@ fn single_command_hint(name: &str) -> Option<String> {
 
 /// Suggests a command with a similar name.
 fn unknown_command_hint(name: &str) -> String {
+    if name == "oxkeeper" {
+        return "hint: this is the shell of `oxkeeper cli`: type the command alone, or Ctrl-D to exit first".to_owned();
+    }
     match suggest::similar(name, commands::names()) {
         Some(known) => format!("hint: did you mean {known}?"),
         None => "hint: `help` lists the commands".to_owned(),

@@ -23,7 +23,7 @@ pub fn split(line: &str) -> Vec<String> {
 
 /// A word that begins with a quote which is never closed. [`split`] takes such a quote for an ordinary character, so that
 /// the words are seldom what the user meant.
-pub fn unclosed(line: &str) -> Option<&str> {
+fn unclosed(line: &str) -> Option<&str> {
     let mut rest = line.trim();
     while let Some(first) = rest.chars().next() {
         let behind = match first {
@@ -33,6 +33,35 @@ pub fn unclosed(line: &str) -> Option<&str> {
             },
             _ => &rest[rest.find(char::is_whitespace).unwrap_or(rest.len())..],
         };
+        rest = behind.trim_start();
+    }
+    None
+}
+
+/// Why a line does not have the words that the user meant: a quote is never closed, or one inside a word, which
+/// [`split`] takes for an ordinary character, seems to begin a part with blanks, as in `/"two words"`. Apostrophes in
+/// text, and pairs of quotes in a word without blanks, as in `{"a":1}`, are taken as they are.
+pub fn refusal(line: &str) -> Option<String> {
+    if let Some(open) = unclosed(line) {
+        return Some(format!("Unclosed quote: {open}"));
+    }
+    let word = misplaced(line)?;
+    Some(format!("A quote inside a word does not quote: {word}\nhint: quote the whole word, as in '/two words'"))
+}
+
+/// An unquoted word with a quote whose partner is missing, or in a later word.
+fn misplaced(line: &str) -> Option<&str> {
+    let mut rest = line.trim();
+    while let Some(first) = rest.chars().next() {
+        if matches!(first, '"' | '\'') {
+            rest = rest[1..].split_once(first)?.1.trim_start();
+            continue;
+        }
+        let (word, behind) = rest.split_at(rest.find(char::is_whitespace).unwrap_or(rest.len()));
+        let is_odd = |quote: char| word.matches(quote).count() % 2 == 1;
+        if is_odd('"') || (is_odd('\'') && behind.contains('\'')) {
+            return Some(word);
+        }
         rest = behind.trim_start();
     }
     None
@@ -99,6 +128,22 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(unclosed(line), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn quote_inside_a_word_is_refused_unless_it_is_text() {
+        for (line, expected) in [
+            ("create /\"q uote", Some("/\"q")),
+            ("create /\"c d\" v", Some("/\"c")),
+            ("create /'c d' v", Some("/'c")),
+            ("set /q x\"y", Some("x\"y")),
+            ("set /q it's", None),
+            ("set /q {\"a\":1}", None),
+            ("set '/two words' \"it's\"", None),
+        ] {
+            assert_eq!(misplaced(line), expected, "{line}");
+            assert_eq!(refusal(line).is_some(), expected.is_some(), "{line}");
         }
     }
 

@@ -49,5 +49,8 @@ async fn cause(client: &Client, failure: &ConnectFailure) -> String {
                 .to_owned();
         }
     }
-    failure.cause.to_string()
+    match failure.cause {
+        ConnectCause::NoReply => format!("{}; is this a client port of ZooKeeper?", failure.cause),
+        _ => failure.cause.to_string(),
+    }
 }

@@ -1,6 +1,6 @@
 //! Four-letter commands, as a client, plain or over TLS.
 
-use ox_client::ClientProperties;
+use ox_client::{ClientProperties, ServerAddress};
 use ox_tls::{ClientTls, PeerEndpoint, StoreFiles};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 const REPLY_BYTES_MAX: u64 = 64 << 20;
 /// The end of the reply to a command that `4lw.commands.whitelist` does not contain.
 const NOT_ALLOWED: &str = "is not executed because it is not in the whitelist.\n";
-const PORT_DEFAULT: u16 = 2181;
 /// The first two bytes of an alert of TLS, which a server sends to a client that does not speak TLS.
 const TLS_ALERT: [u8; 2] = [0x15, 0x03];
 
@@ -45,7 +44,7 @@ pub(crate) fn tls(properties: &ClientProperties) -> anyhow::Result<Option<Client
     Ok(Some(ClientTls::build(&settings, &StoreFiles::read(&settings)?)?))
 }
 
-/// Sends a command to `host:port` and reads the whole reply, within `limit`.
+/// Sends a command to `host:port`, as [`server_address`] returns it, and reads the whole reply, within `limit`.
 pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: Duration) -> io::Result<Reply> {
     let until = Instant::now() + limit;
     let mut stream = connect(server, limit)?;
@@ -55,8 +54,7 @@ pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: D
     let bytes = match tls {
         None => exchange(&mut stream, command)?,
         Some(tls) => {
-            let host = with_port(server);
-            let host = host.rsplit_once(':').map_or(host.as_str(), |(host, _)| host).trim_matches(['[', ']']);
+            let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
             let names = host.parse::<IpAddr>().is_err().then(|| host.to_owned());
             let endpoint = tls.endpoint(PeerEndpoint::new(stream.peer_addr()?.ip(), names));
             let connection = ClientConnection::new(endpoint.config, endpoint.server_name).map_err(io::Error::other)?;
@@ -91,7 +89,7 @@ fn exchange(stream: &mut (impl Read + Write), command: &str) -> io::Result<Vec<u
 /// Connects to the first address of the host that accepts.
 pub(crate) fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "unknown host");
-    for address in with_port(server).to_socket_addrs().map_err(|_| io::Error::other("unknown host"))? {
+    for address in server.to_socket_addrs().map_err(|_| io::Error::other("unknown host"))? {
         match TcpStream::connect_timeout(&address, limit) {
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
@@ -107,16 +105,13 @@ pub(crate) fn hint(server: &str, error: &io::Error) -> Option<&'static str> {
     (is_refused && ox_shell::four_letter::is_local(host)).then_some(ox_shell::four_letter::NO_SERVER_HINT)
 }
 
-/// The address with the default port, if it has none.
-pub(crate) fn with_port(server: &str) -> String {
-    let has_port = server
-        .rsplit_once(':')
-        .is_some_and(|(host, port)| port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']')));
-    match has_port {
-        true => server.to_owned(),
-        false if server.contains(':') && !server.starts_with('[') => format!("[{server}]:{PORT_DEFAULT}"),
-        false => format!("{server}:{PORT_DEFAULT}"),
-    }
+/// The address `host:port` of a server, by the rule of all tools: the port defaults to 2181, the host to this machine.
+pub(crate) fn server_address(server: &str) -> Result<String, String> {
+    let refusal = |error: ox_client::Error| {
+        let detail = error.detail().map_or("expected host:port".to_owned(), str::to_owned);
+        format!("invalid address of a server: {server:?}: {detail}")
+    };
+    server.parse::<ServerAddress>().map(|address| address.to_string()).map_err(refusal)
 }
 
 #[cfg(test)]
@@ -124,11 +119,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn default_port_is_added() {
-        let cases =
-            [("a", "a:2181"), ("a:1", "a:1"), ("::1", "[::1]:2181"), ("[::1]", "[::1]:2181"), ("[::1]:7", "[::1]:7")];
+    fn address_has_defaults_and_a_port_alone_is_refused() {
+        let cases = [
+            ("a", "a:2181"),
+            ("a:1", "a:1"),
+            (":1", "127.0.0.1:1"),
+            ("::1", "[::1]:2181"),
+            ("[::1]", "[::1]:2181"),
+            ("[::1]:7", "[::1]:7"),
+        ];
         for (given, expected) in cases {
-            assert_eq!(with_port(given), expected);
+            assert_eq!(server_address(given).as_deref(), Ok(expected));
+        }
+        for (given, detail) in [("2181", "did you mean localhost:2181?"), ("a:x", "expected host:port")] {
+            assert_eq!(server_address(given), Err(format!("invalid address of a server: {given:?}: {detail}")));
         }
     }
 }

@@ -107,7 +107,12 @@ fn main() -> ExitCode {
 
 /// Parses the command line. A wrong one ends the program.
 fn parse() -> Cli {
-    Cli::try_parse().unwrap_or_else(|mut error| {
+    // The shell takes long options with one dash, as zkCli does; the others take the one that users copy from there.
+    let words = std::env::args_os().map(|word| match word.to_str() {
+        Some("-client-configuration") => "--client-configuration".into(),
+        _ => word,
+    });
+    Cli::try_parse_from(words).unwrap_or_else(|mut error| {
         let words: Vec<String> = std::env::args().skip(1).collect();
         let hint = usage_hint::improve(&mut error, &words);
         let _ = error.print(); // a failure cannot be reported anywhere

@@ -19,6 +19,12 @@ pub(crate) fn server_on(port: u16, directory: &str) -> String {
 
 /// Replaces a misleading suggestion of the parser by a better one, which is returned.
 pub(crate) fn improve(error: &mut clap::Error, words: &[String]) -> Option<String> {
+    // No user who mistypes an option wants to pass it as a file.
+    if let Some(ContextValue::StyledStrs(tips)) = error.get(ContextKind::Suggested)
+        && tips.iter().any(|tip| tip.to_string().starts_with("to pass "))
+    {
+        error.remove(ContextKind::Suggested);
+    }
     let hint = hint(error, words)?;
     error.remove(ContextKind::SuggestedSubcommand);
     error.remove(ContextKind::Suggested);
@@ -76,6 +82,7 @@ mod tests {
         let mut error = crate::Cli::try_parse_from(all).unwrap_err();
         let hint = improve(&mut error, &words);
         assert!(hint.is_none() || !error.to_string().contains("tip:"), "{line}: {error}");
+        assert!(!error.to_string().contains("as a value"), "{line}: {error}");
         hint
     }
 
@@ -98,6 +105,7 @@ mod tests {
             ),
             ("stauts", None),
             ("server --prot 1", None),
+            ("server --data-dir x", None),
         ] {
             assert_eq!(hint_for(line).as_deref(), expected, "{line}");
         }

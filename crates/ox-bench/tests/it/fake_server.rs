@@ -5,12 +5,14 @@ use ox_bench::job::{Job, MeasuredServer};
 use ox_bench::load::RunTiming;
 use ox_bench::notify::WatcherKind;
 use ox_bench::session::BenchTarget;
+use ox_bench::stop_flag::StopFlag;
 use ox_bench::tree_layout::TreeLayout;
 use ox_proto::event::{EventType, put_event};
 use ox_proto::frame::split_frame;
 use ox_proto::{OpCode, Zxid};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -29,20 +31,39 @@ pub(crate) enum Behaviour {
     IsForeign,
     /// Replies to getData with a wrong xid.
     Confuses,
+    /// Replies to the first bytes with an alert of TLS, and closes the connection.
+    SpeaksTls,
     /// Replies to the first bytes with text.
     SpeaksHttp,
 }
 
 /// Starts a server, which lives as long as the test process.
 pub(crate) fn start(behaviour: Behaviour) -> MeasuredServer {
+    start_with(behaviour, Arc::new(|| ()))
+}
+
+/// Starts a good server that sets the flag at the getData with this number.
+pub(crate) fn start_interrupting(stop: &StopFlag, number: u64) -> MeasuredServer {
+    let (stop, count) = (stop.clone(), AtomicU64::new(0));
+    start_with(
+        Behaviour::Good,
+        Arc::new(move || {
+            if count.fetch_add(1, Ordering::Relaxed) + 1 == number {
+                stop.set();
+            }
+        }),
+    )
+}
+
+fn start_with(behaviour: Behaviour, on_get: Arc<dyn Fn() + Send + Sync>) -> MeasuredServer {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
         let connections = Arc::new(Mutex::new(Vec::new()));
         for stream in listener.incoming().map_while(Result::ok) {
             connections.lock().unwrap().push(stream.try_clone().unwrap());
-            let connections = Arc::clone(&connections);
-            thread::spawn(move || serve(stream, behaviour, &connections));
+            let (connections, on_get) = (Arc::clone(&connections), Arc::clone(&on_get));
+            thread::spawn(move || serve(stream, behaviour, &connections, &*on_get));
         }
     });
     server(address)
@@ -69,7 +90,7 @@ pub(crate) fn job(workload: &str, depth: usize) -> Job {
     }
 }
 
-fn serve(mut stream: TcpStream, behaviour: Behaviour, connections: &Mutex<Vec<TcpStream>>) {
+fn serve(mut stream: TcpStream, behaviour: Behaviour, connections: &Mutex<Vec<TcpStream>>, on_get: &dyn Fn()) {
     let (mut echo, mut held, mut out, mut chunk) = (Echo::default(), Vec::new(), Vec::new(), [0; 4096]);
     let mut connected = false;
     while let Ok(count @ 1..) = stream.read(&mut chunk) {
@@ -80,7 +101,14 @@ fn serve(mut stream: TcpStream, behaviour: Behaviour, connections: &Mutex<Vec<Tc
             let (_, next) = echo.reply(&held[..frame], &mut out).unwrap();
             held.drain(..frame);
             let is_get = op == Some(OpCode::GetData.code());
+            if is_get {
+                on_get();
+            }
             match behaviour {
+                Behaviour::SpeaksTls => {
+                    let _ = stream.write_all(&[0x15, 0x03, 0x03, 0, 2, 2, 70]);
+                    return stream.shutdown(std::net::Shutdown::Both).unwrap();
+                }
                 Behaviour::SpeaksHttp => out = b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
                 Behaviour::Closes if connected => return stream.shutdown(std::net::Shutdown::Both).unwrap(),
                 Behaviour::Refuses(code) if is_get => out[16..20].copy_from_slice(&code.to_be_bytes()),

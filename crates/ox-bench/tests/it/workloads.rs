@@ -86,10 +86,3 @@ fn idle_and_fill_measure_memory() {
     let results = fill::fill(server, &layout, Gauge::Rss, &stop, &progress).unwrap();
     assert_eq!(results.nodes, 20);
 }
-
-#[test]
-fn early_stop_still_produces_results() {
-    let (server, stop) = (start(Behaviour::Good), StopFlag::default());
-    stop.set();
-    job("get", 1).measure(&[server], 0, &stop, &ProgressLine::hidden()).unwrap();
-}

@@ -157,7 +157,9 @@ impl Client {
 
 fn submit_error(call: &Call<'_>, error: SubmitError) -> Error {
     match error {
-        SubmitError::TooLarge => call.error(ErrorKind::TooLarge, RequestOutcome::NoEffect),
+        SubmitError::TooLarge { limit } => call.error(ErrorKind::TooLarge, RequestOutcome::NoEffect).with_detail(
+            format!("the limit of this client is {limit} bytes, as jute.maxbuffer of servers is by default"),
+        ),
         SubmitError::Ended(ended) => call.failed(Failure { ended: Some(ended), sent: false }),
         SubmitError::Full | SubmitError::Disconnected => call.failed(Failure { ended: None, sent: false }),
     }

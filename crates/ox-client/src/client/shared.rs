@@ -286,9 +286,12 @@ impl Shared {
         }
         let mut servers = locked.session.servers().to_vec();
         servers.sort_unstable();
+        // With several servers, it is not known which of them accepted the connection.
+        let is_silent = locked.session.is_in_handshake() && servers.len() == 1;
+        let unknown = if is_silent { ConnectCause::NoReply } else { ConnectCause::Timeout };
         let cause = |server: &ServerAddress| {
             let known = locked.failures.iter().find(|failure| failure.server == *server);
-            known.map_or(ConnectCause::Timeout, |failure| failure.cause.clone())
+            known.map_or_else(|| unknown.clone(), |failure| failure.cause.clone())
         };
         servers.into_iter().map(|server| ConnectFailure { cause: cause(&server), server }).collect()
     }

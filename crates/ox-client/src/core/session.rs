@@ -86,7 +86,10 @@ pub(crate) enum SubmitError {
     /// The session is disconnected, and the request does not wait for a connection.
     Disconnected,
     /// The request exceeds `jute.maxbuffer`.
-    TooLarge,
+    TooLarge {
+        /// Bytes that a request may have.
+        limit: usize,
+    },
     Ended(SessionEnd),
 }
 
@@ -330,6 +333,11 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         0 < self.attempts && self.attempts.is_multiple_of(self.servers.len())
     }
 
+    /// Whether a server has accepted a connection and not replied to the handshake yet.
+    pub(crate) fn is_in_handshake(&self) -> bool {
+        matches!(self.conn, ConnState::Handshake { .. })
+    }
+
     /// The server to try next, and the pause before that in milliseconds.
     pub(crate) fn next_server(&mut self) -> (ServerAddress, u64) {
         let round = self.servers.len();
@@ -476,7 +484,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         encode(&mut self.out);
         if self.settings.frame_bytes_max < self.out.len() - mark {
             self.out.truncate(start);
-            return Err((SubmitError::TooLarge, request));
+            return Err((SubmitError::TooLarge { limit: self.settings.frame_bytes_max }, request));
         }
         end_frame(&mut self.out, mark);
         self.last_sent_ms = now_ms;
@@ -491,7 +499,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
         RequestHeader { xid: 0, op: request.op.code() }.put(&mut frame);
         encode(&mut frame);
         if self.settings.frame_bytes_max < frame.len() - mark {
-            return Err((SubmitError::TooLarge, request));
+            return Err((SubmitError::TooLarge { limit: self.settings.frame_bytes_max }, request));
         }
         end_frame(&mut frame, mark);
         self.queued_count += 1;

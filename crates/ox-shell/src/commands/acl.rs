@@ -58,11 +58,10 @@ pub(super) async fn get(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
 
 pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = shell.path(args.required(0)?)?;
-    let list = acl_text::parse(shell, args.required(1)?);
+    let list = acl_text::parse(shell, args.required(1)?)?;
     let version = super::version(args)?;
     if list.is_empty() {
-        let text = if shell.is_zkcli() { "Acl is not valid : null" } else { "Invalid ACL; expected scheme:id:perms" };
-        return Err(CommandError::message(text));
+        return Err(CommandError::message("Acl is not valid : null"));
     }
     let client = shell.connected_client().await?;
     if !args.has("-R") {

@@ -5,22 +5,24 @@ use crate::command_error::{self, CommandError};
 use crate::options::CommandArgs;
 use crate::shell::{Shell, ShellMode};
 use ox_client::{CreateMode, CreateOptions, Error, ErrorCode, Null};
+use serde::Serialize;
 use std::time::Duration;
 
 /// The largest TTL that servers can store, in milliseconds.
 const TTL_MS_MAX: i64 = 0x00ff_ffff_ffff;
 
+#[derive(Serialize)]
+struct CreatedJson<'a> {
+    path: &'a str,
+}
+
 /// Mode and ACL of the new node.
 pub(super) fn options(shell: &Shell, args: &CommandArgs) -> Result<CreateOptions, CommandError> {
     let options = CreateOptions::new(mode(args)?);
     let Some(text) = args.operand(2) else { return Ok(options) };
-    let list = acl_text::parse(shell, text);
+    let list = acl_text::parse(shell, text)?;
     if !list.is_empty() {
         return Ok(options.with_acl(list));
-    }
-    if !shell.is_zkcli() {
-        let hint = if text.contains(':') { "" } else { "\nhint: quote data that contains spaces" };
-        return Err(CommandError::message(format!("Invalid ACL: {text}{hint}")));
     }
     shell.info("KeeperErrorCode = InvalidACL");
     Err(CommandError::message("Acl is not valid : null"))
@@ -41,6 +43,10 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         None => client.create(&path, Null, options).await,
     };
     match created {
+        Ok(created) if shell.is_json(args) && !shell.is_zkcli() => {
+            shell.catch_up();
+            return shell.out.json(&CreatedJson { path: &created.path });
+        }
         // A script needs the name of a sequential node.
         Ok(created) if !shell.is_zkcli() && shell.mode == ShellMode::Script => return shell.print(&created.path),
         Ok(created) => shell.info(&format!("Created {}", created.path)),

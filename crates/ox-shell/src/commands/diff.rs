@@ -46,7 +46,11 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     let mut compare = SubtreeDiff::new(&client, (&first, &second), fields, excluded);
     let mut node_errors = NodeErrors::new(&shell.out);
     let mut status = OK;
-    while let Some(difference) = compare.next().await? {
+    let unread = |failure: CommandError| {
+        shell.out.error(&format!("{}{}", shell.place(), failure.native_text()));
+        CommandError::Silent(INCOMPLETE)
+    };
+    while let Some(difference) = compare.next().await.map_err(|error| unread(error.into()))? {
         if let Difference::Denied(reason) = difference {
             node_errors.note(&reason);
             continue;

@@ -10,17 +10,27 @@ use serde::Serialize;
 const SHOWN: usize = 11;
 
 #[derive(Serialize)]
-struct LineJson<'a> {
+struct LineJson {
     number: usize,
-    line: &'a str,
+    line: String,
 }
 
 pub(super) async fn history(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    let is_zkcli = shell.is_zkcli();
+    let line = |line: &str| if is_zkcli { line.to_owned() } else { without_secret(line) };
     if shell.is_json(args) {
-        let lines: Vec<_> = shell.history.last(SHOWN).map(|(number, line)| LineJson { number, line }).collect();
-        return shell.out.json(&lines);
+        let lines = shell.history.last(SHOWN).map(|(number, text)| LineJson { number, line: line(text) });
+        return shell.out.json(&lines.collect::<Vec<_>>());
     }
-    shell.history.last(SHOWN).try_for_each(|(number, line)| shell.print(&format!("{number} - {line}")))
+    shell.history.last(SHOWN).try_for_each(|(number, text)| shell.print(&format!("{number} - {}", line(text))))
+}
+
+/// `redo` repeats the whole line, whatever is shown.
+fn without_secret(line: &str) -> String {
+    match tokenize::split(line).as_slice() {
+        [name, scheme, _, ..] if name == "addauth" => format!("{name} {scheme} (not shown)"),
+        _ => line.to_owned(),
+    }
 }
 
 pub(super) async fn redo(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {

@@ -35,7 +35,10 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
         BulkOptions { conflict: Conflict::from_args(args)?, dry_run: args.has("--dry-run"), json: shell.is_json(args) };
     let mut reader = serde_json::Deserializer::from_reader(BufReader::new(open(shell, name)?));
     let wrong = |error: serde_json::Error| CommandError::message(format!("{name}: {error}"));
-    let header = Header::deserialize(&mut reader).map_err(wrong)?;
+    let header = Header::deserialize(&mut reader).map_err(|error| match error.is_eof() {
+        true => CommandError::message(format!("{name} is not an export: it is empty, or ends in its first line")),
+        false => wrong(error),
+    })?;
     check(name, &header)?;
     let root = header.root.clone();
     let target = target.unwrap_or_else(|| root.clone());

@@ -48,6 +48,7 @@ fn kind(args: &CommandArgs) -> Result<Option<&'static str>, CommandError> {
 fn path(shell: &Shell, args: &CommandArgs) -> Result<String, CommandError> {
     let path = shell.path(args.required(0).map_err(|_| CommandError::Usage)?)?;
     match path.as_str() {
+        "/" if !shell.is_zkcli() => Err(CommandError::message("The root cannot have a quota; name a node below it")),
         "/" => Err(CommandError::message("Path must not end with / character")),
         _ => Ok(path),
     }

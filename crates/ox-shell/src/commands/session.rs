@@ -77,12 +77,20 @@ pub(super) async fn quit(shell: &mut Shell, _: &CommandArgs) -> Result<(), Comma
     Ok(())
 }
 
-pub(super) async fn version(shell: &mut Shell, _: &CommandArgs) -> Result<(), CommandError> {
+pub(super) async fn version(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
+    if shell.is_json(args) && !shell.is_zkcli() {
+        return shell.out.json(&VersionJson { version: env!("CARGO_PKG_VERSION") });
+    }
     if !shell.is_zkcli() {
         return shell.print(&format!("oxkeeper {}", env!("CARGO_PKG_VERSION")));
     }
     // Compat: tools parse the version of ZooKeeper whose commands these are.
     shell.print(&format!("ZooKeeper CLI version: 3.9.3-oxkeeper-{}", env!("CARGO_PKG_VERSION")))
+}
+
+#[derive(Serialize)]
+struct VersionJson {
+    version: &'static str,
 }
 
 #[derive(Serialize)]

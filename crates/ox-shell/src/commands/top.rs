@@ -268,7 +268,8 @@ const SESSION_COLUMNS: &[Column] = &[
 ];
 
 fn print(out: &Output, view: &View, is_repeated: bool) -> Result<(), CommandError> {
-    let mut lines = vec![format!("{}  {}", view.time, subtree_output::count(view.servers.len(), "server"))];
+    let hint = if is_repeated { "  Ctrl-C stops" } else { "" };
+    let mut lines = vec![format!("{}  {}{hint}", view.time, subtree_output::count(view.servers.len(), "server"))];
     let servers: Vec<Row> = view.servers.iter().map(server_cells).collect();
     lines.extend(table::lines(out, SERVER_COLUMNS, &servers));
     if !view.sessions.is_empty() {

@@ -86,8 +86,8 @@ fn operations_of(file: &str) -> Result<Vec<String>, CommandError> {
 }
 
 fn add(shell: &Shell, multi: &mut Multi, line: &str) -> Result<Operation, CommandError> {
-    if let Some(open) = tokenize::unclosed(line) {
-        return Err(CommandError::message(format!("Unclosed quote: {open}")));
+    if let Some(refusal) = tokenize::refusal(line) {
+        return Err(CommandError::message(refusal));
     }
     let words = tokenize::split(line);
     let Some((name, rest)) = words.split_first() else { return Err(CommandError::message("Empty operation")) };

@@ -3,13 +3,13 @@
 use super::{CommandSpec, EXTENSION, JSON};
 use crate::command_error::CommandError;
 use crate::options::{CommandArgs, Opt};
-use crate::output::Paint;
+use crate::output::{Output, Paint};
 use crate::shell::Shell;
 use crate::subtree_output;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jiff::{Timestamp, Zoned};
-use ox_client::{AddWatchMode, Client, Event, EventKind, Node};
+use ox_client::{AddWatchMode, Client, Event, EventKind, Node, SessionEvent, SessionState};
 use serde::Serialize;
 
 pub(super) const COMMAND: CommandSpec = CommandSpec {
@@ -74,9 +74,17 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     if !json {
         quiet.shell.out.info(&format!("Watching {path}"));
     }
-    let mut count = 0;
+    let (mut count, mut states) = (0, client.session_events());
     while count < count_max {
-        let Some(event) = events.next().await else { break };
+        let event = tokio::select! {
+            biased;
+            event = events.next() => event,
+            Some(notice) = states.next() => {
+                report_connection(&quiet.shell.out, &notice);
+                continue;
+            }
+        };
+        let Some(event) = event else { break };
         let node = match args.has("--data") {
             true => data_of(&client, &event).await?,
             false => None,
@@ -89,6 +97,13 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
         count += usize::from(!event.path.is_empty());
     }
     Ok(())
+}
+
+/// Silence would look like a node that does not change. The return of the connection is a line of the output.
+fn report_connection(out: &Output, notice: &SessionEvent) {
+    if matches!(notice, SessionEvent::State(SessionState::Suspended { .. })) {
+        out.info("Connection lost; changes are shown again when a server serves this session");
+    }
 }
 
 /// The data after an event, if the node still exists and is readable.

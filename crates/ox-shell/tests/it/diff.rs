@@ -18,6 +18,8 @@ async fn diff_lists_all_differences() {
     assert_eq!(lines[0], r#"{"change":"changed","path":"/a/changed","other":"/b/changed","what":["data"]}"#);
     assert_eq!(lines[3], r#"{"change":"added","path":"/b/new"}"#);
     assert_eq!(harness.run("diff /a /a").await.lines(), [""; 0]);
+    let missing = harness.run("diff /a /nope").await;
+    assert_eq!((missing.status, missing.err.as_str()), (2, "Node does not exist: /nope\n"));
     assert_eq!(harness.run("diff /a/same /b/same").await.lines(), [""; 0]);
 }
 

@@ -93,7 +93,7 @@ async fn invalid_export_files_are_rejected() {
     let mut harness = ShellHarness::new().await;
     let header = r#"{"format":"oxkeeper-export","version":1,"root":"/a"}"#;
     for (text, reason) in [
-        (String::new(), "EOF while parsing"),
+        (String::new(), "is not an export: it is empty, or ends in its first line"),
         ("not JSON".to_owned(), "expected ident"),
         (r#"{"format":"x","version":1,"root":"/a"}"#.to_owned(), "is not an export: its format is `x`"),
         (r#"{"format":"oxkeeper-export","version":9,"root":"/a"}"#.to_owned(), "has version 9; this shell reads 1"),

@@ -126,7 +126,9 @@ fn json_output_contains_json_only() {
         ("{\"path\":\"/\",\"children\":[\"a\",\"zookeeper\"]}\n".into(), String::new(), 0)
     );
     assert_eq!(call(&server, "--json get /a"), ("{\"path\":\"/a\",\"data\":\"hello\"}\n".into(), String::new(), 0));
+    assert_eq!(call(&server, "--json create -s /n-").0, "{\"path\":\"/n-0000000001\"}\n");
     for line in [
+        "version",
         "stat /a",
         "getAcl -s /a",
         "listquota /a",

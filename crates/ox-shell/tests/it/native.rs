@@ -65,10 +65,11 @@ fn errors_are_plain_and_fail() {
             ("addauth nonsense x", "", "add auth: authentication failed\n", 1),
             ("setquota -n x /full", "", "-n must be a number, not `x`\n", 1),
             ("listquota /full", "", "No quota: /full\n", 1),
+            ("listquota /", "", "The root cannot have a quota; name a node below it\n", 1),
             (
                 "create /a x y",
                 "",
-                "y does not have the form scheme:id:perm\nInvalid ACL: y\nhint: quote data that contains spaces\n",
+                "Invalid ACL y: \"y\" does not have the form scheme:id:perms\nhint: quote data that contains spaces\n",
                 1,
             ),
             (
@@ -90,6 +91,111 @@ fn errors_are_plain_and_fail() {
     );
 }
 
+/// `zkCli` skips letters that it does not know, and sets what is left: such a node can be locked to all clients.
+#[test]
+fn invalid_permission_is_refused_before_anything_changes() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create /a");
+    let letters = "the letters are c (create), d (delete), r (read), w (write) and a (admin); cdrwa permits everything";
+    for (acl, cause) in [
+        ("world:anyone:q", format!("unknown permission q: {letters}")),
+        ("world:anyone:all", format!("unknown permission l: {letters}")),
+        ("world:anyone:cdrwA", format!("unknown permission A: {letters}")),
+        ("world:anyone:r,ip:10.0.0.1:x", format!("unknown permission x: {letters}")),
+        ("world:anyone:", "it permits nothing; r, for example, permits to read".to_owned()),
+        ("world:anyone:r,oops", "\"oops\" does not have the form scheme:id:perms".to_owned()),
+    ] {
+        let refusal = format!("Invalid ACL {acl}: {cause}\n");
+        for line in [format!("setAcl /a {acl}"), format!("setAcl -R /a {acl}"), format!("create /b x {acl}")] {
+            assert_eq!(call(&server, &line), (String::new(), refusal.clone(), 1), "{line}");
+        }
+        let operation = format!("txn --file -\ncreate /b x {acl}\n");
+        assert_eq!(script(&server, &["-e"], &operation).2, 1, "{acl}");
+    }
+    check(&server, &[("getAcl /a", "world:anyone:cdrwa\n", "", 0), ("ls /", "a\nzookeeper\n", "", 0)]);
+    let (_, err, status) = call(&server, "--zkcli setAcl /a world:anyone:rq");
+    assert_eq!((err.as_str(), status), ("Unknown perm type: q\n", 0), "zkCli sets the letters that it knows");
+}
+
+#[test]
+fn refusals_name_the_remedy() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create -p /app/a");
+    let big = "x".repeat(1 << 20);
+    check(
+        &server,
+        &[
+            (
+                "create /neg -5",
+                "",
+                "Unrecognized option: -5\nhint: after `--`, data may begin with a dash: create /a -- -5\n",
+                1,
+            ),
+            ("create /neg -- -5", "/neg\n", "", 0),
+            ("delete /zookeeper/quota", "", "/zookeeper/quota is protected: servers need it\n", 1),
+            (
+                "create -t 1000 /t",
+                "",
+                "create /t: operation is not implemented: TTL nodes are off; set extendedTypesEnabled=true on all servers\n\
+                 hint: without a zoo.cfg, start the server with -Dzookeeper.extendedTypesEnabled=true\n",
+                1,
+            ),
+            (
+                "reconfig -remove 3",
+                "",
+                "Reconfiguration is off\nhint: set reconfigEnabled=true in the configuration of all servers\n",
+                1,
+            ),
+            (
+                &format!("create /big {big}"),
+                "",
+                "create /big: request is too large: the limit of this client is 1048575 bytes, as jute.maxbuffer of \
+                 servers is by default\n",
+                1,
+            ),
+            (
+                "rmr /",
+                "",
+                "/ cannot be deleted: servers need / and /zookeeper. Nothing was deleted\n\
+                 hint: name the nodes: rmr /app, rmr /neg\n",
+                1,
+            ),
+            (
+                "rmr /zookeeper",
+                "",
+                "/zookeeper cannot be deleted: servers need / and /zookeeper. Nothing was deleted\n",
+                1,
+            ),
+        ],
+    );
+}
+
+#[test]
+fn pasted_command_of_the_program_is_explained() {
+    let server = Server::ephemeral().unwrap();
+    let expected = "line 1: Unknown command: oxkeeper\nhint: this is the shell of `oxkeeper cli`: type the command alone, or \
+                    Ctrl-D to exit first\n";
+    assert_eq!(script(&server, &["-e"], "oxkeeper cli rm /hello\n"), (String::new(), expected.to_owned(), 127));
+}
+
+#[test]
+fn history_does_not_show_secrets() {
+    let server = Server::ephemeral().unwrap();
+    let (out, ..) = script(&server, &[], "addauth digest bob:secret\nredo 0\nwhoami\nhistory\n");
+    assert!(out.contains("0 - addauth digest (not shown)\n1 - addauth digest (not shown)\n"), "{out}");
+    assert!(out.contains("digest:bob\n") && !out.contains("secret"), "{out}");
+    let (out, ..) = script(&server, &["--zkcli"], "addauth digest bob:secret\nhistory\n");
+    assert!(out.contains("0 - addauth digest bob:secret"), "{out}");
+}
+
+#[test]
+fn incomplete_deletion_names_cause_and_count() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create -p /app/locked/below");
+    call(&server, "setAcl /app/locked world:anyone:r");
+    check(&server, &[("rmr /app", "", "3 of 3 nodes of /app were not deleted: No permission: /app/locked/below\n", 1)]);
+}
+
 /// What `--zkcli` prints before the output of a single command.
 fn greeting(server: &TestServer) -> String {
     let address = server.address();
@@ -105,6 +211,9 @@ fn unclosed_quote_is_refused_and_stops_a_script() {
     let input = input.replace("create /q 1", "");
     let all = format!("{quote}line 4: Operation 1: Unclosed quote: \"x\nNothing was changed.\n");
     assert_eq!(script(&server, &[], &input), ("1\n".to_owned(), all, 1));
+    let word = "A quote inside a word does not quote: /\"q\nhint: quote the whole word, as in '/two words'\n";
+    let refused = script(&server, &["-e"], "create /\"q uote\n");
+    assert_eq!(refused, (String::new(), format!("line 1: {word}"), 1));
     assert_eq!(script(&server, &["--zkcli"], "set /q \"abc\n").2, 0, "zkCli stores the quote");
     assert_eq!(call(&server, "get /q").0, "\"abc\n");
 }
@@ -275,6 +384,19 @@ fn connect_error_names_the_cause_per_server() {
     assert_eq!(cause(&closed), "connection refused");
     assert_eq!(cause(&without_quorum), "no quorum: the server runs, but its ensemble has no leader");
     assert_eq!(cause("unknown.invalid:2181"), "unknown host");
+}
+
+/// The kernel accepts connections for a listener that never does.
+#[test]
+fn silent_port_is_told_from_a_host_that_does_not_answer() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let words = ["-s".to_owned(), address.to_string(), "--timeout".to_owned(), "500".to_owned(), "ls".to_owned()];
+    let expected = format!(
+        "Cannot connect to {address}: timeout: the server accepts connections but does not answer; is this a client \
+         port of ZooKeeper?\n"
+    );
+    assert_eq!(run(&words, ""), (String::new(), expected, 1));
 }
 
 /// Runs the program itself.

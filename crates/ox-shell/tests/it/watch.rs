@@ -100,3 +100,29 @@ async fn watch_prints_json() {
     assert_eq!((&line["event"], &line["path"], &line["data"]), (&"changed".into(), &"/a".into(), &"x".into()));
     assert!(line["zxid"].as_str().unwrap().starts_with("0x") && line["time"].as_str().unwrap().ends_with('Z'));
 }
+
+/// Silence would look like a node that does not change.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_connection_is_reported_while_the_server_is_down() {
+    let mut harness = ShellHarness::new().await;
+    harness.create_nodes("/a").await;
+    let err = harness.err.clone();
+    let ShellHarness { server, shell, .. } = &mut harness;
+    let run = shell.run_line("watch --count 1 /a");
+    let actions = async {
+        let mut said = String::new();
+        while !said.contains("Watching /a\n") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            said += &err.take();
+        }
+        server.stop().unwrap();
+        while !said.contains("Connection lost; changes are shown again when a server serves this session\n") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+            said += &err.take();
+        }
+    };
+    tokio::select! {
+        _ = run => panic!("nothing has changed"),
+        () = actions => (),
+    }
+}

@@ -22,7 +22,7 @@ Options:
   --zkcli                           Output, prompt and errors of zkCli, byte for byte; also if called zkCli.sh
 
 TLS and SASL, by the properties of Apache's client:
-  -client-configuration <file>      Properties, as zookeeper.client.secure=true and zookeeper.ssl.*
+  --client-configuration <file>     Properties, as zookeeper.client.secure=true and zookeeper.ssl.*
   -Dname=value                      One property; the JAAS file is java.security.auth.login.config
   CLIENT_JVMFLAGS, JVMFLAGS         -D words, from the environment
 

@@ -78,7 +78,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
-            report.after_kill(at);
+            let voters = usize::from(args.servers);
+            let running = again.iter().take(voters).filter(|due| due.is_none()).count();
+            if voters / 2 < running {
+                report.after_kill(at);
+            } else if at < voters {
+                let quorum = voters / 2 + 1;
+                writeln!(std::io::stdout(), "no quorum: {running} of {voters} voters run, and writes need {quorum}")?;
+            }
         }
         report.print()?;
         for at in 0..homes.len() {
@@ -113,6 +120,15 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
         args.dir.display()
     );
     if known != 0 {
+        let voters = voters_of(&homes)?;
+        ensure!(
+            voters == usize::from(args.servers),
+            "{} contains an ensemble of {voters} voters and {} observers\nhint: give --servers {voters} --observers {}, or \
+             use another --dir",
+            args.dir.display(),
+            homes.len() - voters,
+            homes.len() - voters
+        );
         let has_tls = tls_dir(args).exists();
         let hint = if has_tls { "give --tls" } else { "give no --tls, or use another --dir" };
         ensure!(
@@ -146,6 +162,15 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
         }
     }
     Ok(homes)
+}
+
+/// The number of voting servers in existing configurations, which all name all servers.
+fn voters_of(homes: &[PathBuf]) -> Result<usize> {
+    let Some(home) = homes.first() else { return Ok(0) };
+    let file = home.join("zoo.cfg");
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    let servers = text.lines().filter(|line| line.starts_with("server."));
+    Ok(servers.filter(|line| !line.contains(":observer")).count())
 }
 
 /// The ports of a server.

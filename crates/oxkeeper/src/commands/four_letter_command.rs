@@ -19,8 +19,9 @@ pub(crate) struct Args {
     #[arg(value_parser = check_command)]
     command: String,
     /// Client port of the server to ask; of a list, the first one is asked
-    #[arg(value_name = "HOST:PORT", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
-    server: String,
+    /// Default: OXKEEPER_SERVER, the server of the profile OXKEEPER_PROFILE, or 127.0.0.1:2181
+    #[arg(value_name = "HOST:PORT")]
+    server: Option<String>,
     /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
@@ -42,9 +43,14 @@ fn check_command(text: &str) -> Result<String, String> {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, timeout, client_configuration, .. } = args;
-    let server = args.named.as_ref().unwrap_or(&args.server);
-    let server = four_letter::with_port(server.split([',', '/']).next().unwrap_or_default().trim());
+    let Args { command, timeout, .. } = args;
+    let (server, client_configuration) = match target(args) {
+        Ok(target) => target,
+        Err(error) => {
+            crate::say(format_args!("error: {error}"));
+            return ExitCode::from(UNKNOWN);
+        }
+    };
     conclude(|out| {
         let tls = four_letter::tls(&four_letter::client_properties_with(client_configuration.as_deref())?)?;
         match four_letter::ask(&server, command, tls.as_ref(), Duration::from_secs(*timeout)) {
@@ -68,4 +74,13 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             }
         }
     })
+}
+
+/// The server to ask, and the file with the settings of a client.
+fn target(args: &Args) -> Result<(String, Option<PathBuf>), String> {
+    let given = args.named.as_ref().or(args.server.as_ref());
+    let profile = ox_shell::named_server(given.cloned(), None)?;
+    let servers = profile.server.unwrap_or_else(|| "127.0.0.1:2181".to_owned());
+    let server = four_letter::server_address(servers.split([',', '/']).next().unwrap_or_default().trim())?;
+    Ok((server, args.client_configuration.clone().or(profile.client_configuration.map(PathBuf::from))))
 }

@@ -33,8 +33,10 @@ pub(super) const ENDS_WITH_PARENT: &str = "OXKEEPER_ENDS_WITH_PARENT";
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Without arguments: a standalone server on 127.0.0.1:2181, for clients of this machine, with its data in ./oxkeeper-data.
-With a port and a directory, such as `oxkeeper server 2182 ./oxkeeper-data`: the same on this port, on every interface,
-as in Apache; clients of other machines can connect. clientPortAddress in a zoo.cfg selects an interface.
+With a port and a directory, such as `oxkeeper server 2182 ./data-2182`: the same with this port and directory. Clients
+of other machines can connect to a server with a zoo.cfg only; clientPortAddress in it selects an interface.
+Its AdminServer answers on port 8080: without a zoo.cfg on 127.0.0.1, if the port is free; with one on every interface,
+unless admin.serverAddress or admin.enableServer=false restricts it.
 System properties are also read from SERVER_JVMFLAGS and JVMFLAGS.")]
 pub(crate) struct Args {
     /// zoo.cfg, or `port datadir [ticktime] [maxcnxns]`
@@ -184,7 +186,7 @@ fn serve_once(
     admin.iter().for_each(|admin| admin.set_server(Some(server.handle())));
     manager.iter().for_each(|manager| manager.ready());
     if let Some((started, output)) = first {
-        output.report(&Started { config, server: &server, took: started.elapsed() });
+        output.report(&Started { config, server: &server, admin, took: started.elapsed() });
         if is_member && let Err(error) = first_screen::report_first_role(server.handle(), started) {
             tracing::warn!(%error, "cannot start a thread that reports the first role");
         }

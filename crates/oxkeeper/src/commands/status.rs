@@ -7,8 +7,10 @@ mod table;
 use super::output::conclude;
 use crate::four_letter;
 use crate::terminal::Paint;
+use jiff::Zoned;
 use member_status::MemberStatus;
 use members::{MemberFinder, Members};
+use ox_client::ClientProperties;
 use ox_shell::output::Output;
 use ox_tls::ClientTls;
 use serde_json::json;
@@ -21,27 +23,33 @@ use std::time::Duration;
 /// A second server must not be started where one of an ensemble belongs.
 const NO_SERVER_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
                               configuration starts a new, empty server for development";
+const SERVER_DEFAULT: &str = "127.0.0.1:2181";
 /// Time for the replies of one server.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The members are read from the four-letter command conf, or from /zookeeper/config with a session, where conf is not
-allowed. Each is asked by the commands srvr, mntr and dirs; if it executes only srvr, columns that the others would fill
-show a dash.
+allowed. Each is asked by the commands srvr, mntr and dirs; if 4lw.commands.whitelist of it contains only srvr, columns
+that the others would fill, such as DISK, show a dash.
+ZXID EPOCH is the epoch of the last transaction. A new leader's epoch is higher until its first transaction.
 CLIENT_JVMFLAGS or --client-configuration with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and
 SASL on, as for zkCli.
 Exit code: 0 if all members serve, 1 if some do not or could not be asked, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
-    /// Servers of the ensemble, separated by commas; one is enough
-    #[arg(value_name = "HOST:PORT,...", default_value = "127.0.0.1:2181", env = "OXKEEPER_SERVER")]
-    servers: String,
+    /// Servers of the ensemble, separated by commas; one is enough. Default: OXKEEPER_SERVER, the profile, or
+    /// 127.0.0.1:2181
+    #[arg(value_name = "HOST:PORT,...")]
+    servers: Option<String>,
     /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
     /// The same by an option, as for other commands
     #[arg(short = 's', long = "server", value_name = "HOST:PORT,...")]
     named: Option<String>,
+    /// Server and settings from ~/.config/oxkeeper/cli.conf, as for oxkeeper cli; OXKEEPER_PROFILE is the default
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -94,18 +102,10 @@ impl Health {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let properties = four_letter::client_properties_with(args.client_configuration.as_deref());
-    let (properties, tls) = match properties.and_then(|found| Ok((four_letter::tls(&found)?, found))) {
-        Ok((tls, properties)) => (properties, tls.map(Arc::new)),
+    let (servers, properties, tls) = match target(args) {
+        Ok(target) => target,
         Err(error) => {
-            crate::say(format_args!("error: {error}"));
-            return ExitCode::from(2);
-        }
-    };
-    let servers = match members::split(args.named.as_ref().unwrap_or(&args.servers)) {
-        Ok(servers) => servers,
-        Err(error) => {
-            crate::say(format_args!("error: {error}"));
+            crate::say(format_args!("error: {error:#}"));
             return ExitCode::from(2);
         }
     };
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         let report = Report::query(&mut finder, tls.as_deref());
         let mut is_printed = false;
         let code = conclude(|out| {
-            if args.json { report.print_json(out) } else { report.print(args.watch.is_some(), out) }?;
+            if args.json { report.print_json(out) } else { report.print(args.watch, out) }?;
             out.flush()?;
             is_printed = true;
             Ok(report.health.exit_code())
@@ -129,6 +129,22 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             _ => return code, // also when the reader of a pipe has ended
         }
     }
+}
+
+/// The servers to ask, and how.
+fn target(args: &Args) -> anyhow::Result<(Vec<String>, ClientProperties, Option<Arc<ClientTls>>)> {
+    let given = args.named.as_ref().or(args.servers.as_ref());
+    let profile = ox_shell::named_server(given.cloned(), args.profile.clone()).map_err(anyhow::Error::msg)?;
+    let file = args.client_configuration.clone().or(profile.client_configuration.map(PathBuf::from));
+    let properties = four_letter::client_properties_with(file.as_deref())?;
+    let tls = four_letter::tls(&properties)?.map(Arc::new);
+    let servers = profile.server.unwrap_or_else(|| SERVER_DEFAULT.to_owned());
+    let servers = members::split(&servers).map_err(|error| {
+        let is_interval = args.watch.is_some() && servers.parse::<u64>().is_ok();
+        let hint = if is_interval { format!("\nhint: seconds follow a `=`: --watch={servers}") } else { String::new() };
+        anyhow::anyhow!("{error}{hint}")
+    })?;
+    Ok((servers, properties, tls))
 }
 
 /// The state of all members at one moment.
@@ -169,13 +185,18 @@ impl Report {
 
     /// Prints a table that fits the terminal. A repeated one replaces the last one there, without clearing the screen
     /// first, which would flicker.
-    fn print(&self, is_repeated: bool, out: &mut dyn Write) -> io::Result<()> {
+    fn print(&self, watch: Option<u64>, out: &mut dyn Write) -> io::Result<()> {
         // A terminal without a size, as `script` may make it, counts as one cell.
         let size = Output::standard().size().filter(|(columns, rows)| 1 < *columns && 1 < *rows);
         let paint = Paint::of(&io::stdout());
         let width = size.map(|(columns, _)| columns);
         let mut lines = table::lines(self, width, paint);
-        let Some((_, rows)) = size.filter(|_| is_repeated) else {
+        if let Some(seconds) = watch {
+            let time = Zoned::now().strftime("%Y-%m-%d %H:%M:%S");
+            let line = format!("{time}  every {seconds} s, Ctrl-C stops");
+            lines.insert(0, line.chars().take(width.unwrap_or(usize::MAX)).collect());
+        }
+        let Some((_, rows)) = size.filter(|_| watch.is_some()) else {
             return lines.iter().try_for_each(|line| writeln!(out, "{line}"));
         };
         lines.truncate(rows.saturating_sub(1).max(1));

@@ -237,6 +237,28 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     }
 }
 
+/// With two of three servers down, no server leads until one is restarted.
+#[test]
+fn local_ensemble_reports_a_lost_quorum() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let command = command.args(["ensemble", "--servers", "3", "--dir"]).arg(home.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.starts_with("  ready in ")));
+    let pids: Vec<String> = children_of(child.id()).iter().take(2).map(ToString::to_string).collect();
+    assert!(Command::new("kill").arg("-KILL").args(&pids).status().unwrap().success());
+    assert!(lines.any(|line| line == "no quorum: 1 of 3 voters run, and writes need 2"));
+    assert!(lines.any(|line| line.contains(" serves clients again: ")));
+    assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(lines.last().unwrap(), "stopped");
+    child.wait().unwrap();
+    let refused = run_command(home.path(), &["ensemble", "--servers", "2", "--observers", "1", "--dir", "."]);
+    let expected = "error: . contains an ensemble of 3 voters and 0 observers\nhint: give --servers 3 --observers 0, or use \
+                    another --dir\n";
+    assert_eq!((refused.code, refused.err.as_str()), (Some(1), expected));
+}
+
 #[test]
 fn local_ensemble_in_a_directory_that_cannot_be_written_names_a_remedy() {
     let home = tempfile::tempdir().unwrap();

@@ -18,24 +18,63 @@ fn without_root(mut lines: Vec<String>) -> Vec<String> {
 #[test]
 fn terminal_shows_at_most_ten_lines_and_colours() {
     let directory = tempfile::tempdir().unwrap();
-    let port = free_port();
-    let mut terminal = Terminal::start(directory.path(), WIDTH, &format!("server {port} data"));
+    let [port, admin] = [free_port(), free_port()];
+    let line = format!("server {port} data -Dzookeeper.admin.serverPort={admin}");
+    let mut terminal = Terminal::start(directory.path(), WIDTH, &line);
     let lines = without_root(terminal.lines_until("ready in "));
     assert!(lines[0].contains("\x1b[1m"), "{lines:#?}");
     let lines: Vec<String> = lines.iter().map(|line| without_colours(line)).collect();
     let version = env!("CARGO_PKG_VERSION");
     let expected = [
         format!("Oxkeeper {version} standalone server"),
-        format!("  clients  0.0.0.0:{port} (every interface)"),
+        format!("  clients  127.0.0.1:{port}"),
+        format!("  admin    127.0.0.1:{admin}, /commands"),
         "  data     data: 5 nodes, zxid 0x0".to_owned(),
         format!("  try      oxkeeper cli -s 127.0.0.1:{port}"),
         format!("           oxkeeper status 127.0.0.1:{port}"),
         "  stop     Ctrl-C".to_owned(),
     ];
-    let shown: Vec<String> = lines[..lines.len() - 1].iter().map(|line| line.replace("[::]", "0.0.0.0")).collect();
-    assert_eq!(shown, expected, "{lines:#?}");
+    assert_eq!(lines[..lines.len() - 1], expected, "{lines:#?}");
     let ready = lines.last().unwrap();
     assert!(ready.starts_with("  ready in ") && ready.ends_with(" ms"), "{ready}");
+}
+
+/// Ports on every interface are visible at once, although no line of the configuration opens the first one's interface.
+#[test]
+fn terminal_shows_admin_server_and_metrics_with_their_interfaces() {
+    let directory = tempfile::tempdir().unwrap();
+    let [admin, metrics] = [free_port(), free_port()];
+    let config = format!(
+        "dataDir=d\nclientPort=0\nclientPortAddress=127.0.0.1\nadmin.serverPort={admin}\n\
+         metricsProvider.className=org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider\n\
+         metricsProvider.httpHost=127.0.0.1\nmetricsProvider.httpPort={metrics}\n"
+    );
+    std::fs::write(directory.path().join("zoo.cfg"), config).unwrap();
+    let mut terminal = Terminal::start(directory.path(), WIDTH * 2, "server zoo.cfg");
+    let lines = terminal.lines_until("ready in ");
+    let lines: Vec<String> = lines.iter().map(|line| without_colours(line).replace("[::]", "0.0.0.0")).collect();
+    for expected in [
+        format!("  admin    0.0.0.0:{admin} (every interface), /commands"),
+        format!("  metrics  127.0.0.1:{metrics}, /metrics"),
+    ] {
+        assert!(lines.contains(&expected), "{expected}: {lines:#?}");
+    }
+}
+
+/// A second start in the same directory gets a command that works.
+#[test]
+fn second_server_is_sent_to_another_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let disabled = "-Dzookeeper.admin.enableServer=false";
+    let running = Running::wait(process::start(&["server", "0", "d", disabled], directory.path()));
+    let port = running.address.port();
+    let [_, last] = first_and_last(&["server", &port.to_string(), "d", disabled], directory.path(), 1);
+    let next = port.checked_add(1).unwrap_or(2182);
+    let remedy = format!(
+        "use another port and another directory, because d is in use as well: `oxkeeper server {next} d-{next}`"
+    );
+    assert!(last.contains(&remedy), "{last}");
+    running.stop();
 }
 
 /// A member shows the same lines first, whatever its election logs meanwhile.

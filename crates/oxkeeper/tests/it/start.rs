@@ -126,6 +126,7 @@ fn server_without_configuration_listens_on_loopback_only() {
     assert!(String::from_utf8_lossy(&output.stdout).contains("127.0.0.1:2181"));
     // Port and directory may be given on the command line, as with Apache.
     let running = Running::wait(process::start(&["server", "0", "data", "2000", "2"], directory.path()));
+    assert!(running.address.ip().is_loopback(), "{}", running.address);
     running.client().create("/a", b"");
     assert!(directory.path().join("data/version-2").is_dir());
     running.stop();

@@ -81,7 +81,8 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
     assert_eq!(zxids(&address(2)), before, "status causes no transactions where conf is allowed");
     assert_eq!((status.code, status.err.as_str()), (Some(0), ""), "{}", status.out);
     let table: Vec<Vec<&str>> = status.out.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(table[0][..4], ["ID", "SERVER", "ROLE", "EPOCH"]);
+    assert_eq!(table[0][..5], ["ID", "SERVER", "ROLE", "ZXID", "EPOCH"]);
+    assert!(table[0].join(" ").contains(" MS MIN/AVG/MAX "), "{}", status.out);
     for (at, row) in table[1..5].iter().enumerate() {
         assert_eq!((row[0], row[1], row[3]), (&*(at + 1).to_string(), &*all[at], "1"), "{}", status.out);
         assert_eq!(row[5], "0", "the lag: {}", status.out);
@@ -149,7 +150,7 @@ fn status_is_unknown_if_members_were_not_asked() {
     assert_eq!(ids, ["1", "2", "3"], "{}", all.out);
     let wrong = run(&["status", "127.0.0.1:abc"]);
     assert_eq!((wrong.code, wrong.out.as_str()), (Some(2), ""));
-    assert!(wrong.err.starts_with("error: invalid port \"abc\" in 127.0.0.1:abc"), "{}", wrong.err);
+    assert!(wrong.err.starts_with("error: invalid address of a server: \"127.0.0.1:abc\""), "{}", wrong.err);
 }
 
 /// No warning about other members if all of them were given.
@@ -185,9 +186,13 @@ fn status_is_repeated_and_fits_the_terminal() {
         let lines = terminal.lines_until("serve clients");
         // From the first line of the screen on, and each line replaces what was there.
         assert!(lines[0].contains("\x1b[H") && lines.iter().all(|line| line.ends_with("\x1b[K")), "{lines:#?}");
-        let lines: Vec<String> = lines.iter().map(|line| without_colours(line.trim_end_matches("\x1b[K"))).collect();
+        let plain = |line: &String| {
+            without_colours(&line.trim_end_matches("\x1b[K").replace("\x1b[J", "").replace("\x1b[H", ""))
+        };
+        let lines: Vec<String> = lines.iter().map(plain).collect();
         assert!(lines.iter().all(|line| line.chars().count() <= width), "{lines:#?}");
-        assert!(lines[0].contains("ROLE") && !lines[0].contains("VERSION"), "{lines:#?}");
+        assert!(lines[0].ends_with("  every 1 s, Ctrl-C stops"), "the time: {lines:#?}");
+        assert!(lines[1].contains("ROLE") && !lines[1].contains("VERSION"), "{lines:#?}");
     }
     drop(terminal);
     running.stop();
@@ -207,6 +212,62 @@ fn repeated_status_for_scripts_is_a_json_object_per_line() {
     // srvr alone is allowed, so the first look needs a session: its opening and its end. The others need none.
     let zxids: Vec<_> = values.iter().map(|value| value["members"][0]["zxid"].as_str().unwrap()).collect();
     assert_eq!(zxids[1..], ["0x2", "0x2"]);
+    running.stop();
+}
+
+/// A number is a port without a host for all tools, and never an address of the Internet.
+#[test]
+fn port_alone_is_refused_by_all_tools() {
+    let mistaken = "did you mean localhost:2182?";
+    for arguments in [
+        &["cli", "-s", "2182", "ls", "/"][..],
+        &["status", "2182"],
+        &["4lw", "srvr", "-s", "2182"],
+        &["bench", "-s", "2182"],
+    ] {
+        let refused = run(arguments);
+        let is_refused = refused.code != Some(0) && refused.out.is_empty();
+        assert!(is_refused && refused.err.contains(mistaken), "{arguments:?}: {}", refused.err);
+    }
+    let refused = run(&["status", "--watch", "3"]);
+    let hint = "did you mean localhost:3?\nhint: seconds follow a `=`: --watch=3\n";
+    assert!(refused.code == Some(2) && refused.err.ends_with(hint), "{}", refused.err);
+}
+
+/// `:port` is this machine for all tools, and profiles and both spellings of an option mean the same to them.
+#[test]
+fn tools_name_servers_in_the_same_way() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "").start();
+    let (address, short) = (running.address.to_string(), format!(":{}", running.address.port()));
+    for arguments in [&["cli", "-s", &short, "ls", "/"][..], &["status", &short], &["4lw", "srvr", &short]] {
+        let done = run(arguments);
+        assert_eq!(done.code, Some(0), "{arguments:?}: {}", done.err);
+    }
+    let (profiles, properties) = (directory.path().join("cli.conf"), directory.path().join("client.properties"));
+    std::fs::write(&profiles, format!("[dev]\nserver = {address}\n")).unwrap();
+    std::fs::write(&properties, "").unwrap();
+    let properties = properties.to_str().unwrap();
+    let with_profile = |name: &str, arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.env_remove("OXKEEPER_SERVER").env("OXKEEPER_CLI_CONFIG", &profiles).env("OXKEEPER_PROFILE", name);
+        let output = command.args(arguments).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    for arguments in [&["cli", "ls", "/"][..], &["status"], &["4lw", "srvr"]] {
+        let (code, _, err) = with_profile("dev", arguments);
+        assert_eq!(code, Some(0), "{arguments:?}: {err}");
+        let (code, _, err) = with_profile("none", arguments);
+        assert!(code == Some(2) && err.contains("has no profile none"), "{arguments:?}: {err}");
+    }
+    assert!(with_profile("", &["status", "--profile", "dev"]).1.contains(&address));
+    for option in ["-client-configuration", "--client-configuration"] {
+        for command in ["cli", "status"] {
+            let rest: &[&str] = if command == "cli" { &["-s", &address, "ls"] } else { &[&address] };
+            let done = run(&[&[command, option, properties], rest].concat());
+            assert_eq!(done.code, Some(0), "{command} {option}: {}", done.err);
+        }
+    }
     running.stop();
 }
 

@@ -383,7 +383,7 @@ fn request_beyond_the_limit_is_rejected() {
     harness.reply(2, 1, 0).unwrap();
     harness.session.settings.frame_bytes_max = 13;
     harness.sent();
-    assert_eq!(harness.request("large"), Err(SubmitError::TooLarge));
+    assert_eq!(harness.request("large"), Err(SubmitError::TooLarge { limit: 13 }));
     assert_eq!(harness.sent(), []);
 }
 

@@ -1,7 +1,8 @@
-//! What a user sees when the server has started: ten lines at most on a terminal, one line in a log.
+//! What a user sees when the server has started: a few lines on a terminal with all addresses, one line in a log.
 
 use crate::commands::output::count;
 use crate::terminal::{Paint, Tone};
+use ox_admin::AdminServer;
 use ox_config::Config;
 use ox_proto::ensemble::Role;
 use ox_server::{Server, ServerHandle, ServerSummary};
@@ -15,6 +16,7 @@ const ROLE_CHECK_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct Started<'a> {
     pub(super) config: &'a Config,
     pub(super) server: &'a Server,
+    pub(super) admin: Option<&'a AdminServer>,
     pub(super) took: Duration,
 }
 
@@ -50,6 +52,7 @@ impl Started<'_> {
         if let Some(own) = self.config.member.as_ref().and_then(|own| own.ensemble.members().get(&own.server)) {
             rows.push(("servers", own.to_string()));
         }
+        rows.extend(self.http_rows());
         rows.push(("data", format!("{}: {nodes} nodes, zxid {last_zxid}", self.config.data_dir.display())));
         if self.config.data_log_dir != self.config.data_dir {
             rows.push(("log", self.config.data_log_dir.display().to_string()));
@@ -60,6 +63,22 @@ impl Started<'_> {
             rows.push(("", format!("oxkeeper status{}", option(&server, ""))));
         }
         rows.push(("stop", "Ctrl-C".to_owned()));
+        rows
+    }
+
+    /// The AdminServer and the metrics, which listen elsewhere than clients expect.
+    fn http_rows(&self) -> Vec<(&'static str, String)> {
+        let mut rows = Vec::new();
+        if let Some(config) = &self.config.admin {
+            let row = match self.admin.and_then(AdminServer::address) {
+                Some(address) => format!("{}, {}", interfaces(address), config.command_url),
+                None => format!("off: port {} is not available", config.listen.port),
+            };
+            rows.push(("admin", row));
+        }
+        for address in self.admin.map(AdminServer::metrics_addresses).unwrap_or_default() {
+            rows.push(("metrics", format!("{}, /metrics", interfaces(*address))));
+        }
         rows
     }
 

@@ -9,6 +9,7 @@ use ox_config::{ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use ox_store::StoreError;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// Why the server did not start.
 #[derive(Debug)]
@@ -98,7 +99,7 @@ fn warn(output: &ServerOutput, text: &str) {
 /// Actions of zkServer.sh, which are no configuration files.
 pub(super) fn script_action(arguments: &[String]) -> Option<StartFailure> {
     let action = arguments.first()?;
-    if std::path::Path::new(action).exists() {
+    if Path::new(action).exists() {
         return None;
     }
     let instead = match action.as_str() {
@@ -114,21 +115,30 @@ pub(super) fn script_action(arguments: &[String]) -> Option<StartFailure> {
 pub(super) fn port_without_directory(arguments: &[String]) -> Option<StartFailure> {
     let [argument] = arguments else { return None };
     let port: u16 = argument.parse().ok()?;
-    let is_file = std::path::Path::new(argument).exists();
+    let is_file = Path::new(argument).exists();
     (!is_file).then(|| {
         let command = usage_hint::server_on(port, usage_hint::DEFAULT_DATA);
         StartFailure::new(2, format!("{port} is a port, and the data directory is missing; use `{command}`"))
     })
 }
 
-/// The remedy for a port that is in use.
+/// The remedy for a port that is in use. The process that uses it may be a server on the same directory.
 fn other_port(port: u16, setting: &str, arguments: &[String]) -> String {
     let directory = match arguments {
         [] => usage_hint::DEFAULT_DATA,
         [_, directory, ..] => directory.as_str(),
         [_] => return format!("change {setting}"),
     };
-    format!("use another port: `{}`", usage_hint::server_on(port.checked_add(1).unwrap_or(2182), directory))
+    let port = port.checked_add(1).unwrap_or(2182);
+    let is_locked = lock_owner::find(&Path::new(directory).join("version-2")).is_some();
+    match is_locked {
+        false => format!("use another port: `{}`", usage_hint::server_on(port, directory)),
+        true => {
+            let other = format!("{}-{port}", directory.trim_end_matches('/'));
+            let command = usage_hint::server_on(port, &other);
+            format!("use another port and another directory, because {directory} is in use as well: `{command}`")
+        }
+    }
 }
 
 /// Why a port cannot be bound, and what to do.

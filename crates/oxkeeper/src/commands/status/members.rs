@@ -1,6 +1,6 @@
 //! Finds the members of an ensemble: by `conf`, in `/zookeeper/config`, or as given.
 
-use crate::four_letter::{self, Reply, with_port};
+use crate::four_letter::{self, Reply};
 use ox_client::{Client, ClientProperties, Error, ErrorKind};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
 use ox_tls::ClientTls;
@@ -38,17 +38,7 @@ impl Members {
 pub(super) fn split(servers: &str) -> Result<Vec<String>, String> {
     let servers = servers.split_once('/').map_or(servers, |(servers, _)| servers);
     let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    servers.map(|server| check_port(server).map(|()| with_port(server))).collect()
-}
-
-fn check_port(server: &str) -> Result<(), String> {
-    match server.rsplit_once(':') {
-        // More colons are an IPv6 address without a port.
-        Some((host, port)) if (!host.contains(':') || host.ends_with(']')) && port.parse::<u16>().is_err() => {
-            Err(format!("invalid port \"{port}\" in {server}: expected HOST:PORT, for example {host}:2181"))
-        }
-        _ => Ok(()),
-    }
+    servers.map(four_letter::server_address).collect()
 }
 
 /// Finds the members of an ensemble, repeatedly.
@@ -256,10 +246,12 @@ mod tests {
 
     #[test]
     fn invalid_port_is_refused() {
-        let expected = "invalid port \"abc\" in 127.0.0.1:abc: expected HOST:PORT, for example 127.0.0.1:2181";
+        let expected = "invalid address of a server: \"127.0.0.1:abc\": expected host:port";
         assert_eq!(split("a:1,127.0.0.1:abc"), Err(expected.to_owned()));
         assert!(split("a:99999").is_err() && split("[::1]:x").is_err());
         assert_eq!(split("a, ::1,[::1]:5/app").unwrap(), ["a:2181", "[::1]:2181", "[::1]:5"]);
+        let mistaken = "invalid address of a server: \"2181\": did you mean localhost:2181?";
+        assert_eq!(split("2181"), Err(mistaken.to_owned()));
     }
 
     fn addresses(config: &str, servers: &str) -> (Vec<String>, bool) {

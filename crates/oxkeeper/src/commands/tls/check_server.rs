@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(super) fn check(server: &str, properties: &ClientProperties, limit: Duration) -> Result<Findings> {
-    let server = four_letter::with_port(server);
+    let server = four_letter::server_address(server).map_err(anyhow::Error::msg)?;
     let host = server.rsplit_once(':').map_or(server.as_str(), |(host, _)| host).trim_matches(['[', ']']).to_owned();
     let mut findings = Findings::default();
     findings.heading(format!("server {server}"));
