@@ -60,7 +60,7 @@ mod unreachable;
 mod walk;
 
 pub use invocation::{Invocation, ParseResult};
-pub use profiles::{Profile, named_server};
+pub use profiles::{CliProfile, named_server};
 
 use output::Output;
 use std::io::{BufReader, IsTerminal};

@@ -18,8 +18,8 @@ use std::time::Duration;
 
 /// The settings of one profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Profile {
-    /// The connection string.
+pub struct CliProfile {
+    /// The connection string, with a chroot if it has one.
     pub server: Option<String>,
     pub(crate) timeout: Option<Duration>,
     pub(crate) read_only: bool,
@@ -31,7 +31,7 @@ pub struct Profile {
 }
 
 /// Reads a profile from the file of the user. The error is a message for the user.
-pub(crate) fn load(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<Profile, String> {
+pub(crate) fn load(name: &str, variable: impl Fn(&str) -> Option<String>) -> Result<CliProfile, String> {
     let file = file(variable).ok_or("profiles need a home directory")?;
     let text = std::fs::read_to_string(&file).map_err(|error| {
         let file = file.display();
@@ -56,18 +56,18 @@ pub(crate) fn select(
     server: Option<String>,
     profile: Option<String>,
     variable: impl Fn(&str) -> Option<String>,
-) -> Result<(Option<String>, Profile), String> {
+) -> Result<(Option<String>, CliProfile), String> {
     let server = server.or_else(|| profile.is_none().then(|| variable("OXKEEPER_SERVER")).flatten());
     let name = profile.or_else(|| server.is_none().then(|| variable("OXKEEPER_PROFILE")).flatten());
     let found = match &name {
         Some(name) => load(name, &variable)?,
-        None => Profile::default(),
+        None => CliProfile::default(),
     };
-    Ok((name, Profile { server: server.or_else(|| found.server.clone()), ..found }))
+    Ok((name, CliProfile { server: server.or_else(|| found.server.clone()), ..found }))
 }
 
 /// The server that options or the environment name, with the settings of its profile; for other programs than the shell.
-pub fn named_server(server: Option<String>, profile: Option<String>) -> Result<Profile, String> {
+pub fn named_server(server: Option<String>, profile: Option<String>) -> Result<CliProfile, String> {
     let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     select(server, profile, variable).map(|(_, profile)| profile)
 }
@@ -88,8 +88,8 @@ fn file(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
 }
 
 /// Parses a whole file, so that an error anywhere is found, and returns one profile. An error begins with the line.
-fn parse(text: &str, name: &str) -> Result<Profile, String> {
-    let mut profiles: Vec<(&str, Profile)> = Vec::new();
+fn parse(text: &str, name: &str) -> Result<CliProfile, String> {
+    let mut profiles: Vec<(&str, CliProfile)> = Vec::new();
     for (number, line) in text.lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -97,7 +97,7 @@ fn parse(text: &str, name: &str) -> Result<Profile, String> {
         }
         let at = |text: String| format!(":{}: {text}", number + 1);
         if let Some(section) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
-            profiles.push((section.trim(), Profile::default()));
+            profiles.push((section.trim(), CliProfile::default()));
             continue;
         }
         let (key, value) = line.split_once('=').ok_or_else(|| at("expected `key = value`".to_owned()))?;
@@ -114,7 +114,7 @@ fn parse(text: &str, name: &str) -> Result<Profile, String> {
     }
 }
 
-impl Profile {
+impl CliProfile {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         match key {
             "server" => self.server = Some(value.to_owned()),

@@ -49,8 +49,8 @@ async fn cause(client: &Client, failure: &ConnectFailure) -> String {
                 .to_owned();
         }
     }
-    match failure.cause {
-        ConnectCause::NoReply => format!("{}; is this a client port of ZooKeeper?", failure.cause),
-        _ => failure.cause.to_string(),
+    match matches!(failure.cause, ConnectCause::NoReply) {
+        true => format!("{}; is this a client port of ZooKeeper?", failure.cause),
+        false => failure.cause.to_string(),
     }
 }

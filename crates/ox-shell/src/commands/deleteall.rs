@@ -73,10 +73,13 @@ fn refuse_protected(path: &str, paths: &[String]) -> Result<(), CommandError> {
     )))
 }
 
+/// A batch that was sent; resolves to the number of its nodes.
+type SentBatch = Pin<Box<dyn Future<Output = Result<usize, Error>>>>;
+
 /// What a delete in batches did.
 struct Deleted {
     deleted: usize,
-    /// The first error.
+    /// The first error that a batch got.
     error: Option<Error>,
 }
 
@@ -91,7 +94,7 @@ impl Deleted {
 
 /// Deletes leaves first. After an error, no further batch is started.
 async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize) -> Deleted {
-    let mut in_flight: VecDeque<Pin<Box<dyn Future<Output = Result<usize, Error>>>>> = VecDeque::new();
+    let mut in_flight: VecDeque<SentBatch> = VecDeque::new();
     let mut all = Deleted { deleted: 0, error: None };
     while all.error.is_none() && !paths.is_empty() {
         let mut multi = client.multi();
@@ -101,8 +104,7 @@ async fn delete_in_batches(client: &Client, mut paths: Vec<String>, batch: usize
             multi.delete(&path, Version::Any);
         }
         // Requests are sent in the order of their first poll: children before their parents.
-        let mut sent: Pin<Box<dyn Future<Output = Result<usize, Error>>>> =
-            Box::pin(async move { multi.commit().await.map(|_| count) });
+        let mut sent: SentBatch = Box::pin(async move { multi.commit().await.map(|_| count) });
         match poll_fn(|cx| Poll::Ready(sent.as_mut().poll(cx))).await {
             Poll::Ready(done) => all.note(done),
             Poll::Pending => in_flight.push_back(sent),
