@@ -41,7 +41,7 @@ fn port_and_directory_arguments_are_parsed() {
         Harness::default().start_as(&StartArgs::from_args(&args).unwrap())
     };
     let config = start(&["2182", "data", "2000"]).config();
-    assert_eq!((config.client_port, config.client_address), (Some(2182), None));
+    assert_eq!((config.client_port, config.client_address), (Some(2182), LOOPBACK));
     assert_eq!((config.tick_ms, config.limits.max_client_cnxns), (2000, 0));
     assert_eq!(config.data_log_dir.to_str(), Some("data"));
     assert_eq!(start(&["2182", "data", "2000", "9"]).config().limits.max_client_cnxns, 9);

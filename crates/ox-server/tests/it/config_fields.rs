@@ -1,4 +1,4 @@
-//! The configuration fields that the server, the AdminServer and the log of the binary read.
+//! The configuration fields that the server, the AdminServer, the log and the reload of the binary read.
 
 use ox_config::Config;
 use std::path::Path;
@@ -32,6 +32,7 @@ fn every_field_of_the_configuration_is_read() {
     sources(&crates.join("ox-server/src"), &mut text);
     sources(&crates.join("ox-admin/src"), &mut text);
     sources(&crates.join("oxkeeper/src/logging"), &mut text);
+    sources(&crates.join("oxkeeper/src/commands/server"), &mut text);
     let fields = fields(&config);
     assert!(60 < fields.len(), "{fields:?}");
     for field in fields {
