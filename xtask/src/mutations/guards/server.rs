@@ -93,7 +93,7 @@ pub(super) const GUARDS: &[Guard] = &[
         file: "crates/ox-replica/src/replica/handshakes.rs",
         guard: "a client that has seen a later zxid is refused",
         breaks: "a session reads older states than before",
-        with: "        if state.last_zxid() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {\n",
+        with: "        if state.newest_seen() < *last_zxid_seen && !self.was_never_committed(*last_zxid_seen) {\n",
         without: "        if false {\n",
     },
     Guard {

@@ -123,8 +123,10 @@ fn server_id(conf: &str) -> Option<i64> {
 
 /// Adds the server that was asked if it is not a member, as one that joins an ensemble.
 fn with_asked(mut found: Members, asked: FoundMember) -> Members {
+    // A member whose server.N line has no client address is listed as given, without its id.
+    let is_other = |member: &FoundMember, id| member.id.is_some_and(|own| own != id);
     let is_missing =
-        |id: i64| found.configured == found.members.len() && found.members.iter().all(|one| one.id != Some(id));
+        |id: i64| found.configured == found.members.len() && found.members.iter().all(|member| is_other(member, id));
     if let Some(id) = asked.id.filter(|id| is_missing(*id)) {
         let text = format!("server {id} is not a member of the ensemble: add it by reconfig");
         found.remark = Some(found.remark.map_or(text.clone(), |remark| format!("{remark}; {text}")));
