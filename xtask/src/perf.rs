@@ -74,6 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         write_tables(&page, &report)?;
         return chart::write_all(&charts, &report);
     }
+    std::fs::create_dir_all(&docs).with_context(|| format!("create {}", docs.display()))?;
     let dir = tempfile::Builder::new().prefix("oxkeeper-perf-").tempdir().context("create a temporary directory")?;
     let config = PerfConfig {
         servers: servers(&workspace, args, dir.path())?,

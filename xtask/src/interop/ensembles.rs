@@ -29,7 +29,7 @@ pub(super) fn run(workspace: &Workspace, full: bool, only: Option<&str>) -> Resu
     }
     let (run_start, mut failures, mut count) = (Instant::now(), 0, 0);
     let wanted = |case: &Case| only.map_or(full || case.is_short, |only| case.name.contains(only));
-    for Case { name, run, .. } in cases::all().into_iter().filter(wanted) {
+    for Case { name, run, .. } in cases::all(workspace).into_iter().filter(wanted) {
         let home = tempfile::Builder::new().prefix("oxkeeper-ensemble-").tempdir()?;
         let start = Instant::now();
         let result = catching(|| run(workspace, home.path()));

@@ -83,7 +83,7 @@ struct ExpectedState {
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let pairs: &[(Software, Software)] = match args.server {
         Target::Start(Software::Apache | Software::Apache38) => &[(Software::Apache, Software::Apache)],
-        Target::Start(Software::Oxkeeper) => &[
+        Target::Start(Software::Oxkeeper | Software::Previous) => &[
             (Software::Oxkeeper, Software::Oxkeeper),
             (Software::Oxkeeper, Software::Apache),
             (Software::Apache, Software::Oxkeeper),

@@ -20,6 +20,7 @@ pub(crate) mod tool;
 pub(crate) mod workspace;
 
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::ValueEnum;
@@ -49,6 +50,10 @@ pub(crate) struct Args {
     /// Cargo profile of our binary.
     #[arg(long, value_name = "PROFILE", default_value = "release")]
     profile: String,
+
+    /// An earlier version of our binary: ensembles of it are upgraded under load and go back.
+    #[arg(long, value_name = "FILE")]
+    previous: Option<PathBuf>,
 
     /// Run only mixed ensembles, recipes and parts of `operations` (`admin`, `prometheus`) whose name contains this text.
     #[arg(long, value_name = "TEXT")]
@@ -123,7 +128,7 @@ enum Target {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let workspace = Workspace::find().with_profile(&args.profile);
+    let workspace = Workspace::find().with_profile(&args.profile).with_previous(args.previous.clone());
     match args.subject {
         Subject::All => clients::run(&workspace, args)
             .and(files::run(&workspace, args))

@@ -21,6 +21,8 @@ pub(crate) enum Software {
     Apache38,
     /// Our binary, which [`oxkeeper::build`] builds.
     Oxkeeper,
+    /// An earlier version of our binary, given by `--previous`.
+    Previous,
 }
 
 impl std::fmt::Display for Software {
@@ -29,6 +31,7 @@ impl std::fmt::Display for Software {
             Software::Apache => "Apache ZooKeeper",
             Software::Apache38 => "Apache ZooKeeper 3.8",
             Software::Oxkeeper => "Oxkeeper",
+            Software::Previous => "the previous Oxkeeper",
         })
     }
 }
@@ -40,6 +43,7 @@ impl Software {
             Software::Apache => apache::fetch(workspace),
             Software::Apache38 => apache38::fetch(workspace),
             Software::Oxkeeper => oxkeeper::build(workspace, workspace.profile()).map(drop),
+            Software::Previous => workspace.previous().map(drop),
         }
     }
 
@@ -48,7 +52,8 @@ impl Software {
         let argv = match self {
             Software::Apache => apache::argv(workspace)?,
             Software::Apache38 => apache38::argv(workspace),
-            Software::Oxkeeper => oxkeeper::argv(workspace),
+            Software::Oxkeeper => oxkeeper::argv(&oxkeeper::binary(workspace)),
+            Software::Previous => oxkeeper::argv(workspace.previous()?),
         };
         Ok(Program { name: self.to_string(), argv, serving_line: None })
     }

@@ -1,6 +1,6 @@
 //! Paths of the repository: sources of the client programs, download cache, build output.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -10,18 +10,29 @@ use anyhow::{Context, Result};
 pub(crate) struct Workspace {
     root: PathBuf,
     profile: String,
+    previous: Option<PathBuf>,
 }
 
 impl Workspace {
     pub(crate) fn find() -> Self {
         let manifest_dir = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let root = manifest_dir.parent().expect("xtask is in the workspace root").to_path_buf();
-        Workspace { root, profile: "release".to_owned() }
+        Workspace { root, profile: "release".to_owned(), previous: None }
     }
 
     /// The same with another Cargo profile of our binary.
     pub(crate) fn with_profile(self, profile: &str) -> Self {
         Self { profile: profile.to_owned(), ..self }
+    }
+
+    /// The same with an earlier version of our binary.
+    pub(crate) fn with_previous(self, previous: Option<PathBuf>) -> Self {
+        Self { previous, ..self }
+    }
+
+    /// The earlier version of our binary.
+    pub(crate) fn previous(&self) -> Result<&Path> {
+        self.previous.as_deref().context("--previous names no earlier binary")
     }
 
     /// The Cargo profile with which our binary is built.

@@ -1,7 +1,7 @@
 //! The list of mixed ensembles.
 //!
-//! A name such as `aoaO` describes the servers, numbered from 1: `a` is Apache 3.9, `e` Apache 3.8, `o` Oxkeeper, and
-//! an upper-case letter an observer. The last voter is the first leader.
+//! A name such as `aoaO` describes the servers, numbered from 1: `a` is Apache 3.9, `e` Apache 3.8, `o` Oxkeeper,
+//! `p` an earlier Oxkeeper, and an upper-case letter an observer. The last voter is the first leader.
 
 use std::path::Path;
 
@@ -74,7 +74,7 @@ const MIGRATE: [&[(usize, &str)]; 2] = [&[(3, "aoa")], &[(3, "oao"), (3, "eoe"),
 /// Zxid rollover. If Apache leads, enough Apache servers follow (see [`rolls_over`]).
 const ROLL_OVER: [&[&str]; 2] = [&[], &["aao", "aoa", "oao", "aoaO"]];
 
-pub(super) fn all() -> Vec<Case> {
+pub(super) fn all(workspace: &Workspace) -> Vec<Case> {
     let mut cases = Vec::new();
     let mut add = |name: String, is_short, run: Run| {
         cases.push(Case { name, is_short, run });
@@ -104,6 +104,12 @@ pub(super) fn all() -> Vec<Case> {
             let steps: Vec<String> = path.chars().map(String::from).collect();
             let run = |workspace: &_, home: &_| migrates(workspace, home, *count, path);
             add(format!("rolling migration {} of {count} servers", steps.join(" -> ")), is_short, Box::new(run));
+        }
+    }
+    if workspace.previous().is_ok() {
+        for count in [3, 5] {
+            let run = move |workspace: &_, home: &_| migrates(workspace, home, count, "pop");
+            add(format!("rolling upgrade p -> o -> p of {count} servers"), true, Box::new(run));
         }
     }
     let run = |workspace: &_, home: &_| restarts_without_trust_empty(workspace, home, "ooo");

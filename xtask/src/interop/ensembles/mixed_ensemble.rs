@@ -43,6 +43,7 @@ fn software(letter: char) -> Software {
     match letter.to_ascii_lowercase() {
         'a' => Software::Apache,
         'e' => Software::Apache38,
+        'p' => Software::Previous,
         _ => Software::Oxkeeper,
     }
 }

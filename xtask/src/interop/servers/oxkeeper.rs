@@ -1,6 +1,6 @@
 //! Oxkeeper: the binary of this workspace, with the profile of the interop tests, or `dist` for measurements.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
@@ -26,7 +26,7 @@ pub(crate) fn binary(workspace: &Workspace) -> PathBuf {
 }
 
 /// The command line of a server in the foreground.
-pub(super) fn argv(workspace: &Workspace) -> Vec<String> {
-    let binary = binary(workspace).display().to_string();
+pub(super) fn argv(binary: &Path) -> Vec<String> {
+    let binary = binary.display().to_string();
     [&binary, "server", "{config}", "{properties}"].map(str::to_owned).to_vec()
 }
