@@ -242,7 +242,8 @@ impl Election {
         }
         if !is_looking {
             if note.state == PeerState::Looking {
-                if self.is_of_last_round(&note) {
+                let (_, round) = self.outcome;
+                if round <= note.round {
                     self.votes.entry(from).or_insert(note); // the sender could take part in another election
                 }
                 out.push((from, self.current()));

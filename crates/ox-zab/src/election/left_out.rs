@@ -175,6 +175,21 @@ mod tests {
         assert_eq!(election.other_leader(&quorums(), |_| false), None);
     }
 
+    /// Votes may be lost, and the sender may have given the leader up already.
+    #[test]
+    fn vote_of_a_later_round_shows_that_another_leader_is_possible() {
+        let mut election = looking(ElectionSettings::default());
+        let round = election.round();
+        let better = Vote { zxid: Zxid(1), ..note(PeerState::Looking, 2, round).vote };
+        let better = VoteNotification { vote: better, ..note(PeerState::Looking, 2, round) };
+        assert_eq!(receive(&mut election, 2, better), None);
+        assert_eq!(election.on_time(10_000, &quorums(), &mut Vec::new()), Some(ServerId(2)));
+        receive(&mut election, 1, note(PeerState::Looking, 1, round - 1));
+        assert!(!election.can_elect_another(ServerId(2), &quorums()), "an earlier round");
+        receive(&mut election, 1, note(PeerState::Looking, 1, round + 1));
+        assert!(election.can_elect_another(ServerId(2), &quorums()));
+    }
+
     /// Operators may bound the intervals (`maxNotificationInterval`).
     #[test]
     fn abstaining_server_stands_for_election_although_intervals_are_short() {
