@@ -67,10 +67,12 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
     assert!(!log.contains("is relative"), "no warning about our own configuration: {log}");
-    let again = run(&["ensemble", "--base-port", &base, "--dir", &home.path().join("other").display().to_string()]);
+    let other = home.path().join("other");
+    let again = run(&["ensemble", "--base-port", &base, "--dir", &other.display().to_string()]);
     let expected = format!("error: port {base} of server 1 is in use by pid ");
     assert!(again.code == Some(1) && again.err.starts_with(&expected), "{}", again.err);
-    assert!(again.err.ends_with("(oxkeeper)\nhint: stop that process, or use another --dir and --base-port\n"));
+    assert!(again.err.ends_with("(oxkeeper)\nhint: stop that process, or use another --base-port\n"));
+    assert!(!other.exists(), "the next attempt may use other ports");
 
     // A learner has the zxid 0x0 until it has applied the first transaction.
     assert_eq!(run(&["cli", "-server", &address(3), "create", "/a"]).code, Some(0));
