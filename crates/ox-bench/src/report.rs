@@ -47,7 +47,9 @@ pub fn results(results: &RunResults) -> String {
         let rate = short(part.operations as f64 / results.seconds);
         line(&format!("  {operation}"), format!("{}   {rate} per second", latency(&part.latency_us)));
     }
-    if let Some(cost) = &results.server {
+    if results.server.is_some_and(|cost| cost.cpu_seconds <= 0.0) {
+        line("server", "used no CPU time: does --pid name its process?".into());
+    } else if let Some(cost) = &results.server {
         line(
             "server",
             format!(
@@ -60,7 +62,11 @@ pub fn results(results: &RunResults) -> String {
         );
     }
     let others = results.others_cpus();
-    let warning = if others < BUSY_CPUS { "" } else { ": the machine is too busy for reliable results" };
+    let warning = match results.server {
+        None => ", a server on this machine included; --pid separates it",
+        Some(_) if BUSY_CPUS <= others => ": the machine is too busy for reliable results",
+        Some(_) => "",
+    };
     line("generator", format!("{:.2} CPUs busy", results.client_cpu_seconds / results.seconds));
     line("others", format!("{others:.2} CPUs busy{warning}"));
     if results.errors.is_empty() {
@@ -83,7 +89,8 @@ pub fn compared(compared: &Compared) -> String {
     if compared.interrupted {
         let _ = writeln!(out, "interrupted after {} complete rounds", compared.rounds_b.len());
     }
-    if let Some(others) = compared.others_cpus().filter(|others| BUSY_CPUS <= *others) {
+    let knows_servers = compared.rounds_a.iter().chain(&compared.rounds_b).all(|round| round.server.is_some());
+    if let Some(others) = compared.others_cpus().filter(|others| knows_servers && BUSY_CPUS <= *others) {
         let _ = writeln!(out, "others kept {others:.2} CPUs busy: too many for reliable results");
     }
     for (name, rounds) in [("A", &compared.rounds_a), ("B", &compared.rounds_b)] {
@@ -179,5 +186,25 @@ others       0.05 CPUs busy
 errors       1 x no such node (-101)
 ";
         assert_eq!(text, expected);
+    }
+
+    /// Without the process of the server, its CPU time cannot be told from that of others.
+    #[test]
+    fn unknown_server_counts_among_others_without_a_warning() {
+        let usage = ProcessUsage { cpu_seconds: 1.0, rss_bytes: 50_000_000 };
+        let report = |server| {
+            let window = Window { seconds: 1.0, server, client_cpu_seconds: 0.0, machine_cpu_seconds: 1.0 };
+            super::results(&RunResults::new(&Counters::default(), window))
+        };
+        let unknown = report(None);
+        assert!(
+            unknown.contains("\nothers       1.00 CPUs busy, a server on this machine included; --pid separates it\n")
+        );
+        let idle = report(Some((usage, usage)));
+        assert!(idle.contains("\nserver       used no CPU time: does --pid name its process?\n"), "{idle}");
+        assert!(
+            idle.contains("\nothers       1.00 CPUs busy: the machine is too busy for reliable results\n"),
+            "{idle}"
+        );
     }
 }

@@ -23,6 +23,8 @@ pub enum CommandError {
     Message(String),
     /// The root of all paths does not exist, which is a chroot.
     MissingRoot,
+    /// The parent of a new node does not exist; holds its path.
+    MissingParent(String),
     /// An error of the client or the server.
     Client(Error),
     /// Wrong options: the Java class of the exception, which scripts know, and what is wrong.
@@ -55,6 +57,7 @@ impl CommandError {
             Self::NotConnected
             | Self::Usage
             | Self::MissingRoot
+            | Self::MissingParent(_)
             | Self::Message(_)
             | Self::Client(_)
             | Self::Options(..)
@@ -72,6 +75,7 @@ impl CommandError {
             Self::Options(_, text) => text.clone(),
             Self::Usage
             | Self::MissingRoot
+            | Self::MissingParent(_)
             | Self::Message(_)
             | Self::Fatal(_)
             | Self::Silent(_)
@@ -86,6 +90,9 @@ impl fmt::Display for CommandError {
             Self::Usage => f.write_str("usage"),
             Self::NotConnected => f.write_str("Not connected"),
             Self::MissingRoot => f.write_str("Node does not exist: /"),
+            Self::MissingParent(parent) => {
+                write!(f, "Parent node does not exist: {parent}\nhint: create -p creates it")
+            }
             Self::NotFound(name) => write!(f, "Command not found: Command not found {name}"),
             Self::Message(text) | Self::Fatal(text) => f.write_str(text),
             Self::Client(error) => f.write_str(&text(error)),
@@ -107,7 +114,9 @@ pub fn native_text(error: &Error) -> String {
     let path = error.path().unwrap_or_default();
     match error.code() {
         Some(ErrorCode::NotReadOnly) => format!("The server is read-only and rejects writes: {path}"),
-        Some(ErrorCode::InvalidAcl) => format!("Invalid ACL: {path}"),
+        Some(ErrorCode::InvalidAcl) => {
+            format!("The server refuses the ACL of {path}: unknown scheme, wrong id, or auth without addauth")
+        }
         Some(ErrorCode::NoAuth) => format!("No permission: {path}"),
         Some(ErrorCode::BadVersion) => format!("Version does not match: {path}"),
         Some(ErrorCode::QuotaExceeded) => format!("Quota exceeded: {path}"),

@@ -34,6 +34,7 @@ mod watches;
 
 pub(crate) use ensemble::ServerEntry;
 
+use crate::acl_text;
 use crate::command_error::CommandError;
 use crate::options::{CommandArgs, Opt};
 use crate::shell::Shell;
@@ -56,6 +57,8 @@ pub struct CommandSpec {
     pub native_syntax: Option<&'static str>,
     /// One line of help.
     pub help: &'static str,
+    /// More lines of `help`.
+    pub notes: &'static [&'static str],
     /// Options that the command accepts.
     pub options: &'static [Opt],
     /// Whether all words after the name are operands, even with a dash.
@@ -91,6 +94,7 @@ const NODE: CommandSpec = CommandSpec {
     syntax: "",
     native_syntax: None,
     help: "",
+    notes: &[],
     options: &[],
     ignores_options: false,
     takes_data: false,
@@ -194,6 +198,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         operands_max: 3,
         takes_data: true,
         help: "Create a node",
+        notes: acl_text::FORMS,
         options: &[
             Opt::native("-p", "Create missing parents, as persistent nodes without data"),
             Opt::switch("-e", "Ephemeral: deleted when the session ends"),
@@ -412,6 +417,7 @@ pub const COMMANDS: &[CommandSpec] = &[
         name: "setAcl",
         syntax: "[-s] [-v version] [-R] path acl",
         help: "Set the ACL of a node, or of its whole subtree",
+        notes: acl_text::FORMS,
         options: &[
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::with("-v", "version", "Only if its ACL has this version"),

@@ -5,8 +5,11 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// What to do if no process listens on this machine.
-pub const NO_SERVER_HINT: &str = "hint: is a server running? `oxkeeper server` starts one";
+/// What to do if no process listens on a port of this machine.
+pub fn no_server_hint(port: u16) -> String {
+    let arguments = if port == 2181 { String::new() } else { format!(" {port} ./oxkeeper-data-{port}") };
+    format!("hint: is a server running? `oxkeeper server{arguments}` starts one")
+}
 
 /// Whether a host name or address is this machine.
 pub fn is_local(host: &str) -> bool {

@@ -205,6 +205,10 @@ impl Invocation {
         self.server = profile.server.unwrap_or_else(|| self.server.clone());
         self.check_servers()?;
         self.timeout = given.timeout.or(profile.timeout).unwrap_or(self.timeout);
+        if self.timeout.is_zero() && !self.zkcli {
+            return Err(("the timeout must be positive".to_owned(), WRONG_USAGE));
+        }
+        self.timeout = self.timeout.max(Duration::from_millis(1)); // Compat: zkCli takes any number
         self.read_only |= profile.read_only;
         self.auth = profile.auth;
         Ok(())
@@ -230,10 +234,16 @@ impl Invocation {
     }
 }
 
-/// Parses a timeout in milliseconds.
+/// Whether a word is an option of the program.
+pub(crate) fn is_option(word: &str) -> bool {
+    let name = word.split_once('=').map_or(word, |(name, _)| name);
+    OPTIONS.contains(&name)
+}
+
+/// Parses a timeout in milliseconds. A negative one becomes 0.
 pub(crate) fn timeout(value: &str) -> Result<Duration, String> {
     match value.parse::<i32>() {
-        Ok(ms) => Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0).max(1))),
+        Ok(ms) => Ok(Duration::from_millis(u64::try_from(ms).unwrap_or(0))),
         Err(_) => Err(format!("-timeout must be a number of milliseconds, not `{value}`")),
     }
 }
@@ -283,6 +293,8 @@ mod tests {
         for (line, text, status) in [
             ("-server", "option -server needs a value", 2),
             ("-timeout abc", "-timeout must be a number of milliseconds, not `abc`", 2),
+            ("-timeout 0", "the timeout must be positive", 2),
+            ("--timeout=-5", "the timeout must be positive", 2),
             ("--zkcli -timeout abc", "-timeout must be a number of milliseconds, not `abc`", 1),
             (
                 "-server 127.0.0.1:abc ls /",

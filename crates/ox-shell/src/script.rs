@@ -8,6 +8,9 @@ use crate::output::Output;
 use crate::shell::{Shell, ShellMode};
 use std::io::BufRead;
 
+/// The first character of some text files.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// Runs a non-interactive shell and returns its exit code.
 pub async fn run(invocation: Invocation, out: Output, input: impl BufRead + Send + 'static) -> u8 {
     let mut shell = Shell::new(invocation, ShellMode::Script, out);
@@ -15,6 +18,7 @@ pub async fn run(invocation: Invocation, out: Output, input: impl BufRead + Send
         return status;
     }
     let command = std::mem::take(&mut shell.invocation.command);
+    shell.is_single_command = !command.is_empty();
     if command.is_empty() {
         run_lines(&mut shell, input).await;
     } else {
@@ -92,13 +96,12 @@ async fn run_lines(shell: &mut Shell, input: impl BufRead + Send + 'static) {
     });
     for number in 1.. {
         let Some(line) = lines.recv().await else { return };
+        let mut line = line.as_str();
         if !shell.is_zkcli() {
             shell.script_line = Some(number);
-            if line.trim_start().starts_with('#') {
-                continue;
-            }
+            line = line.trim_start_matches(BYTE_ORDER_MARK);
         }
-        let result = shell.run_line(&line).await;
+        let result = shell.run_line(line).await;
         let is_failed = shell.status() != command_error::OK;
         let stops = match result {
             Err(CommandError::Fatal(_)) => true,

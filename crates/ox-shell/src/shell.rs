@@ -5,7 +5,7 @@ use crate::command_history::CommandHistory;
 use crate::commands::{self, CommandSpec};
 use crate::ctrl_c::CtrlC;
 use crate::events::{ConnectionStatus, EventStyle, Events};
-use crate::invocation::Invocation;
+use crate::invocation::{self, Invocation};
 use crate::options::CommandArgs;
 use crate::output::Output;
 use crate::{paths, prompt, suggest, tokenize, unreachable};
@@ -52,6 +52,8 @@ pub struct Shell {
     pub should_exit: bool,
     /// The number of the current line of a script.
     pub script_line: Option<usize>,
+    /// Whether the command line of the program has the only command.
+    pub is_single_command: bool,
     session: Option<Session>,
     directory: String,
     /// Whether `cd` was used; paths may be relative from then on.
@@ -140,6 +142,7 @@ impl Shell {
             watches: Vec::new(),
             should_exit: false,
             script_line: None,
+            is_single_command: false,
             session: None,
             directory: "/".to_owned(),
             has_used_cd: false,
@@ -373,7 +376,7 @@ impl Shell {
     /// Runs a command line.
     pub async fn run_line(&mut self, line: &str) -> Result<(), CommandError> {
         let words = tokenize::split(line);
-        if words.is_empty() {
+        if words.is_empty() || !self.is_zkcli() && line.trim_start().starts_with('#') {
             return Ok(());
         }
         self.history.push(line.trim_end());
@@ -401,7 +404,10 @@ impl Shell {
         };
         self.watches.retain_mut(|held| !held.has_ended());
         self.catch_up();
-        let result = result.and(self.out.flush());
+        let result = match result.and(self.out.flush()) {
+            Err(failure) if self.is_root_missing(&failure).await => Err(CommandError::MissingRoot),
+            result => result,
+        };
         if let Err(failure) = &result {
             self.report(failure, found);
         }
@@ -515,8 +521,7 @@ impl Shell {
             (CommandError::Usage, Some(command)) => self.out.info(&format!("{place}usage: {}", command.native_usage())),
             (CommandError::NotFound(name), _) => {
                 self.out.error(&format!("{place}{text}"));
-                let is_single = self.mode == ShellMode::Script && self.script_line.is_none();
-                let hint = is_single.then(|| single_command_hint(name)).flatten();
+                let hint = self.is_single_command.then(|| single_command_hint(name)).flatten();
                 self.out.info(&hint.unwrap_or_else(|| unknown_command_hint(name)));
             }
             (CommandError::Options(kind, _), Some(command)) => {
@@ -524,6 +529,11 @@ impl Shell {
                 let typed = text.rsplit(' ').next().filter(|_| *kind == "UnrecognizedOption");
                 let options = command.options.iter().map(|opt| opt.name);
                 match typed.and_then(|typed| suggest::similar(typed, options)) {
+                    _ if self.is_single_command && typed.is_some_and(invocation::is_option) => {
+                        self.out.info(
+                            "hint: options of the program stand before the command: oxkeeper cli --server zk1 ls /",
+                        );
+                    }
                     Some(known) => self.out.info(&format!("hint: did you mean {known}?")),
                     None if typed.is_some() && command.takes_data => {
                         self.out.info("hint: after `--`, data may begin with a dash: create /a -- -5");
@@ -543,10 +553,21 @@ impl Shell {
         if !is_missing {
             return None;
         }
-        let (servers, chroot) = self.invocation.server.split_once('/')?;
+        let (servers, chroot) = self.invocation.server.trim_end_matches('/').split_once('/')?;
         Some(format!(
             "The chroot /{chroot} does not exist\nhint: `oxkeeper cli -server {servers} create -p /{chroot}` creates it"
         ))
+    }
+
+    /// Whether a node does not exist because the chroot does not.
+    async fn is_root_missing(&self, failure: &CommandError) -> bool {
+        let is_missing = matches!(failure, CommandError::Client(error) if error.code() == Some(ErrorCode::NoNode))
+            || matches!(failure, CommandError::MissingParent(_));
+        if !is_missing || self.is_zkcli() || !self.invocation.server.contains('/') {
+            return false;
+        }
+        let Ok(client) = self.client() else { return false };
+        matches!(client.exists("/").await, Ok(None))
     }
 
     /// Waits for the connection and returns the client. Commands that need a server call this first.

@@ -39,14 +39,39 @@ fn unclosed(line: &str) -> Option<&str> {
 }
 
 /// Why a line does not have the words that the user meant: a quote is never closed, or one inside a word, which
-/// [`split`] takes for an ordinary character, seems to begin a part with blanks, as in `/"two words"`. Apostrophes in
-/// text, and pairs of quotes in a word without blanks, as in `{"a":1}`, are taken as they are.
+/// [`split`] takes for an ordinary character, seems to begin a part with blanks, as in `/"two words"`, or text follows a
+/// closing quote, as after `\"` in quotes. Apostrophes in text, and pairs of quotes in a word without blanks, as in
+/// `{"a":1}`, are taken as they are.
 pub fn refusal(line: &str) -> Option<String> {
+    if let Some(text) = continued(line) {
+        return Some(format!(
+            "Text follows a closing quote: {text}\nhint: there are no escapes; text with \" can be quoted with '"
+        ));
+    }
     if let Some(open) = unclosed(line) {
         return Some(format!("Unclosed quote: {open}"));
     }
     let word = misplaced(line)?;
     Some(format!("A quote inside a word does not quote: {word}\nhint: quote the whole word, as in '/two words'"))
+}
+
+/// A quoted word, and what follows it without a blank.
+fn continued(line: &str) -> Option<&str> {
+    let mut rest = line.trim();
+    while let Some(first) = rest.chars().next() {
+        let behind = match first {
+            '"' | '\'' => {
+                let behind = rest[1..].split_once(first)?.1;
+                if behind.starts_with(|letter: char| !letter.is_whitespace()) {
+                    return Some(rest);
+                }
+                behind
+            }
+            _ => &rest[rest.find(char::is_whitespace).unwrap_or(rest.len())..],
+        };
+        rest = behind.trim_start();
+    }
+    None
 }
 
 /// An unquoted word with a quote whose partner is missing, or in a later word.
@@ -143,6 +168,19 @@ mod tests {
             ("set '/two words' \"it's\"", None),
         ] {
             assert_eq!(misplaced(line), expected, "{line}");
+            assert_eq!(refusal(line).is_some(), expected.is_some(), "{line}");
+        }
+    }
+
+    #[test]
+    fn text_after_a_closing_quote_is_refused() {
+        for (line, expected) in [
+            ("set /q \"say \\\"hi\\\"\"", Some("\"say \\\"hi\\\"\"")),
+            ("set /q \"x\"y", Some("\"x\"y")),
+            ("set /q 'C:\\dir\\' -s", None),
+            ("set \"/two words\" 'x'", None),
+        ] {
+            assert_eq!(continued(line), expected, "{line}");
             assert_eq!(refusal(line).is_some(), expected.is_some(), "{line}");
         }
     }

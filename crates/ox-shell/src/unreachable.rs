@@ -13,9 +13,15 @@ pub(crate) async fn text(client: &Client) -> String {
     for failure in client.connect_failures() {
         causes.push((failure.server.to_string(), cause(client, &failure).await));
     }
-    let hint = match client.connect_failures().iter().all(is_local_refusal) {
-        true => format!("\n{}", four_letter::NO_SERVER_HINT),
-        false => String::new(),
+    let failures = client.connect_failures();
+    let hint = match failures.first() {
+        Some(first) if failures.iter().all(is_local_refusal) => {
+            format!("\n{}", four_letter::no_server_hint(first.server.port))
+        }
+        Some(_) if failures.iter().any(|failure| matches!(failure.cause, ConnectCause::ServerSpeaksTls)) => {
+            "\nhint: --client-configuration names a file with the TLS settings of a client".to_owned()
+        }
+        Some(_) | None => String::new(),
     };
     match causes.as_slice() {
         [] => "Connection lost; the shell reconnects".to_owned(),
@@ -44,8 +50,8 @@ async fn cause(client: &Client, failure: &ConnectFailure) -> String {
                 .to_owned();
         }
         if reply.contains("Mode: ") {
-            return "the server runs but refuses this connection: too many connections, or its data is older than \
-                    what this session has seen"
+            return "the server runs but refuses this connection: too many connections, its data is older than what \
+                    this session has seen, or the timeout is too short"
                 .to_owned();
         }
     }

@@ -99,10 +99,11 @@ pub(crate) fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
 }
 
 /// What to do if no process listens on a port of this machine.
-pub(crate) fn hint(server: &str, error: &io::Error) -> Option<&'static str> {
-    let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
+pub(crate) fn hint(server: &str, error: &io::Error) -> Option<String> {
+    let (host, port) = server.rsplit_once(':')?;
     let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
-    (is_refused && ox_shell::four_letter::is_local(host)).then_some(ox_shell::four_letter::NO_SERVER_HINT)
+    let is_local = ox_shell::four_letter::is_local(host.trim_matches(['[', ']']));
+    (is_refused && is_local).then_some(ox_shell::four_letter::no_server_hint(port.parse().ok()?))
 }
 
 /// The address `host:port` of a server, by the rule of all tools: the port defaults to 2181, the host to this machine.

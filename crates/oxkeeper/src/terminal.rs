@@ -4,9 +4,11 @@ use clap::builder::styling::{AnsiColor, Style};
 use std::fmt;
 use std::io::IsTerminal;
 
-/// Whether a stream gets colours: it is a terminal, and `NO_COLOR` is unset or empty.
+/// Whether a stream gets colours: it is a terminal that has some, and `NO_COLOR` is unset or empty.
 pub(crate) fn has_colours(stream: &impl IsTerminal) -> bool {
-    stream.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    stream.is_terminal()
+        && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        && std::env::var_os("TERM").is_none_or(|value| value != "dumb")
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -33,6 +33,9 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     let path = shell.path(args.required(0)?)?;
     let options = options(shell, args)?;
     let client = shell.connected_client().await?;
+    if shell.is_single_command && args.has("-e") && !shell.is_zkcli() {
+        shell.info("warning: the session ends with this command, which deletes the node");
+    }
     if args.has("-p")
         && let Some(parent) = ox_client::path::parent(&path)
     {
@@ -70,9 +73,7 @@ fn native_error(error: Error, path: &str) -> CommandError {
     match (error.code(), ox_client::path::parent(path)) {
         // Only a chroot can be a root that does not exist; its message differs.
         (Some(ErrorCode::NoNode), Some("/")) => CommandError::MissingRoot,
-        (Some(ErrorCode::NoNode), Some(parent)) => {
-            CommandError::message(format!("Parent node does not exist: {parent}\nhint: create -p creates it"))
-        }
+        (Some(ErrorCode::NoNode), Some(parent)) => CommandError::MissingParent(parent.to_owned()),
         _ => error.into(),
     }
 }

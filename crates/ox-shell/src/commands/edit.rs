@@ -15,7 +15,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use ox_client::{ErrorCode, Version};
 use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command as Program;
 use std::sync::Arc;
@@ -94,11 +94,18 @@ impl Draft {
     }
 }
 
-/// The editor to run, possibly with arguments.
-fn editor(args: &CommandArgs) -> String {
+/// The editor to run, possibly with arguments. The default needs a terminal; others may be scripts.
+fn editor(args: &CommandArgs) -> Result<String, CommandError> {
     let wanted = ["VISUAL", "EDITOR"].into_iter().filter_map(|name| std::env::var(name).ok());
     let mut all = args.value("--editor").map(str::to_owned).into_iter().chain(wanted);
-    all.find(|editor| !editor.trim().is_empty()).unwrap_or_else(|| "vi".to_owned())
+    let found = all.find(|editor| !editor.trim().is_empty());
+    match found {
+        Some(editor) => Ok(editor),
+        None if std::io::stdin().is_terminal() => Ok("vi".to_owned()),
+        None => Err(CommandError::message(
+            "edit needs a terminal\nhint: `edit --editor true --from file path` stores a file",
+        )),
+    }
 }
 
 #[cfg(unix)]
@@ -114,6 +121,7 @@ fn create(file: &Path, data: &[u8]) -> std::io::Result<()> {
 
 async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let path = subtree_output::start(shell, args, 0)?;
+    let editor = editor(args)?;
     let client = shell.connected_client().await?;
     let node = client.get(&path).await?;
     let is_base64 = args.has("-b");
@@ -128,7 +136,7 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     shell.catch_up();
     shell.out.flush()?;
     let mut draft = Draft::new(shell, &path, &begin, shown)?;
-    let edited = draft.edit(&editor(args))?;
+    let edited = draft.edit(&editor)?;
     let data = match is_base64 {
         true => {
             let text: Vec<u8> = edited.into_iter().filter(|byte| !byte.is_ascii_whitespace()).collect();

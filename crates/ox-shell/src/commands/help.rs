@@ -87,7 +87,9 @@ pub(super) fn one(shell: &Shell, command: &CommandSpec) -> Result<(), CommandErr
         let words: Vec<_> = std::iter::once(command.name).chain(options.iter().copied()).collect();
         shell.print(&format!("  {alias} is short for {}", words.join(" ")))?;
     }
-    command.options_help().iter().try_for_each(|line| shell.print(&format!("  {line}")))
+    let options = command.options_help();
+    let notes = command.notes.iter().map(|note| (*note).to_owned());
+    options.into_iter().chain(notes).try_for_each(|line| shell.print(&format!("  {line}")))
 }
 
 #[cfg(test)]

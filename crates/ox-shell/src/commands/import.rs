@@ -37,7 +37,8 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     let wrong = |error: serde_json::Error| CommandError::message(format!("{name}: {error}"));
     let header = Header::deserialize(&mut reader).map_err(|error| match error.is_eof() {
         true => CommandError::message(format!("{name} is not an export: it is empty, or ends in its first line")),
-        false => wrong(error),
+        false if error.is_io() => wrong(error),
+        false => CommandError::message(format!("{name} is not an export: {error}")),
     })?;
     check(name, &header)?;
     let root = header.root.clone();

@@ -1,12 +1,14 @@
 //! `ls`: lists the children of a node, or a subtree.
 
-use crate::command_error::CommandError;
+use crate::command_error::{self, CommandError};
 use crate::commands;
 use crate::options::CommandArgs;
 use crate::output::Paint;
 use crate::shell::{ActiveWatch, Shell, WatchHandle};
 use crate::stat_text::{self, StatJson};
-use crate::walk::{NodeFields, VisitedNode, Walk};
+use crate::subtree_output::{NOT_READ, NodeErrors};
+use crate::table::or_dash;
+use crate::walk::{NodeFields, Walk};
 use ox_client::{Client, path};
 use serde::Serialize;
 
@@ -35,7 +37,7 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     let path = shell.path(&typed)?;
     let client = shell.connected_client().await?;
     if args.has("-l") {
-        return long(shell, &client, &path, shell.is_json(args)).await;
+        return long(shell, &client, &path, args.has("-R"), shell.is_json(args)).await;
     }
     if args.has("-R") {
         return recurse(shell, &client, path, watches, shell.is_json(args)).await;
@@ -126,36 +128,44 @@ pub(super) fn print_names(shell: &Shell, names: &[String]) -> Result<(), Command
 #[derive(Serialize)]
 struct LongEntry {
     name: String,
+    /// Absent if the client may not read the node.
     #[serde(flatten)]
-    stat: StatJson,
+    stat: Option<StatJson>,
 }
 
-/// Children with the values that are asked for most.
-async fn long(shell: &Shell, client: &Client, path: &str, json: bool) -> Result<(), CommandError> {
-    let mut walk = Walk::new(client, path, NodeFields::Stat).with_depth(1);
-    let mut entries = Vec::new();
+/// Children, or a whole subtree as paths, with the values that are asked for most.
+async fn long(shell: &Shell, client: &Client, path: &str, is_subtree: bool, json: bool) -> Result<(), CommandError> {
+    let depth = if is_subtree { usize::MAX } else { 1 };
+    let mut walk = Walk::new(client, path, NodeFields::Stat).with_depth(depth);
+    let mut node_errors = NodeErrors::new(&shell.out);
+    let (mut entries, mut has_titles) = (Vec::new(), !shell.out.is_terminal());
     while let Some(visited) = walk.next().await? {
-        if 0 < visited.depth {
-            entries.push(visited);
+        match &visited.denied {
+            Some(error) if visited.depth == 0 => return Err(error.clone().into()),
+            Some(error) => node_errors.note(&command_error::native_text(error)),
+            None if visited.depth == 0 && !is_subtree => continue,
+            None => (),
         }
+        let name = if is_subtree { &visited.path } else { visited.name() };
+        let stat = visited.denied.is_none().then(|| visited.stat());
+        if json {
+            entries.push(LongEntry { name: name.to_owned(), stat: stat.map(StatJson::from) });
+            continue;
+        }
+        if !std::mem::replace(&mut has_titles, true) {
+            let titles = format!("{:>8} {:>8}  {:19}  NAME", "CHILDREN", "BYTES", "MODIFIED");
+            shell.print(&shell.out.paint(Paint::Label, &titles))?;
+        }
+        let name = shell.out.paint(Paint::Name, &shell.out.escape_untrusted(name));
+        let kind = if visited.owner().is_some() { " (ephemeral)" } else { "" };
+        let (children, bytes) = (stat.map(|stat| stat.num_children), stat.map(|stat| stat.data_length));
+        let time = or_dash(stat.map(|stat| stat_text::short_date(stat.mtime)));
+        shell.print(&format!("{:>8} {:>8}  {time:19}  {name}{kind}", or_dash(children), or_dash(bytes)))?;
     }
     if json {
-        let entry =
-            |visited: &VisitedNode| LongEntry { name: visited.name().to_owned(), stat: StatJson::from(visited.stat()) };
-        return shell.out.json(&entries.iter().map(entry).collect::<Vec<_>>());
+        shell.out.json(&entries)?;
     }
-    if shell.out.is_terminal() && !entries.is_empty() {
-        let titles = format!("{:>8} {:>8}  {:19}  NAME", "CHILDREN", "BYTES", "MODIFIED");
-        shell.print(&shell.out.paint(Paint::Label, &titles))?;
-    }
-    for visited in &entries {
-        let stat = visited.stat();
-        let name = shell.out.paint(Paint::Name, &shell.out.escape_untrusted(visited.name()));
-        let kind = if visited.owner().is_some() { " (ephemeral)" } else { "" };
-        let time = stat_text::short_date(stat.mtime);
-        shell.print(&format!("{:>8} {:>8}  {time:19}  {name}{kind}", stat.num_children, stat.data_length))?;
-    }
-    Ok(())
+    node_errors.end(NOT_READ)
 }
 
 /// Compat: sorted by UTF-16 units, like Java.

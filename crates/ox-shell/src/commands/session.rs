@@ -63,6 +63,7 @@ pub(super) async fn printwatches(shell: &mut Shell, args: &CommandArgs) -> Resul
             let is = if shell.prints_events() { "on" } else { "off" };
             shell.print(&format!("printwatches is {is}"))
         }
+        Some(word) if !shell.is_zkcli() && !matches!(word, "on" | "off") => Err(CommandError::Usage),
         Some(word) => {
             shell.catch_up();
             shell.set_prints_events(word == "on");

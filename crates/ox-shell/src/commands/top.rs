@@ -20,6 +20,8 @@ use tokio::task::JoinSet;
 const TIMEOUT_MAX: Duration = Duration::from_secs(10);
 /// Default interval between two samples.
 const INTERVAL: Duration = Duration::from_secs(2);
+/// Shortest interval: samples are a load for the servers.
+const INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Default number of sessions to list.
 const SESSIONS: usize = 10;
 
@@ -148,7 +150,9 @@ fn servers(text: &str) -> Result<Vec<ServerAddress>, CommandError> {
 fn interval(args: &CommandArgs) -> Result<Duration, CommandError> {
     let Some(text) = args.value("--interval") else { return Ok(INTERVAL) };
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| CommandError::message(format!("--interval must be a number of seconds, not `{text}`")))
+    let wrong =
+        || format!("--interval must be a number of seconds, at least {}, not `{text}`", INTERVAL_MIN.as_secs_f64());
+    seconds.filter(|seconds| INTERVAL_MIN <= *seconds).ok_or_else(|| CommandError::message(wrong()))
 }
 
 async fn sample_all(client: &Client, servers: &[ServerAddress], patience: Duration) -> Vec<Sample> {

@@ -69,7 +69,8 @@ fn errors_are_plain_and_fail() {
             (
                 "create /a x y",
                 "",
-                "Invalid ACL y: \"y\" does not have the form scheme:id:perms\nhint: quote data that contains spaces\n",
+                "Invalid ACL y: \"y\" does not have the form scheme:id:perms\n\
+                 hint: world:anyone:r, for example; quote data that contains spaces\n",
                 1,
             ),
             (
@@ -84,6 +85,27 @@ fn errors_are_plain_and_fail() {
                 "",
                 "Operation 1: Wrong number of arguments of create: create\nNothing was changed.\n\
                  hint: quote each operation: txn 'create /a data' 'set /b data'\n",
+                1,
+            ),
+            ("printwatches maybe", "", "usage: printwatches [on|off]\n", 1),
+            ("top --interval 0", "", "--interval must be a number of seconds, at least 0.1, not `0`\n", 1),
+            (
+                "get /full --server a:1",
+                "",
+                "Unrecognized option: --server\nhint: options of the program stand before the command: oxkeeper cli \
+                 --server zk1 ls /\n",
+                1,
+            ),
+            (
+                "create -e /ephemeral x",
+                "/ephemeral\n",
+                "warning: the session ends with this command, which deletes the node\n",
+                0,
+            ),
+            (
+                "setAcl /full auth::r",
+                "",
+                "The server refuses the ACL of /full: unknown scheme, wrong id, or auth without addauth\n",
                 1,
             ),
             ("config", "", "There is no ensemble configuration: the server is standalone\n", 0),
@@ -112,7 +134,14 @@ fn invalid_permission_is_refused_before_anything_changes() {
         let operation = format!("txn --file -\ncreate /b x {acl}\n");
         assert_eq!(script(&server, &["-e"], &operation).2, 1, "{acl}");
     }
+    let refusal = "Invalid ACL: digest:bob is not followed by the hash of a password, so no client would match\n\
+                   hint: `addauth digest user:password` first, then auth::cdrwa\n";
+    for line in ["setAcl /a digest:bob:secret:r", "create /b x world:anyone:r,digest:bob:x:cdrwa"] {
+        assert_eq!(call(&server, line), (String::new(), refusal.to_owned(), 1), "{line}");
+    }
     check(&server, &[("getAcl /a", "world:anyone:cdrwa\n", "", 0), ("ls /", "a\nzookeeper\n", "", 0)]);
+    let hash = "digest:bob:fyVmFCwVbTJYrznoSu1koqYEYF0=:cdrwa";
+    assert_eq!(call(&server, &format!("create /hash x {hash}")).2, 0);
     let (_, err, status) = call(&server, "--zkcli setAcl /a world:anyone:rq");
     assert_eq!((err.as_str(), status), ("Unknown perm type: q\n", 0), "zkCli sets the letters that it knows");
 }
@@ -229,8 +258,11 @@ fn missing_chroot_is_named_with_the_command_that_creates_it() {
     let text =
         format!("The chroot /app does not exist\nhint: `oxkeeper cli -server {address} create -p /app` creates it\n");
     assert_eq!(below("ls /"), (String::new(), text.clone(), 1));
-    assert_eq!(below("create /a x"), (String::new(), text, 1));
+    for line in ["create /a x", "create /a/b x", "create -p /a/b x", "get /a", "set /a x", "rm /a"] {
+        assert_eq!(below(line), (String::new(), text.clone(), 1), "{line}");
+    }
     assert_eq!(call(&server, "create -p /app").2, 0);
+    assert_eq!(below("get /a").1, "Node does not exist: /a\n");
     assert_eq!(below("create /a x").2, 0);
 }
 
@@ -250,6 +282,9 @@ fn command_describes_itself_and_help_fits_a_screen() {
         assert!(all.contains(names), "{names}: {all}");
     }
     assert_eq!(call(&server, "--zkcli ? ls").2, 127);
+    for line in ["help create", "help setAcl"] {
+        assert!(call(&server, line).0.contains("  world:anyone:r "), "{line}");
+    }
 }
 
 #[test]
@@ -332,6 +367,50 @@ fn script_stops_at_the_first_error_if_asked() {
 }
 
 #[test]
+fn script_may_begin_with_a_byte_order_mark_and_have_comments() {
+    let server = Server::ephemeral().unwrap();
+    let (out, err, status) = script(&server, &["-e"], "\u{feff}create /a x\r\n  # comment\r\nget /a\r\n");
+    assert_eq!((out.as_str(), err.as_str(), status), ("/a\nx\n", "", 0));
+}
+
+#[test]
+fn edit_without_a_terminal_needs_an_editor() {
+    let server = Server::ephemeral().unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(&file, "new\n").unwrap();
+    let name = file.path().to_str().unwrap();
+    call(&server, "create /a old");
+    let edit = |more: &[&str]| {
+        let words = ["edit", "--from", name].iter().chain(more).copied().chain(["/a"]).collect::<Vec<_>>();
+        program(&server, &words, &[("EDITOR", ""), ("VISUAL", "")])
+    };
+    let refused = edit(&[]);
+    assert!(String::from_utf8_lossy(&refused.stderr).starts_with("edit needs a terminal\nhint: "), "{refused:?}");
+    assert!(edit(&["--editor", "true"]).status.success());
+    assert_eq!(call(&server, "get /a").0, "new\n");
+    let (_, err, _) = call(&server, &format!("import {name}"));
+    assert!(err.starts_with(&format!("{name} is not an export: ")), "{err}");
+}
+
+#[test]
+fn long_listing_shows_what_the_client_may_read() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create -p /a/b/c x");
+    script(&server, &[], "addauth digest bob:secret\ncreate /a/locked x auth::cdrwa\n");
+    let (out, err, status) = call(&server, "ls -l /a");
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("       1        0  2") && lines[0].ends_with("  b"), "{out}");
+    assert_eq!(lines[1], format!("       -        -  {:19}  locked", "-"));
+    assert_eq!((err.as_str(), status), ("No permission: /a/locked\n1 node could not be read\n", 1));
+    let json = call(&server, "ls -l --json /a").0;
+    assert!(json.contains("\"czxid\"") && json.contains("{\"name\":\"locked\"}"), "{json}");
+    let (out, _, _) = call(&server, "ls -l -R /a/b");
+    let paths: Vec<&str> = out.lines().filter_map(|line| line.split_whitespace().last()).collect();
+    assert_eq!(paths, ["/a/b", "/a/b/c"]);
+    assert_eq!(call(&server, "ls -l /a/locked"), (String::new(), "No permission: /a/locked\n".to_owned(), 1));
+}
+
+#[test]
 fn transaction_executes_all_operations_or_none() {
     let server = Server::ephemeral().unwrap();
     let input = "create /a 1\n\
@@ -371,7 +450,8 @@ fn connect_error_names_the_cause_per_server() {
         let words = ["-server", server, "-timeout", "2000", "get", "/a"];
         run(&words.map(str::to_owned), "")
     };
-    let hint = "hint: is a server running? `oxkeeper server` starts one\n";
+    let port = closed.rsplit(':').next().unwrap();
+    let hint = format!("hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one\n");
     let refused = format!("Cannot connect to {closed}: connection refused\n{hint}");
     assert_eq!(get(&closed), (String::new(), refused, 1));
     let (_, err, _) = get(&format!("{closed},{without_quorum},unknown.invalid"));

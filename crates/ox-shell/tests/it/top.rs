@@ -21,7 +21,7 @@ async fn top_prints_once_for_scripts() {
 async fn top_repeats_as_json() {
     let mut harness = ShellHarness::new().await;
     harness.create_nodes("/a").await;
-    let shown = harness.run("top --count 2 --interval 0 -n 1 --json").await;
+    let shown = harness.run("top --count 2 --interval 0.1 -n 1 --json").await;
     let views: Vec<serde_json::Value> = shown.lines().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(views.len(), 2);
     let server = &views[1]["servers"][0];

@@ -47,8 +47,9 @@ async fn walk_without_server_fails_immediately() {
     while harness.shell.client().unwrap().state().is_connected() {
         tokio::task::yield_now().await;
     }
-    let hint = "hint: is a server running? `oxkeeper server` starts one";
-    let error = format!("Cannot connect to {}: connection refused\n{hint}\n", harness.server.address());
+    let (address, port) = (harness.server.address(), harness.server.address().port());
+    let hint = format!("hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one");
+    let error = format!("Cannot connect to {address}: connection refused\n{hint}\n");
     assert_eq!(harness.run("find /").await.err, error);
 }
 

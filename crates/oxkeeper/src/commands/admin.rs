@@ -227,9 +227,12 @@ impl Url {
             }
             _ => (authority, PORT_DEFAULT),
         };
-        if host.is_empty() {
-            bail!("{text} names no host\nhint: use http://host:{PORT_DEFAULT}");
-        }
+        let host = match host {
+            "" if authority == text && !text.is_empty() => "127.0.0.1", // as for the other tools
+            "" => bail!("{text} names no host\nhint: use http://host:{PORT_DEFAULT}"),
+            number if number.parse::<u16>().is_ok() => bail!("{number} is not a host\nhint: did you mean :{number}?"),
+            host => host,
+        };
         let path = path.trim_end_matches('/');
         let path = if path.is_empty() { String::new() } else { format!("/{path}") };
         Ok(Self { is_https, host: host.trim_matches(['[', ']']).to_owned(), port, path })
@@ -260,6 +263,8 @@ mod tests {
         check("zk1:9", false, "zk1:9", "/commands");
         check("https://[::1]:9/a/b/", true, "[::1]:9", "/a/b");
         check("http://[::1]/", false, "[::1]:8080", "");
+        check(":9", false, "127.0.0.1:9", "/commands");
+        assert!(Url::parse("8080").is_err() && Url::parse("").is_err());
         assert!(Url::parse("ftp://zk1").is_err());
         assert!(Url::parse("zk1:port").is_err());
         assert!(Url::parse("http://:8080").is_err());

@@ -8,11 +8,11 @@ use std::process::ExitCode;
     override_usage = "oxkeeper cli [options] [command...]",
     after_help = "\
 Servers:
-  -s, --server <host:port,...[/chroot]>  Servers; default localhost:2181. zkCli's -server works, too
+  -s, --server <servers>            host:port,...[/chroot], default localhost:2181; zkCli's -server works, too
   --profile <name>                  Server, timeout and credentials from ~/.config/oxkeeper/cli.conf
   OXKEEPER_SERVER, OXKEEPER_PROFILE The same, from the environment; if both are set, OXKEEPER_SERVER wins
 
-Options:
+Behaviour:
   -timeout, --timeout <ms>          Session timeout; default 30000
   -r, --read-only                   Accept a read-only server
   -e                                Stop a script at the first command that fails

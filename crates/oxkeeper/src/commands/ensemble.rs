@@ -31,10 +31,10 @@ The servers listen on 127.0.0.1. Configurations, data and logs are in DIR/<numbe
 With --tls, DIR/tls/client.properties has the settings of clients: oxkeeper cli -client-configuration FILE.
 A server that is killed is restarted after five seconds. Ctrl-C stops all servers; they also stop if this program is killed.")]
 pub(crate) struct Args {
-    /// Number of voting servers
+    /// Number of voting servers, 2 to 9
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
     servers: u16,
-    /// Number of additional observers
+    /// Number of additional observers, at most 9
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=9))]
     observers: u16,
     /// Directory of all configurations, data and logs
@@ -72,11 +72,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         if let Some((at, status)) = ended {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
-            if status.signal().is_none() {
+            let Some(signal) = status.signal() else {
                 servers.end()?;
                 bail!("server {} failed ({status}), and all servers were stopped\n{}", at + 1, last_words(&homes[at]));
-            }
-            writeln!(std::io::stdout(), "server {} was killed ({status}); restarting it in five seconds", at + 1)?;
+            };
+            let text = format!("server {} was killed by signal {signal}; restarting it in five seconds", at + 1);
+            writeln!(std::io::stdout(), "{text}")?;
             again[at] = Some(Instant::now() + KILLED_PAUSE);
             let voters = usize::from(args.servers);
             let running = again.iter().take(voters).filter(|due| due.is_none()).count();
@@ -137,7 +138,19 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
             args.dir.display(),
             if has_tls { "with" } else { "without" }
         );
+        ensure!(
+            !has_tls || !DevelopmentFiles::are_moved(&tls_dir(args))?,
+            "{} was moved or changed, and its settings contain absolute paths\nhint: use another --dir, or move it back",
+            args.dir.display()
+        );
     } else {
+        // Before anything is written, so that the next attempt may use other ports.
+        for (at, base) in args.base_port.iter().flat_map(|base| (0..homes.len()).map(move |at| (at, *base))) {
+            let Ports { client, quorum, election } = Ports::fixed(base, at);
+            for port in [client, quorum, election] {
+                check_port(at, port, "use another --base-port")?;
+            }
+        }
         write(args, &homes).with_context(|| {
             let (dir, uid) = (args.dir.display(), rustix::process::geteuid().as_raw());
             let hint = "choose another directory with --dir, or change its permissions";
@@ -152,16 +165,20 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
             "{} contains an ensemble with other ports\nhint: use another --dir, or no --base-port",
             args.dir.display()
         );
-        match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
-            Err(error) if error.kind() == ErrorKind::AddrInUse => {
-                let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
-                let hint = "stop that process, or use another --dir and --base-port";
-                bail!("port {port} of server {} is in use by {owner}\nhint: {hint}", at + 1);
-            }
-            bound => drop(bound.with_context(|| format!("cannot listen on port {port} of server {}", at + 1))?),
-        }
+        check_port(at, port, "use another --dir and --base-port")?;
     }
     Ok(homes)
+}
+
+/// Fails if the server with this index cannot listen on a port.
+fn check_port(at: usize, port: u16, remedy: &str) -> Result<()> {
+    match TcpListener::bind((Ipv4Addr::LOCALHOST, port)) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => {
+            let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
+            bail!("port {port} of server {} is in use by {owner}\nhint: stop that process, or {remedy}", at + 1);
+        }
+        bound => bound.map(drop).with_context(|| format!("cannot listen on port {port} of server {}", at + 1)),
+    }
 }
 
 /// The number of voting servers in existing configurations, which all name all servers.

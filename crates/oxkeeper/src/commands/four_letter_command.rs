@@ -18,7 +18,7 @@ pub(crate) struct Args {
     /// The four-letter command, as srvr or mntr
     #[arg(value_parser = check_command)]
     command: String,
-    /// Client port of the server to ask; of a list, the first one is asked
+    /// Client port of the server to ask; of a list, the first one is asked.
     /// Default: OXKEEPER_SERVER, the server of the profile OXKEEPER_PROFILE, or 127.0.0.1:2181
     #[arg(value_name = "HOST:PORT")]
     server: Option<String>,
@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             }
             Ok(Reply::NotAllowed(_)) => {
                 crate::say(format_args!(
-                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist and restart the server\n\
+                    "error: {server} does not execute {command}: add it to 4lw.commands.whitelist, then reload the server by \
+                     SIGHUP (restart one of Apache)\n\
                      hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,{command}"
                 ));
                 Ok(BAD)

@@ -40,7 +40,7 @@ pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough. Default: OXKEEPER_SERVER, the profile, or
     /// 127.0.0.1:2181
     #[arg(value_name = "HOST:PORT,...")]
-    servers: Option<String>,
+    servers: Vec<String>,
     /// A properties file with the TLS and SASL settings of a client, as zkCli takes it
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
@@ -133,8 +133,8 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 
 /// The servers to ask, and how.
 fn target(args: &Args) -> anyhow::Result<(Vec<String>, ClientProperties, Option<Arc<ClientTls>>)> {
-    let given = args.named.as_ref().or(args.servers.as_ref());
-    let profile = ox_shell::named_server(given.cloned(), args.profile.clone()).map_err(anyhow::Error::msg)?;
+    let given = args.named.clone().or_else(|| (!args.servers.is_empty()).then(|| args.servers.join(",")));
+    let profile = ox_shell::named_server(given, args.profile.clone()).map_err(anyhow::Error::msg)?;
     let file = args.client_configuration.clone().or(profile.client_configuration.map(PathBuf::from));
     let properties = four_letter::client_properties_with(file.as_deref())?;
     let tls = four_letter::tls(&properties)?.map(Arc::new);

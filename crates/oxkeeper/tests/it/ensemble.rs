@@ -218,7 +218,7 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     client.create("/before", 0);
     assert_eq!(children_of(child.id()).len(), 3);
     assert!(Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-    assert!(lines.any(|line| line.contains("was killed (signal")));
+    assert!(lines.any(|line| line.contains("was killed by signal")));
     let leads = lines.find(|line| line.ends_with(" leads")).unwrap();
     assert!(!leader.trim_start().starts_with(leads.trim_end_matches(" leads")), "{leader}; {leads}");
     client.create("/meanwhile", 0);
@@ -350,6 +350,12 @@ fn local_ensemble_with_tls_serves_clients_with_its_certificates_only() {
     assert!(log.contains("Using TLS encrypted quorum communication"), "{log}");
     assert!(Command::new("kill").arg("-INT").arg(child.id().to_string()).status().unwrap().success());
     assert_eq!((child.wait().unwrap().code(), lines.last().as_deref()), (Some(0), Some("stopped")));
+    let elsewhere = tempfile::tempdir().unwrap();
+    let moved = elsewhere.path().join("moved");
+    std::fs::rename(home.path(), &moved).unwrap();
+    let (code, _, error) =
+        run("ensemble", vec!["--tls".to_owned(), "--dir".to_owned(), moved.display().to_string()], &[]);
+    assert!(code == Some(1) && error.contains(" was moved or changed"), "{error}");
 }
 
 /// Requests of clients of a follower, which the leader checks.

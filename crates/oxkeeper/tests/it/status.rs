@@ -15,7 +15,6 @@ const UNNAMED: &str = "warning: other members are unknown, because this server d
          separated by commas";
 const STATUS_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
                             configuration starts a new, empty server for development\n";
-const NO_SERVER: &str = "hint: is a server running? `oxkeeper server` starts one\n";
 
 fn run(arguments: &[&str]) -> CommandOutput {
     run_command(&std::env::temp_dir(), arguments)
@@ -68,10 +67,12 @@ fn status_finds_all_members_and_tells_health_by_exit_code() {
 
     let log = std::fs::read_to_string(home.path().join("1/server.log")).unwrap();
     assert!(!log.contains("is relative"), "no warning about our own configuration: {log}");
-    let again = run(&["ensemble", "--base-port", &base, "--dir", &home.path().join("other").display().to_string()]);
+    let other = home.path().join("other");
+    let again = run(&["ensemble", "--base-port", &base, "--dir", &other.display().to_string()]);
     let expected = format!("error: port {base} of server 1 is in use by pid ");
     assert!(again.code == Some(1) && again.err.starts_with(&expected), "{}", again.err);
-    assert!(again.err.ends_with("(oxkeeper)\nhint: stop that process, or use another --dir and --base-port\n"));
+    assert!(again.err.ends_with("(oxkeeper)\nhint: stop that process, or use another --base-port\n"));
+    assert!(!other.exists(), "the next attempt may use other ports");
 
     // A learner has the zxid 0x0 until it has applied the first transaction.
     assert_eq!(run(&["cli", "-server", &address(3), "create", "/a"]).code, Some(0));
@@ -290,15 +291,24 @@ fn four_letter_command_prints_the_reply() {
     assert!(unknown.err.contains("it is not a command; the commands are conf, cons, crst, "), "{}", unknown.err);
     let refused = run(&["4lw", "mntr", &address]);
     assert_eq!((refused.code, refused.out.as_str()), (Some(1), ""));
-    let expected =
-        format!("error: {address} does not execute mntr: add it to 4lw.commands.whitelist and restart the server\n");
+    let expected = format!(
+        "error: {address} does not execute mntr: add it to 4lw.commands.whitelist, then reload the server by SIGHUP \
+                 (restart one of Apache)\n"
+    );
     let hint = "hint: without a zoo.cfg, start the server with -Dzookeeper.4lw.commands.whitelist=srvr,mntr\n";
     assert_eq!(refused.err, expected + hint);
     running.stop();
     let nothing = run(&["4lw", "srvr", &address]);
+    let port = address.rsplit(':').next().unwrap();
     assert_eq!(
         (nothing.code, nothing.err),
-        (Some(2), format!("error: no reply from {address}: connection refused\n{NO_SERVER}"))
+        (
+            Some(2),
+            format!(
+                "error: no reply from {address}: connection refused\n\
+                 hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one\n"
+            )
+        )
     );
     // The hints are right.
     let mut site = Site::new(directory.path(), "");

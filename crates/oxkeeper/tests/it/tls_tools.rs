@@ -107,6 +107,9 @@ fn init_keeps_what_exists() {
     assert!(forced.out.contains("using the CA"), "{}", forced.out);
     assert_eq!(read("ca.pem"), ca, "the CA is kept");
     assert_ne!(read("server.1.pem"), server);
+    let renamed = run(&directory, &["tls", "init", "zk9", "zk2"]).out;
+    assert_eq!(renamed.matches("warning: it is not valid for zk9\n").count(), 1, "{renamed}");
+    assert_eq!(renamed.matches("warning: ").count(), 1, "{renamed}");
     let bad = run(&directory, &["tls", "init", "not a host", "--out", "other"]);
     assert_eq!(bad.code, Some(2));
     assert!(bad.err.contains("`not a host` is not a host name"), "{}", bad.err);

@@ -5,6 +5,8 @@ use ox_client::{Client, ClientProperties, Error, ErrorKind};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
 use ox_tls::ClientTls;
 use std::collections::BTreeSet;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -38,7 +40,8 @@ impl Members {
 pub(super) fn split(servers: &str) -> Result<Vec<String>, String> {
     let servers = servers.split_once('/').map_or(servers, |(servers, _)| servers);
     let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    servers.map(four_letter::server_address).collect()
+    let servers: Vec<String> = servers.map(four_letter::server_address).collect::<Result<_, _>>()?;
+    if servers.is_empty() { Err("no server is given; expected host:port".to_owned()) } else { Ok(servers) }
 }
 
 /// Finds the members of an ensemble, repeatedly.
@@ -65,9 +68,11 @@ impl MemberFinder {
     /// The members, from the four-letter command `conf` where a given server executes it, and with a session otherwise.
     /// Without a session, only the given servers are known.
     pub(super) fn find(&mut self) -> Members {
-        match self.ask_conf() {
+        let (replies, refused) = self.ask_conf();
+        match replies {
             Some((Membership::Ensemble(ensemble), asked)) => {
-                return with_asked(from_config(&ensemble, &self.servers), asked);
+                let found = with_asked(from_config(&ensemble, &self.servers), asked.clone());
+                return with_unlisted(found, &self.servers, asked.address.as_deref());
             }
             Some((Membership::Standalone, _)) => return Members::given(&self.servers, None),
             None => (),
@@ -75,28 +80,33 @@ impl MemberFinder {
         if let Some(kept) = &self.kept {
             return kept.clone();
         }
+        if refused == self.servers.len() {
+            return Members::given(&self.servers, self.without_reply()); // a client would wait for a server
+        }
         let members = match read_config(&self.servers, self.limit, &self.properties) {
-            Ok(Some(ensemble)) => from_config(&ensemble, &self.servers),
+            Ok(Some(ensemble)) => with_unlisted(from_config(&ensemble, &self.servers), &self.servers, None),
             Ok(None) => Members::given(&self.servers, None),
+            Err(error) if matches!(error.kind(), ErrorKind::NoServer(_)) => {
+                return Members::given(&self.servers, self.without_reply());
+            }
             Err(error) => {
-                // The table has the causes if no server can be reached. Several given servers are probably all.
-                let remark = match (matches!(error.kind(), ErrorKind::NoServer(_)), self.servers.len()) {
-                    (true, ..=1) => {
-                        let text = "other members are unknown, because this server did not name them; give the \
-                                    addresses of several members, separated by commas";
-                        Some(text.to_owned())
-                    }
-                    (true, _) => None,
-                    (false, _) => Some(format!("other members are unknown: /zookeeper/config cannot be read: {error}")),
-                };
-                return Members::given(&self.servers, remark);
+                let remark = format!("other members are unknown: /zookeeper/config cannot be read: {error}");
+                return Members::given(&self.servers, Some(remark));
             }
         };
         self.kept.insert(members).clone()
     }
 
-    /// The membership that the first of the given servers reports, and the id and address of that server.
-    fn ask_conf(&self) -> Option<(Membership, FoundMember)> {
+    /// The table has the causes if no server can be reached. Several given servers are probably all.
+    fn without_reply(&self) -> Option<String> {
+        let text = "other members are unknown, because this server did not name them; give the addresses of several \
+                    members, separated by commas";
+        (self.servers.len() < 2).then(|| text.to_owned())
+    }
+
+    /// The membership that the first of the given servers reports, and the id and address of that server; and the number
+    /// of servers that refuse the connection.
+    fn ask_conf(&self) -> (Option<(Membership, FoundMember)>, usize) {
         std::thread::scope(|scope| {
             let servers = self.servers.iter();
             let asked: Vec<_> = servers
@@ -104,16 +114,40 @@ impl MemberFinder {
                     (server, scope.spawn(|| four_letter::ask(server, "conf", self.tls.as_deref(), self.limit)))
                 })
                 .collect();
-            asked.into_iter().find_map(|(server, thread)| match thread.join() {
-                Ok(Ok(Reply::Text(text))) => {
-                    let id = server_id(&text);
-                    let asked = FoundMember { id, is_observer: true, address: Some(server.clone()) };
-                    Some((Membership::parse(&text)?, asked))
+            let (mut found, mut refused) = (None, 0);
+            for (server, thread) in asked {
+                match thread.join() {
+                    Ok(Ok(Reply::Text(text))) if found.is_none() => {
+                        let id = server_id(&text);
+                        let asked = FoundMember { id, is_observer: true, address: Some(server.clone()) };
+                        found = Membership::parse(&text).map(|membership| (membership, asked));
+                    }
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => refused += 1,
+                    _ => (),
                 }
-                _ => None,
-            })
+            }
+            (found, refused)
         })
     }
+}
+
+/// Reports given servers that are no members: they are not in the table. `asked` is the server that named the members.
+fn with_unlisted(mut found: Members, servers: &[String], asked: Option<&str>) -> Members {
+    let listed: BTreeSet<&str> = found.members.iter().filter_map(|member| member.address.as_deref()).collect();
+    let is_listed = |server: &&str| listed.contains(server) || asked == Some(*server);
+    let mut others: Vec<&str> = servers.iter().map(String::as_str).filter(|server| !is_listed(server)).collect();
+    if others.is_empty() || servers.len() < 2 {
+        return found; // the only server has named the others
+    }
+    // Other names for the same addresses.
+    let resolve = |server: &str| server.to_socket_addrs().into_iter().flatten();
+    let known: BTreeSet<SocketAddr> = listed.iter().flat_map(|server| resolve(server)).collect();
+    others.retain(|server| !resolve(server).any(|address| known.contains(&address)));
+    if !others.is_empty() {
+        let text = format!("not asked, because no member has this address: {}", others.join(", "));
+        found.remark = Some(found.remark.map_or(text.clone(), |remark| format!("{remark}; {text}")));
+    }
+    found
 }
 
 /// The id in a reply to `conf`.
@@ -247,10 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn given_server_that_is_no_member_is_reported() {
+        let config = "server.1=127.0.0.1:1:2:participant;127.0.0.1:3\nserver.2=127.0.0.1:4:5:participant;127.0.0.1:6";
+        let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
+        let remark = |servers: &str, asked| {
+            let servers = split(servers).unwrap();
+            with_unlisted(from_config(&ensemble, &servers), &servers, asked).remark
+        };
+        assert_eq!(remark("127.0.0.1:3,127.0.0.1:6", None), None);
+        assert_eq!(remark("localhost:3,127.0.0.1:6", None), None, "another name of a member");
+        assert_eq!(remark("127.0.0.1:9", None), None, "the only one named the members");
+        assert_eq!(remark("127.0.0.1:3,127.0.0.1:9", Some("127.0.0.1:9")), None, "it named the members");
+        let expected = "not asked, because no member has this address: 127.0.0.1:9";
+        assert_eq!(remark("127.0.0.1:3,127.0.0.1:9", None).as_deref(), Some(expected));
+    }
+
+    #[test]
     fn invalid_port_is_refused() {
         let expected = "invalid address of a server: \"127.0.0.1:abc\": expected host:port";
         assert_eq!(split("a:1,127.0.0.1:abc"), Err(expected.to_owned()));
         assert!(split("a:99999").is_err() && split("[::1]:x").is_err());
+        assert!(split("").is_err() && split(",").is_err());
         assert_eq!(split("a, ::1,[::1]:5/app").unwrap(), ["a:2181", "[::1]:2181", "[::1]:5"]);
         let mistaken = "invalid address of a server: \"2181\": did you mean localhost:2181?";
         assert_eq!(split("2181"), Err(mistaken.to_owned()));

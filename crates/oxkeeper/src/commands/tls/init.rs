@@ -12,7 +12,10 @@ use super::now;
 use super::server_settings;
 use crate::commands::output::{GOOD, conclude};
 use anyhow::{Context, Result, ensure};
+use ox_tls::CertificateInfo;
 use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -81,16 +84,27 @@ pub(crate) struct DevelopmentFiles<'a> {
 }
 
 impl DevelopmentFiles<'_> {
+    /// Whether the files were made for another place: they name each other by absolute paths.
+    pub(crate) fn are_moved(directory: &Path) -> Result<bool> {
+        let read = fs::read_to_string(directory.join(CLIENT_PROPERTIES));
+        let text = read.with_context(|| format!("read {CLIENT_PROPERTIES} in {}", directory.display()))?;
+        Ok(text != client_properties(&directory.canonicalize()?))
+    }
+
     /// Writes what is missing, and returns the absolute path of the directory.
     pub(crate) fn write(&self, directory: &Path, out: &mut dyn Write) -> Result<PathBuf> {
-        fs::create_dir_all(directory).with_context(|| format!("create {}", directory.display()))?;
+        fs::create_dir_all(directory).with_context(|| format!("create the directory {}", directory.display()))?;
         let directory = directory.canonicalize().with_context(|| format!("open {}", directory.display()))?;
         let ca = authority(&directory, out)?;
         let validity = validity(i64::from(self.days));
-        let mut issue = |name: &str, subject: &CertificateSubject, text: &str| -> Result<()> {
+        let mut issue = |name: &str, subject: &CertificateSubject, hosts: &[String], text: &str| -> Result<()> {
             let file = directory.join(format!("{name}.pem"));
             if file.exists() && !self.force {
                 writeln!(out, "kept {}, which exists; --force replaces it", file.display())?;
+                let missing = missing_names(&file, hosts);
+                if !missing.is_empty() {
+                    writeln!(out, "warning: it is not valid for {}", missing.join(", "))?;
+                }
                 return Ok(());
             }
             write_secret(&file, &ca.issue(subject, validity)?.key_store())?;
@@ -98,16 +112,23 @@ impl DevelopmentFiles<'_> {
             Ok(())
         };
         for (name, hosts) in self.servers {
-            issue(name, &subject(hosts), &format!("valid for {}", hosts.join(", ")))?;
+            issue(name, &subject(hosts), hosts, &format!("valid for {}", hosts.join(", ")))?;
         }
         let client = CertificateSubject { common_name: self.client.to_owned(), host_names: vec![], addresses: vec![] };
-        issue("client", &client, &format!("of the client CN={}", self.client))?;
+        issue("client", &client, &[], &format!("of the client CN={}", self.client))?;
         let properties = directory.join(CLIENT_PROPERTIES);
         fs::write(&properties, client_properties(&directory))
             .with_context(|| format!("write {}", properties.display()))?;
         writeln!(out, "wrote {}", properties.display())?;
         Ok(directory)
     }
+}
+
+/// The names for which the certificate of a key store is not valid.
+fn missing_names<'a>(file: &Path, hosts: &'a [String]) -> Vec<&'a str> {
+    let certificate = CertificateDer::from_pem_file(file).ok().and_then(|der| CertificateInfo::parse(&der).ok());
+    let is_missing = |host: &str| certificate.as_ref().is_none_or(|certificate| !certificate.is_valid_for(host));
+    hosts.iter().map(String::as_str).filter(|host| is_missing(host)).collect()
 }
 
 /// Names of servers, with the names and addresses that their certificates are for.
