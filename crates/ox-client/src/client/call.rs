@@ -149,7 +149,7 @@ impl Client {
             }
             (Submitted::Queued(_), None) | (Submitted::Sent, _) => reply.await,
         };
-        // The driver is gone when its runtime has shut down; the session has ended then.
+        // A sender is dropped without a reply only together with the session.
         let lost = Failure { ended: Some(SessionEnd::Closed), sent: true };
         replied.unwrap_or(Err(lost)).map_err(|failure| call.failed(failure))
     }
