@@ -372,7 +372,8 @@ impl Builder {
     /// Outside of a tokio runtime. Like `connect`, it needs one with I/O and time (`enable_all`).
     pub fn start(mut self) -> Result<Client, Error> {
         if self.servers.is_empty() {
-            return Err(Error::connect(ErrorKind::BadConnectString(String::new())));
+            let unset = Error::connect(ErrorKind::BadConnectString(String::new()));
+            return Err(unset.with_detail("Builder::servers was not called"));
         }
         let (dialer, sasl) = self.protection()?;
         let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1);

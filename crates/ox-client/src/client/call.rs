@@ -78,10 +78,10 @@ impl Client {
         match self.send_with_retries(&call).await {
             // A node that does not exist is a result of `exists`, and not an error.
             Err(error) if call.op != OpCode::Exists => {
-                let error = self.shared().name_unreachable_servers(error);
+                let error = self.shared().explain(error);
                 Err(self.name_missing_chroot(error).await)
             }
-            Err(error) => Err(self.shared().name_unreachable_servers(error)),
+            Err(error) => Err(self.shared().explain(error)),
             Ok(reply) => Ok(reply),
         }
     }

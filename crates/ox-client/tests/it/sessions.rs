@@ -53,10 +53,7 @@ fn client_whose_runtime_is_dropped_is_closed() {
     let (server, first) = (server(), runtime());
     let client = first.block_on(client(&server));
     let mut states = client.states();
-    let waiting = first.block_on(async {
-        let (_, watch) = client.exists_and_watch("/a").await.unwrap();
-        watch
-    });
+    let (_, waiting) = first.block_on(client.exists_and_watch("/a")).unwrap();
     drop(first);
     assert_eq!(client.state(), SessionState::Closed);
     runtime().block_on(async {
