@@ -2,7 +2,7 @@
 
 use crate::client::{Client, Shared, chroot};
 use crate::core::{Session, SessionCredentials, Settings};
-use crate::driver;
+use crate::driver::{self, Driver};
 use crate::error::{Error, ErrorKind};
 use crate::retry::RetryPolicy;
 #[cfg(feature = "security")]
@@ -108,8 +108,9 @@ impl Builder {
         Ok(self)
     }
 
-    /// Prefixes all paths of this client with `path`. The node must exist, or be created by
-    /// [`Builder::create_chroot`]; until then operations fail with `NoNode`, and the error names the chroot.
+    /// Prefixes all paths of this client with `path`, instead of the chroot of the connection string. The node must
+    /// exist, or be created by [`Builder::create_chroot`]; until then operations fail with `NoNode`, and the error names
+    /// the chroot.
     ///
     /// ```
     /// use ox_client::Client;
@@ -330,7 +331,8 @@ impl Builder {
         Ok((Dialer::default(), None))
     }
 
-    /// Connects, and returns when the session is established.
+    /// Connects, and returns when the session is established. The client runs in a task of the current tokio runtime, and
+    /// is closed when that runtime is dropped.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -367,10 +369,11 @@ impl Builder {
     /// ```
     ///
     /// # Panics
-    /// When called outside of a tokio runtime.
+    /// Outside of a tokio runtime. Like `connect`, it needs one with I/O and time (`enable_all`).
     pub fn start(mut self) -> Result<Client, Error> {
         if self.servers.is_empty() {
-            return Err(Error::connect(ErrorKind::BadConnectString(String::new())));
+            let unset = Error::connect(ErrorKind::BadConnectString(String::new()));
+            return Err(unset.with_detail("Builder::servers was not called"));
         }
         let (dialer, sasl) = self.protection()?;
         let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX).max(1);
@@ -390,7 +393,7 @@ impl Builder {
             let _ = session.add_auth(0, scheme, Some(auth), None); // cannot fail: the session has not ended
         }
         let shared = Arc::new(Shared::new(session, self.chroot, dialer));
-        tokio::spawn(driver::run(Arc::clone(&shared), sasl));
+        tokio::spawn(driver::run(Driver(Arc::clone(&shared)), sasl));
         Ok(Client::new(shared, self.retry))
     }
 }

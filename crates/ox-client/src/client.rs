@@ -264,7 +264,7 @@ impl Client {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
                 let lost = Error::new("close", None, ErrorKind::ConnectionLoss, RequestOutcome::Unknown);
-                Err(self.shared().name_unreachable_servers(lost))
+                Err(self.shared().explain(lost))
             }
         }
     }
@@ -303,9 +303,11 @@ impl Client {
     /// # }
     /// ```
     pub fn update_servers(&self, servers: &str) -> Result<(), Error> {
-        let (servers, chroot) = server_list::parse(servers)?;
+        const NAME: &str = "update servers";
+        let (servers, chroot) = server_list::parse(servers).map_err(|error| error.with_operation(NAME))?;
         if !chroot.is_empty() {
-            return Err(Error::connect(ErrorKind::InvalidArgument("the chroot cannot change")));
+            let kind = ErrorKind::InvalidArgument("the chroot cannot change; omit it from the list of servers");
+            return Err(Error::early(NAME, None, kind));
         }
         self.shared().change(|session, _, _| session.update_servers(servers));
         Ok(())

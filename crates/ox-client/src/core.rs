@@ -29,6 +29,8 @@ pub(crate) enum Effect<W, S> {
     Authenticating { read_only: bool },
     /// Precedes the end of the session: why SASL failed.
     SaslFailed(String),
+    /// Precedes the end of the session: the scheme of the credentials that a server rejected.
+    AuthRejected(Box<str>),
     /// Follows the events of a notification: the notification itself, for readers of all session events.
     Notification(Event),
 }

@@ -18,8 +18,18 @@ use tokio::io::{AsyncReadExt, AsyncWrite};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, Sleep, sleep};
 
+/// Ends the session when the driver ends: after its runtime has shut down, no request would ever be completed.
+pub(crate) struct Driver(pub(crate) Arc<Shared>);
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.0.change(|session, _, effects| session.abandon(effects));
+    }
+}
+
 /// Connects, and reconnects, until the session has ended.
-pub(crate) async fn run(shared: Arc<Shared>, mut sasl: Option<SaslSource>) {
+pub(crate) async fn run(driver: Driver, mut sasl: Option<SaslSource>) {
+    let shared = &driver.0;
     while let Some(attempt) = shared.next_attempt() {
         if !attempt.pause.is_zero() && shared.unless_ended(sleep(attempt.pause)).await.is_none() {
             continue;
@@ -33,7 +43,7 @@ pub(crate) async fn run(shared: Arc<Shared>, mut sasl: Option<SaslSource>) {
         };
         match shared.unless_ended(connect).await {
             Some(Ok((transport, exchange))) => {
-                let (reason, cause) = Connection::open(&shared, transport, exchange).serve(&shared).await;
+                let (reason, cause) = Connection::open(shared, transport, exchange).serve(shared).await;
                 tracing::debug!(server = %attempt.server, %reason, "connection closed");
                 if let Some(cause) = cause {
                     shared.record_failure(&attempt.server, cause);

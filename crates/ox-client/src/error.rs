@@ -86,8 +86,8 @@ pub enum ErrorKind {
     /// An argument is invalid; the text says which.
     #[error("{0}")]
     InvalidArgument(&'static str),
-    /// The connection string is not of the form `host:port,host:port/chroot`.
-    #[error("invalid connection string `{0}`; expected host:port,host:port/chroot, with ports up to 65535")]
+    /// The connection string is not of the form `host:port,host:port/chroot`; [`Error::detail`] has the rule that it breaks.
+    #[error("invalid connection string `{0}`")]
     BadConnectString(String),
     /// No server established a session within the time limit; holds the last failure of each server.
     #[error("no server established a session: {}", connect_failure::list(.0))]
@@ -149,6 +149,11 @@ impl Error {
     /// Marks the operation as number `at` of a multi.
     pub(crate) fn in_multi(mut self, at: usize) -> Self {
         self.0.at = Some(at);
+        self
+    }
+
+    pub(crate) fn with_operation(mut self, op: &'static str) -> Self {
+        self.0.op = op;
         self
     }
 

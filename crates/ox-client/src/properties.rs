@@ -129,7 +129,7 @@ impl ClientProperties {
     /// # Ok::<(), ox_client::Error>(())
     /// ```
     pub fn tls_settings(&self) -> Result<Option<TlsSettings>, Error> {
-        if !self.flag("zookeeper.client.secure", false) {
+        if !self.flag("zookeeper.client.secure", false)? {
             return Ok(None);
         }
         let mut settings = TlsSettings::new(SettingsGroup::Client);
@@ -139,14 +139,14 @@ impl ClientProperties {
         settings.enabled_protocols = self.ssl("enabledProtocols");
         settings.cipher_suites = self.ssl("ciphersuites");
         settings.context_supplier_class = self.ssl("context.supplier.class");
-        settings.hostname_verification = self.flag("zookeeper.ssl.hostnameVerification", true);
-        settings.allow_reverse_dns_lookup = self.flag("zookeeper.ssl.allowReverseDnsLookup", false);
-        settings.crl = self.flag("zookeeper.ssl.crl", false);
-        settings.ocsp = self.flag("zookeeper.ssl.ocsp", false);
+        settings.hostname_verification = self.flag("zookeeper.ssl.hostnameVerification", true)?;
+        settings.allow_reverse_dns_lookup = self.flag("zookeeper.ssl.allowReverseDnsLookup", false)?;
+        settings.crl = self.flag("zookeeper.ssl.crl", false)?;
+        settings.ocsp = self.flag("zookeeper.ssl.ocsp", false)?;
         let lists = self.get("zookeeper.oxkeeper.ssl.crlFiles").unwrap_or_default();
         settings.crl_files =
             lists.split(',').map(str::trim).filter(|file| !file.is_empty()).map(PathBuf::from).collect();
-        settings.fips_mode = self.flag("zookeeper.fips-mode", true);
+        settings.fips_mode = self.flag("zookeeper.fips-mode", true)?;
         if settings.allow_reverse_dns_lookup {
             let text = "zookeeper.ssl.allowReverseDnsLookup: this client looks up no names of addresses; write the host \
                         name of the certificate into the connection string";
@@ -164,7 +164,7 @@ impl ClientProperties {
     /// # Ok::<(), ox_client::Error>(())
     /// ```
     pub fn sasl_login(&self) -> Result<Option<SaslLogin>, Error> {
-        if !self.flag("zookeeper.sasl.client", true) {
+        if !self.flag("zookeeper.sasl.client", true)? {
             return Ok(None);
         }
         let section = self.get(JAAS_SECTION);
@@ -204,9 +204,14 @@ impl ClientProperties {
         }
     }
 
-    /// As Java's `Boolean.parseBoolean`, after trimming.
-    fn flag(&self, name: &str, default: bool) -> bool {
-        self.get(name).map_or(default, |text| text.trim().eq_ignore_ascii_case("true"))
+    /// Java takes every text but `true` for `false`, so that `yes` would turn TLS or the verification of names off.
+    fn flag(&self, name: &str, default: bool) -> Result<bool, Error> {
+        match self.get(name).map(|text| text.trim().to_ascii_lowercase()).as_deref() {
+            None => Ok(default),
+            Some("true") => Ok(true),
+            Some("false") => Ok(false),
+            Some(text) => Err(bad(format!("{name}={text}: expected true or false"))),
+        }
     }
 }
 
@@ -222,6 +227,16 @@ mod tests {
         let mut properties = ClientProperties::default();
         properties.add_flags(flags);
         properties
+    }
+
+    #[test]
+    fn switch_that_is_neither_true_nor_false_is_refused() {
+        let error = properties("-Dzookeeper.client.secure=yes").apply(Builder::new()).unwrap_err();
+        assert_eq!(error.to_string(), "connect: zookeeper.client.secure=yes: expected true or false");
+        let flags = "-Dzookeeper.client.secure=true -Dzookeeper.ssl.hostnameVerification=1";
+        assert!(properties(flags).tls_settings().is_err());
+        assert!(properties("-Dzookeeper.client.secure= False").tls_settings().is_err(), "two words");
+        assert!(properties("-Dzookeeper.sasl.client").sasl_login().is_err());
     }
 
     #[test]

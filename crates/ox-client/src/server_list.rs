@@ -5,6 +5,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg32;
 use std::fmt;
+use std::net::Ipv6Addr;
 
 /// The client port where the address names none.
 const DEFAULT_PORT: u16 = 2181;
@@ -43,28 +44,48 @@ impl std::str::FromStr for ServerAddress {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self, Error> {
-        let bad = || bad_connect_string(text);
-        let (host, port) = match text.strip_prefix('[') {
-            Some(rest) => {
-                let (host, behind) = rest.split_once(']').ok_or_else(bad)?;
-                match behind {
-                    "" => (host, None),
-                    _ => (host, Some(behind.strip_prefix(':').ok_or_else(bad)?)),
-                }
-            }
-            None => match text.rsplit_once(':') {
-                // Several colons without brackets: an IPv6 address without a port.
-                Some((host, _)) if host.contains(':') => (text, None),
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            },
-        };
-        let port = port.map_or(Ok(DEFAULT_PORT), |port| port.parse().map_err(|_| bad()))?;
-        if text.is_empty() || text.starts_with("[]") || port == 0 || is_number(text) {
-            return Err(bad());
-        }
-        let host = if host.is_empty() { THIS_MACHINE } else { host };
-        Ok(Self { host: host.to_owned(), port })
+        server(text).map_err(|rule| bad_connect_string(text, rule))
+    }
+}
+
+/// Parses the address of one server. The error is the rule that it breaks.
+fn server(text: &str) -> Result<ServerAddress, String> {
+    if let Some((scheme, _)) = text.split_once("://") {
+        return Err(format!("omit {scheme}://"));
+    }
+    if is_number(text) {
+        return Err(format!("did you mean localhost:{text}?"));
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((host, "")) if !host.is_empty() => (host, None),
+            Some((host, port)) if !host.is_empty() && port.starts_with(':') => (host, Some(&port[1..])),
+            _ => return Err("an IPv6 address with a port is written as [::1]:2181".to_owned()),
+        },
+        None => match text.rsplit_once(':') {
+            Some((host, port)) if host.contains(':') => (ipv6_without_brackets(text, host, port)?, None),
+            Some((host, port)) => (host, Some(port)),
+            None => (text, None),
+        },
+    };
+    let port = match port.map_or(Ok(DEFAULT_PORT), str::parse) {
+        Ok(0) | Err(_) => return Err("a port is a number from 1 to 65535".to_owned()),
+        Ok(port) => port,
+    };
+    if let Some(sign) = host.chars().find(|sign| sign.is_whitespace() || ";@[]".contains(*sign)) {
+        return Err(format!("a host has no `{sign}`; servers are separated by commas"));
+    }
+    let host = if host.is_empty() { THIS_MACHINE } else { host };
+    Ok(ServerAddress { host: host.to_owned(), port })
+}
+
+/// Several colons without brackets: an IPv6 address without a port, unless its end may be the port.
+fn ipv6_without_brackets<'a>(text: &'a str, host: &str, port: &str) -> Result<&'a str, String> {
+    let is_ipv6 = |text: &str| text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+    match is_ipv6(text) {
+        true if is_ipv6(host) && is_number(port) => Err(format!("did you mean [{host}]:{port} or [{text}]?")),
+        true => Ok(text),
+        false => Err("a server is host:port, and servers are separated by commas".to_owned()),
     }
 }
 
@@ -75,26 +96,36 @@ fn is_number(text: &str) -> bool {
 
 /// Parses a connection string, `host:port,host:port/chroot`.
 pub(crate) fn parse(text: &str) -> Result<(Vec<ServerAddress>, String), Error> {
+    let bad = |rule: String| bad_connect_string(text, rule);
+    if let Some((before, _)) = text.split_once("://") {
+        return Err(bad(format!("omit {}://", before.rsplit(',').next().unwrap_or_default())));
+    }
     let (servers, chroot) = match text.find('/') {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
-    let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    let servers = servers.map(str::parse).collect::<Result<Vec<ServerAddress>, Error>>();
-    match servers {
-        Ok(servers) if !servers.is_empty() => Ok((servers, chroot.to_owned())),
-        Ok(_) | Err(_) => Err(bad_connect_string(text)),
+    if has_server(chroot) {
+        return Err(bad("the chroot follows the last server, and is that of all servers".to_owned()));
     }
+    let servers: Vec<_> = servers.split(',').map(str::trim).filter(|server| !server.is_empty()).collect();
+    if servers.is_empty() {
+        return Err(bad("it names no server".to_owned()));
+    }
+    let parse = |address: &&str| {
+        let quote = |rule| if *address == text { rule } else { format!("`{address}`: {rule}") };
+        server(address).map_err(|rule| bad(quote(rule)))
+    };
+    Ok((servers.iter().map(parse).collect::<Result<_, _>>()?, chroot.to_owned()))
 }
 
-fn bad_connect_string(text: &str) -> Error {
-    let error = Error::connect(ErrorKind::BadConnectString(text.to_owned()));
-    let servers = text.split('/').next().unwrap_or_default();
-    match (text.split_once("://"), servers.split(',').map(str::trim).find(|server| is_number(server))) {
-        (Some((scheme, _)), _) => error.with_detail(format!("omit {scheme}://")),
-        (None, Some(port)) => error.with_detail(format!("did you mean localhost:{port}?")),
-        (None, None) => error,
-    }
+/// Whether a server follows a comma in a chroot, as in `/app,b:2181/app`.
+fn has_server(chroot: &str) -> bool {
+    let is_server = |text: &str| text.rsplit_once(':').is_some_and(|(_, port)| is_number(port));
+    chroot.split(',').skip(1).any(|text| text.split('/').next().is_some_and(is_server))
+}
+
+fn bad_connect_string(text: &str, rule: String) -> Error {
+    Error::connect(ErrorKind::BadConnectString(text.to_owned())).with_detail(rule)
 }
 
 /// Chooses the server of the next connection attempt.
@@ -237,17 +268,43 @@ mod tests {
         check("[::1]:7,[fe80::1]/", &[("::1", 7), ("fe80::1", 2181)], "/");
         check("::1", &[("::1", 2181)], "");
         check(":1,a", &[("127.0.0.1", 1), ("a", 2181)], "");
-        for text in ["", "/a", "a:", ":", "a:x", "a:0", "a:70000", "[::1", "[::1]7", "[]:1", "2181", "a,1"] {
-            assert!(parse(text).is_err(), "{text}");
-        }
-        for (text, port) in [("2181", 2181), ("a:1,7/app", 7)] {
+        check("fe80::1%eth0,[::1:2181]", &[("fe80::1%eth0", 2181), ("::1:2181", 2181)], "");
+        check("a/b,c/d:7", &[("a", 2181)], "/b,c/d:7");
+    }
+
+    #[test]
+    fn connection_string_invalid_is_reported_with_the_rule() {
+        let (port, list) =
+            ("a port is a number from 1 to 65535", "a server is host:port, and servers are separated by commas");
+        let brackets = "an IPv6 address with a port is written as [::1]:2181";
+        let chroot = "the chroot follows the last server, and is that of all servers";
+        for (text, detail) in [
+            ("", "it names no server"),
+            ("/a", "it names no server"),
+            (" , ", "it names no server"),
+            ("a:", port),
+            (":", port),
+            ("a:0", port),
+            ("a:70000", port),
+            ("a:1,b:x", &format!("`b:x`: {port}")),
+            ("a:1:2", list),
+            ("a:1;b:2", list),
+            ("a:1 b:2/c", &format!("`a:1 b:2`: {list}")),
+            ("me@a:1", "a host has no `@`; servers are separated by commas"),
+            ("a;b:1", "a host has no `;`; servers are separated by commas"),
+            ("::1:2181", "did you mean [::1]:2181 or [::1:2181]?"),
+            ("[::1", brackets),
+            ("[::1]7", brackets),
+            ("[]:1", brackets),
+            ("2181", "did you mean localhost:2181?"),
+            ("a:1,7/app", "`7`: did you mean localhost:7?"),
+            ("zk://a:1", "omit zk://"),
+            ("a:1,zk://b:2", "omit zk://"),
+            ("a:1/app,b:1/app", chroot),
+        ] {
             let error = parse(text).unwrap_err();
-            assert_eq!(error.detail(), Some(format!("did you mean localhost:{port}?").as_str()), "{text}");
+            assert_eq!(error.to_string(), format!("connect: invalid connection string `{text}`: {detail}"));
         }
-        let error = parse("a:1,zk://b:2").unwrap_err().to_string();
-        assert!(error.contains("`a:1,zk://b:2`"), "{error}");
-        let error = parse("zk://a:1").unwrap_err().to_string();
-        assert!(error.contains("`zk://a:1`") && error.ends_with("omit zk://"), "{error}");
         assert_eq!("[::1]:7".parse::<ServerAddress>().unwrap().to_string(), "[::1]:7");
     }
 

@@ -119,6 +119,9 @@ impl CreateOptions {
             Some(ErrorCode::Unimplemented) if self.mode.wire().0 == OpCode::CreateTtl => {
                 error.with_detail("TTL nodes are off; set extendedTypesEnabled=true on all servers")
             }
+            Some(ErrorCode::BadArguments) if self.mode.wire().0 == OpCode::CreateTtl && error.detail().is_none() => {
+                error.with_detail("a TTL is at least a millisecond, and less than 2^40 ms (34 years)")
+            }
             Some(ErrorCode::InvalidAcl) => explain_acl(error, self.acl.as_deref().unwrap_or_default()),
             _ => error,
         }

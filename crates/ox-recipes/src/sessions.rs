@@ -12,15 +12,22 @@ const MARGIN: u32 = 10;
 /// The pause before the next attempt to connect.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Runs `work` in a session, and again in a new session if the session ends or something held in it is
-/// [lost](RecipeError::Lost), until the work completes or fails for another reason.
+/// Runs `work` in a session, and again in a new session if the session ends, the work fails because the
+/// [connection is lost](ErrorKind::ConnectionLoss), or something held is [lost](RecipeError::Lost), until the work
+/// completes or fails for another reason.
 ///
 /// This is how a program takes part for as long as it runs: everything it sets up with a client ends with that client's
-/// session and is set up again with the next one.
+/// session and is set up again with the next one. The old session is closed first, with all clones of its client, so
+/// that the work does not meet ephemeral nodes of its own; in an outage this waits for a server.
+///
+/// **Limits.** The work may be executed more than once, and so may a write whose reply is lost. Work that must not
+/// repeat a write handles errors with the outcome [`Unknown`](ox_client::RequestOutcome::Unknown) itself. The streams of
+/// a client end with its session, without an error: work that follows [`Client::watch`] returns [`RecipeError::Lost`] at
+/// the end of the stream, because `Ok` would end this function.
 ///
 /// If no server establishes the first session within [`Builder::connect_timeout`], the error of the client is returned
 /// ([`ErrorKind::NoServer`], with a cause for each server): the address is probably wrong. Later sessions are retried
-/// until a server is back; each failed attempt is logged as a warning (`tracing`).
+/// until a server is back. Each restart and each failed attempt is logged as a warning (`tracing`).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -54,13 +61,33 @@ pub async fn run_in_sessions<T, F: Future<Output = Result<T, RecipeError>>>(
         let done = work(client.clone()).await;
         let is_expired = client.state() == SessionState::Expired;
         match done {
-            Err(RecipeError::Client(_)) if is_expired => tracing::debug!("a new session is needed"),
-            Err(error @ RecipeError::Lost { .. }) => {
-                tracing::debug!(%error, "a new session is needed");
+            Err(RecipeError::Client(error)) if is_expired => {
+                tracing::warn!(%error, "the work starts again in a new session");
+            }
+            Err(error) if is_lost(&error) => {
+                tracing::warn!(%error, "the work starts again in a new session");
+                end(&client).await;
                 tokio::time::sleep(PAUSE).await;
             }
             done => return done,
         }
+    }
+}
+
+fn is_lost(error: &RecipeError) -> bool {
+    match error {
+        RecipeError::Client(error) => *error.kind() == ErrorKind::ConnectionLoss,
+        RecipeError::Lost { .. } => true,
+        RecipeError::BadData { .. } | RecipeError::NoVersion { .. } => false,
+    }
+}
+
+/// Ends a session, as soon as it is connected again. If the close is not confirmed, the session expires by timeout.
+async fn end(client: &Client) {
+    let mut states = client.states();
+    while states.next().await.is_some_and(|state| !state.is_connected() && !state.is_final()) {}
+    if let Err(error) = client.close().await {
+        tracing::warn!(%error, "the old session is not closed; its ephemeral nodes remain until it expires");
     }
 }
 

@@ -298,15 +298,10 @@ mod tests {
             ("--zkcli -timeout abc", "-timeout must be a number of milliseconds, not `abc`", 1),
             (
                 "-server 127.0.0.1:abc ls /",
-                "invalid connection string `127.0.0.1:abc`; expected host:port,host:port/chroot, with ports up to 65535",
+                "invalid connection string `127.0.0.1:abc`: a port is a number from 1 to 65535",
                 2,
             ),
-            (
-                "-s 2182 ls /",
-                "invalid connection string `2182`; expected host:port,host:port/chroot, with ports up to 65535: did you \
-                 mean localhost:2182?",
-                2,
-            ),
+            ("-s 2182 ls /", "invalid connection string `2182`: did you mean localhost:2182?", 2),
             ("--jsn ls /", "unknown option --jsn; did you mean --json?", 2),
             ("-sever a:1 ls /", "unknown option -sever; did you mean -server?", 2),
             ("-q ls /", "unknown option -q; see oxkeeper cli --help", 2),

@@ -109,7 +109,7 @@ pub(crate) fn hint(server: &str, error: &io::Error) -> Option<String> {
 /// The address `host:port` of a server, by the rule of all tools: the port defaults to 2181, the host to this machine.
 pub(crate) fn server_address(server: &str) -> Result<String, String> {
     let refusal = |error: ox_client::Error| {
-        let detail = error.detail().map_or("expected host:port".to_owned(), str::to_owned);
+        let detail = error.detail().unwrap_or("expected host:port");
         format!("invalid address of a server: {server:?}: {detail}")
     };
     server.parse::<ServerAddress>().map(|address| address.to_string()).map_err(refusal)
@@ -132,7 +132,8 @@ mod tests {
         for (given, expected) in cases {
             assert_eq!(server_address(given).as_deref(), Ok(expected));
         }
-        for (given, detail) in [("2181", "did you mean localhost:2181?"), ("a:x", "expected host:port")] {
+        for (given, detail) in [("2181", "did you mean localhost:2181?"), ("a:x", "a port is a number from 1 to 65535")]
+        {
             assert_eq!(server_address(given), Err(format!("invalid address of a server: {given:?}: {detail}")));
         }
     }

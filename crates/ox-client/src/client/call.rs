@@ -78,10 +78,10 @@ impl Client {
         match self.send_with_retries(&call).await {
             // A node that does not exist is a result of `exists`, and not an error.
             Err(error) if call.op != OpCode::Exists => {
-                let error = self.shared().name_unreachable_servers(error);
+                let error = self.shared().explain(error);
                 Err(self.name_missing_chroot(error).await)
             }
-            Err(error) => Err(self.shared().name_unreachable_servers(error)),
+            Err(error) => Err(self.shared().explain(error)),
             Ok(reply) => Ok(reply),
         }
     }
@@ -149,7 +149,7 @@ impl Client {
             }
             (Submitted::Queued(_), None) | (Submitted::Sent, _) => reply.await,
         };
-        // The driver is gone when its runtime has shut down; the session has ended then.
+        // A sender is dropped without a reply only together with the session.
         let lost = Failure { ended: Some(SessionEnd::Closed), sent: true };
         replied.unwrap_or(Err(lost)).map_err(|failure| call.failed(failure))
     }

@@ -3,7 +3,7 @@
 use super::call::{Kind, decode};
 use super::{Call, Client};
 use crate::acl::explain_acl;
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::limits::DELETES_IN_FLIGHT_MAX;
 use crate::path;
 use crate::types::{CreateOptions, Created, Node, NodeData, Version};
@@ -32,6 +32,14 @@ pub(crate) fn put_create(out: &mut Vec<u8>, path: &str, data: Option<&[u8]>, opt
 
 pub(crate) fn node(reply: &DataReply<'_>) -> Node {
     Node { data: reply.data.unwrap_or_default().to_vec(), is_null: reply.data.is_none(), stat: reply.stat }
+}
+
+/// Adds to the error of a delete what the code does not say.
+fn explain_delete(error: Error) -> Error {
+    if *error.kind() == ErrorKind::Server(ErrorCode::BadArguments) {
+        return error.with_detail("the servers need this node");
+    }
+    error
 }
 
 pub(crate) fn names(children: Option<Vec<Text<'_>>>) -> Vec<String> {
@@ -163,7 +171,8 @@ impl Client {
             encode: &encode,
             watch: None,
         })
-        .await?;
+        .await
+        .map_err(explain_delete)?;
         Ok(())
     }
 
@@ -464,7 +473,7 @@ impl Client {
         match self.call(call).await {
             Err(error) if error.code() == Some(ErrorCode::NoNode) => Ok(true),
             Err(error) if error.code() == Some(ErrorCode::NotEmpty) => Ok(false),
-            done => done.map(|_| true),
+            done => done.map(|_| true).map_err(explain_delete),
         }
     }
 }

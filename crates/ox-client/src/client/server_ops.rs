@@ -47,7 +47,7 @@ impl Client {
                 Some(SessionEnd::AuthFailed) => ErrorKind::AuthFailed,
                 Some(SessionEnd::Closed) => ErrorKind::Closed,
             };
-            Error::new("add auth", None, kind, RequestOutcome::NoEffect)
+            self.shared().explain(Error::new("add auth", None, kind, RequestOutcome::NoEffect))
         };
         added.map_err(|ended| failed(Some(ended)))?;
         match reply.await {

@@ -62,6 +62,8 @@ struct Locked {
     failures: Vec<ConnectFailure>,
     /// Why SASL ended the session.
     sasl_failure: Option<String>,
+    /// The scheme of the credentials that ended the session.
+    rejected_scheme: Option<Box<str>>,
 }
 
 /// Parameters of the next connection attempt.
@@ -95,6 +97,7 @@ impl Shared {
             event_readers: Vec::new(),
             failures: Vec::new(),
             sasl_failure: None,
+            rejected_scheme: None,
         };
         let (capacity, watches) = (Notify::new(), AtomicU64::new(0));
         Self {
@@ -158,6 +161,10 @@ impl Shared {
                 Effect::SaslFailed(reason) => {
                     tracing::warn!(%reason, "SASL authentication failed");
                     locked.sasl_failure = Some(reason);
+                }
+                Effect::AuthRejected(scheme) => {
+                    tracing::warn!(%scheme, "the server rejected the credentials");
+                    locked.rejected_scheme = Some(scheme);
                 }
                 Effect::Notification(event) => notify(&mut locked.event_readers, &SessionEvent::Event(event)),
             }
@@ -296,13 +303,23 @@ impl Shared {
         servers.into_iter().map(|server| ConnectFailure { cause: cause(&server), server }).collect()
     }
 
-    /// Adds to an error of a lost connection why no server can be reached, if attempts have failed.
-    pub(crate) fn name_unreachable_servers(&self, error: Error) -> Error {
+    /// Adds to an error why no server can be reached, or why the authentication failed.
+    pub(crate) fn explain(&self, error: Error) -> Error {
         let locked = self.locked.lock();
-        if *error.kind() != ErrorKind::ConnectionLoss || locked.failures.is_empty() {
-            return error;
+        let detail = match (error.kind(), &locked.rejected_scheme) {
+            (ErrorKind::ConnectionLoss, _) if !locked.failures.is_empty() => {
+                Some(connect_failure::list(&locked.failures))
+            }
+            (ErrorKind::AuthFailed, Some(scheme)) => {
+                Some(format!("the servers reject these credentials, or have no scheme `{scheme}`"))
+            }
+            (ErrorKind::AuthFailed, None) => locked.sasl_failure.clone(),
+            _ => None,
+        };
+        match detail {
+            Some(detail) => error.with_detail(detail),
+            None => error,
         }
-        error.with_detail(connect_failure::list(&locked.failures))
     }
 
     /// Why SASL ended the session.

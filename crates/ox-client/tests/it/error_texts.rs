@@ -68,6 +68,43 @@ async fn ttl_node_needs_a_server_with_extended_types() {
     let server = TestServer::start(|config| config.extended_types = true).unwrap();
     let client = Client::connect(&server.address().to_string()).await.unwrap();
     client.create("/t", b"", TTL).await.unwrap();
+    let none = CreateMode::PersistentWithTtl(Duration::from_micros(10));
+    let text = "create /u: invalid arguments: a TTL is at least a millisecond, and less than 2^40 ms (34 years)";
+    check(client.create("/u", b"", none).await, ErrorCode::BadArguments, text);
+    let invalid = client.create("u", b"", none).await;
+    check(invalid, ErrorCode::BadArguments, "create u: invalid path: it must start with /");
+}
+
+#[tokio::test]
+async fn node_that_servers_need_is_not_deleted() {
+    let server = Server::ephemeral().unwrap();
+    let client = Client::connect(&server.address().to_string()).await.unwrap();
+    let text = "delete /: invalid arguments: the servers need this node";
+    check(client.delete("/", None).await, ErrorCode::BadArguments, text);
+    check(client.delete_recursive("/").await, ErrorCode::BadArguments, text);
+}
+
+#[tokio::test]
+async fn rejected_credentials_are_named() {
+    let server = server();
+    let connect = async || builder(&server).auth("none", "x").connect().await.unwrap();
+    let rejected = "authentication failed: the servers reject these credentials, or have no scheme `none`";
+    let added = client(&server).await.add_auth("none", "x").await;
+    check(added, ErrorCode::AuthFailed, &format!("add auth: {rejected}"));
+    let error = with_timeout(connect().await.get("/")).await;
+    check(error, ErrorCode::AuthFailed, &format!("get /: {rejected}"));
+}
+
+#[tokio::test]
+async fn list_of_servers_without_use_is_refused() {
+    let server = server();
+    let client = client(&server).await;
+    let error = client.update_servers("a:1/app").unwrap_err().to_string();
+    assert_eq!(error, "update servers: the chroot cannot change; omit it from the list of servers");
+    let error = client.update_servers("").unwrap_err().to_string();
+    assert_eq!(error, "update servers: invalid connection string ``: it names no server");
+    let error = Client::builder().connect().await.unwrap_err().to_string();
+    assert_eq!(error, "connect: invalid connection string ``: Builder::servers was not called");
 }
 
 #[tokio::test]

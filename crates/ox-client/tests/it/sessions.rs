@@ -2,7 +2,7 @@
 
 use crate::{builder, client, server, with_timeout};
 use ox_client::{
-    Client, ConnectCause, CreateMode, ErrorKind, RequestOutcome, RetryPolicy, SessionEvent, SessionState,
+    Client, ConnectCause, CreateMode, ErrorKind, EventKind, RequestOutcome, RetryPolicy, SessionEvent, SessionState,
     SessionStates, Version,
 };
 use std::io::{Read as _, Write as _};
@@ -44,6 +44,24 @@ async fn expired_session_is_final() {
     assert_eq!((error.kind(), error.outcome()), (&ErrorKind::SessionExpired, RequestOutcome::NoEffect));
     assert!(error.is_final() && !error.is_retriable());
     with_timeout(client.close()).await.unwrap();
+}
+
+/// A client that is shared by tests, each with a runtime of its own, must not wait forever.
+#[test]
+fn client_whose_runtime_is_dropped_is_closed() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (server, first) = (server(), runtime());
+    let client = first.block_on(client(&server));
+    let mut states = client.states();
+    let (_, waiting) = first.block_on(client.exists_and_watch("/a")).unwrap();
+    drop(first);
+    assert_eq!(client.state(), SessionState::Closed);
+    runtime().block_on(async {
+        assert_eq!(with_timeout(waiting).await.kind, EventKind::SessionEnded);
+        assert_eq!(with_timeout(client.get("/")).await.unwrap_err().kind(), &ErrorKind::Closed);
+        while with_timeout(states.next()).await.is_some() {}
+        with_timeout(client.close()).await.unwrap();
+    });
 }
 
 #[tokio::test]

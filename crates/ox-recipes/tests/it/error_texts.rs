@@ -1,7 +1,7 @@
 //! Wrong arguments and servers that are not there are reported by the first call, with the cause.
 
 use crate::{client, server, with_timeout};
-use ox_client::{Client, CreateMode, ErrorKind};
+use ox_client::{Client, CreateMode, ErrorKind, RetryPolicy, SessionState};
 use ox_recipes::config::SharedConfig;
 use ox_recipes::counter::SharedCount;
 use ox_recipes::lock::Lock;
@@ -61,10 +61,11 @@ async fn later_session_waits_for_a_server_that_is_down_for_longer_than_the_conne
     let (started, first_session) = oneshot::channel();
     let (stopped, loss) = oneshot::channel();
     let first = std::cell::Cell::new(Some((started, loss)));
-    let work = |_: Client| {
+    let work = |client: Client| {
         let first = first.take();
         async move {
             let Some((started, loss)) = first else { return Ok(()) };
+            client.close().await.unwrap(); // so that no connection is needed to end this session
             started.send(()).unwrap();
             loss.await.unwrap();
             Err(RecipeError::Lost { path: "/held".to_owned() })
@@ -75,10 +76,45 @@ async fn later_session_waits_for_a_server_that_is_down_for_longer_than_the_conne
         server.stop().unwrap();
         let silent = TcpListener::bind(server.address()).await.unwrap();
         stopped.send(()).unwrap();
-        // A client waits for the reply on one connection until its connect timeout. The first client may use another
-        // one, to end its session; so with the third one a client has failed.
-        let held = [silent.accept().await, silent.accept().await, silent.accept().await];
+        // A client waits for the reply on one connection until its connect timeout: with the second one a client has
+        // failed.
+        let held = [silent.accept().await, silent.accept().await];
         drop((silent, held));
+        server.restart().unwrap();
+    };
+    let (done, ()) = with_timeout(async { tokio::join!(sessions::run_in_sessions(&builder, work), disturb) }).await;
+    done.unwrap();
+}
+
+/// A write is not sent again, so the work fails; its ephemeral node must be gone before it is created again.
+#[tokio::test]
+async fn work_starts_again_after_a_lost_connection_when_the_old_session_is_closed() {
+    let mut server = Server::ephemeral().unwrap();
+    let builder = Client::builder().servers(&server.address().to_string()).unwrap();
+    let (started, first_session) = oneshot::channel();
+    let (stopped, outage) = oneshot::channel();
+    let (failed, failure) = oneshot::channel();
+    let first = std::cell::Cell::new(Some((started, outage, failed)));
+    let work = |client: Client| {
+        let first = first.take();
+        async move {
+            client.create("/me", b"", CreateMode::Ephemeral).await?;
+            let Some((started, outage, failed)) = first else { return Ok(()) };
+            started.send(()).unwrap();
+            outage.await.unwrap();
+            let mut states = client.states();
+            while !matches!(states.next().await, Some(SessionState::Suspended { .. })) {}
+            let written = client.with_retry(RetryPolicy::None).set("/me", b"x", None).await;
+            failed.send(()).unwrap();
+            written?;
+            Ok(())
+        }
+    };
+    let disturb = async {
+        first_session.await.unwrap();
+        server.stop().unwrap();
+        stopped.send(()).unwrap();
+        failure.await.unwrap();
         server.restart().unwrap();
     };
     let (done, ()) = with_timeout(async { tokio::join!(sessions::run_in_sessions(&builder, work), disturb) }).await;

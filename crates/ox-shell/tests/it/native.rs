@@ -62,7 +62,12 @@ fn errors_are_plain_and_fail() {
             ("--zkcli delete /full", &greeting(&server), "Node not empty: /full\n", 1),
             ("addauth digest", "", "usage: addauth scheme auth\n", 1),
             ("set -v 9 /full x", "", "Version does not match: /full\n", 1),
-            ("addauth nonsense x", "", "add auth: authentication failed\n", 1),
+            (
+                "addauth nonsense x",
+                "",
+                "add auth: authentication failed: the servers reject these credentials, or have no scheme `nonsense`\n",
+                1,
+            ),
             ("setquota -n x /full", "", "-n must be a number, not `x`\n", 1),
             ("listquota /full", "", "No quota: /full\n", 1),
             ("listquota /", "", "The root cannot have a quota; name a node below it\n", 1),

@@ -237,6 +237,7 @@ impl<W: Waiter, S: Clone> Session<W, S> {
     fn on_auth(&mut self, err: i32, effects: &mut Vec<Effect<W, S>>) -> Result<(), Disconnect> {
         let Some(index) = self.auth_in_flight.pop_front() else { return Err(Disconnect::OutOfOrder) };
         if err != 0 {
+            effects.push(Effect::AuthRejected(self.credentials[index].scheme.clone()));
             self.end(SessionEnd::AuthFailed, effects);
             return Err(Disconnect::SessionEnded);
         }

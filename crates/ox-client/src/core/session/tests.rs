@@ -131,6 +131,7 @@ impl Harness {
             }
             Effect::Authenticating { read_only } => format!("authenticating{}", if read_only { " ro" } else { "" }),
             Effect::SaslFailed(reason) => format!("sasl: {reason}"),
+            Effect::AuthRejected(scheme) => format!("rejected: {scheme}"),
             Effect::Notification(event) => format!("heard {:?} {}", event.kind, event.path),
             Effect::State(Phase::Suspended { lost_after_ms }) => format!("suspended until {lost_after_ms}"),
             Effect::State(Phase::Ended(ended)) => format!("over: {ended:?}"),
@@ -440,7 +441,8 @@ fn rejected_credentials_end_the_session() {
     harness.request("one").unwrap();
     harness.session.add_auth(0, "digest", Some(b"x"), Some(Caller("auth", Rc::default()))).unwrap();
     assert_eq!(harness.reply(xid::AUTH, 0, ErrorCode::AuthFailed.code()), Err(Disconnect::SessionEnded));
-    assert_eq!(harness.trace(), ["connected", "one: AuthFailed", "auth: AuthFailed", "over: AuthFailed"]);
+    let trace = ["connected", "rejected: digest", "one: AuthFailed", "auth: AuthFailed", "over: AuthFailed"];
+    assert_eq!(harness.trace(), trace);
 }
 
 #[test]

@@ -298,7 +298,7 @@ mod tests {
 
     #[test]
     fn invalid_port_is_refused() {
-        let expected = "invalid address of a server: \"127.0.0.1:abc\": expected host:port";
+        let expected = "invalid address of a server: \"127.0.0.1:abc\": a port is a number from 1 to 65535";
         assert_eq!(split("a:1,127.0.0.1:abc"), Err(expected.to_owned()));
         assert!(split("a:99999").is_err() && split("[::1]:x").is_err());
         assert!(split("").is_err() && split(",").is_err());
