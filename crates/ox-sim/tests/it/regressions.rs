@@ -15,7 +15,7 @@ enum Drawn {
     Profile(FaultProfile),
 }
 
-const FAILED: [(u64, Drawn); 47] = [
+const FAILED: [(u64, Drawn); 48] = [
     // The checker did not know the owner of a session whose handshake got no reply and whose first writes were
     // refused.
     (383, Plain),
