@@ -95,8 +95,10 @@ async fn work_starts_again_after_a_lost_connection_when_the_old_session_is_close
     let (stopped, outage) = oneshot::channel();
     let (failed, failure) = oneshot::channel();
     let first = std::cell::Cell::new(Some((started, outage, failed)));
+    let clones = std::cell::RefCell::new(Vec::new()); // as a task of the work may hold one
     let work = |client: Client| {
         let first = first.take();
+        clones.borrow_mut().push(client.clone());
         async move {
             client.create("/me", b"", CreateMode::Ephemeral).await?;
             let Some((started, outage, failed)) = first else { return Ok(()) };
