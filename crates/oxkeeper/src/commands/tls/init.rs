@@ -13,6 +13,7 @@ use super::server_settings;
 use crate::commands::output::{GOOD, conclude};
 use anyhow::{Context, Result, ensure};
 use ox_tls::generate::{CertificateSubject, DevelopmentCa, Validity};
+use ox_tls::{ServerTls, SettingsGroup, StoreFiles, TlsSettings};
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -90,7 +91,9 @@ impl DevelopmentFiles<'_> {
         let mut issue = |name: &str, subject: &CertificateSubject, text: &str| -> Result<()> {
             let file = directory.join(format!("{name}.pem"));
             if file.exists() && !self.force {
-                writeln!(out, "kept {}, which exists; --force replaces it", file.display())?;
+                let missing = missing_names(&file, subject)?;
+                let but = if missing.is_empty() { String::new() } else { format!(", but is not valid for {missing}") };
+                writeln!(out, "kept {}, which exists{but}; --force replaces it", file.display())?;
                 return Ok(());
             }
             write_secret(&file, &ca.issue(subject, validity)?.key_store())?;
@@ -108,6 +111,19 @@ impl DevelopmentFiles<'_> {
         writeln!(out, "wrote {}", properties.display())?;
         Ok(directory)
     }
+}
+
+/// The names and addresses of the subject that the certificate of an existing key store is not for.
+fn missing_names(file: &Path, subject: &CertificateSubject) -> Result<String> {
+    let mut settings = TlsSettings::new(SettingsGroup::Client);
+    settings.key_store.location = Some(file.to_owned());
+    settings.client_auth = Some("none".to_owned());
+    let tls = ServerTls::build(&settings, &StoreFiles::read(&settings)?)
+        .context("the file exists and cannot be used; --force replaces it")?;
+    let Some(certificate) = tls.certificates().first() else { return Ok(String::new()) };
+    let addresses = subject.addresses.iter().map(IpAddr::to_string);
+    let hosts = subject.host_names.iter().cloned().chain(addresses);
+    Ok(hosts.filter(|host| !certificate.is_valid_for(host)).collect::<Vec<_>>().join(", "))
 }
 
 /// Names of servers, with the names and addresses that their certificates are for.
@@ -165,7 +181,12 @@ fn authority(directory: &Path, out: &mut dyn Write) -> Result<DevelopmentCa> {
     let (certificate, key) = (directory.join("ca.pem"), directory.join("ca-key.pem"));
     let read = |file: &Path| fs::read_to_string(file).with_context(|| format!("read {}", file.display()));
     if certificate.exists() || key.exists() {
-        let ca = DevelopmentCa::load(&read(&certificate)?, &zeroize::Zeroizing::new(read(&key)?))?;
+        let remedy = "restore the two files of the CA, or remove both to make a new one, and replace all certificates \
+                      with --force";
+        let load = || {
+            Ok::<_, anyhow::Error>(DevelopmentCa::load(&read(&certificate)?, &zeroize::Zeroizing::new(read(&key)?))?)
+        };
+        let ca = load().with_context(|| format!("{} and {}: {remedy}", certificate.display(), key.display()))?;
         writeln!(out, "using the CA {}", certificate.display())?;
         return Ok(ca);
     }
@@ -228,6 +249,9 @@ fn next_steps(directory: &Path, servers: &BTreeMap<String, Vec<String>>, out: &m
     writeln!(out, "\nNext:")?;
     writeln!(out, "  oxkeeper tls check zoo.cfg                  what would fail, before a restart")?;
     writeln!(out, "  oxkeeper cli -server {host}:2281 -client-configuration {directory}/client.properties")?;
-    writeln!(out, "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/tls-tools.md.")?;
+    writeln!(
+        out,
+        "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/quorum-security.md."
+    )?;
     Ok(())
 }
