@@ -136,8 +136,9 @@ impl Config {
             admin: admin.as_ref(),
             prometheus: prometheus.as_ref(),
         };
-        ports::check(&settings, &open, environment, diagnostics, &mut errors);
+        let is_without_admin = ports::check(&settings, &open, environment, diagnostics, &mut errors);
         errors.finish()?;
+        let admin = admin.filter(|_| !is_without_admin);
         let tls = TlsConfig::from_checked(&settings, secure.as_ref());
         Ok(Config {
             member,

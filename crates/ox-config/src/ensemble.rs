@@ -228,6 +228,10 @@ impl Count {
 fn check_count(settings: &Settings, count: &Count, diagnostics: &mut Vec<Diagnostic>) -> Result<(), ConfigError> {
     let place = members_place(settings);
     let error = |cause| Err(place.error(cause));
+    // A member whose dynamic file was truncated must not serve its data as a standalone server.
+    if let Some(dynamic) = settings.line("dynamicConfigFile").filter(|_| count.participants + count.observers == 0) {
+        return error(Cause::NoMembersInDynamicFile(dynamic.text.clone()));
+    }
     match (count.participants, settings.flag("standaloneEnabled")) {
         (0, false) => return Err(settings.place_of("standaloneEnabled").error(Cause::NoParticipants)),
         (0, true) if 0 < count.observers => return error(Cause::ObserversAlone),

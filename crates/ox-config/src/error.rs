@@ -70,6 +70,9 @@ pub enum Cause {
     /// A value out of range for its key.
     #[error("{text} is not a valid value for {key}; expected {expected}")]
     BadValue { key: &'static str, text: String, expected: String },
+    /// Levels of the log that cannot be used; names the part that is wrong.
+    #[error("{0}")]
+    LogLevels(String),
     #[error("electionAlg must be 3, the only election algorithm since ZooKeeper 3.5; remove the line")]
     ElectionAlg,
     /// Members in `zoo.cfg` although a dynamic configuration file is named.
@@ -83,6 +86,9 @@ pub enum Cause {
     /// A dynamic configuration file with lines other than members.
     #[error("Unrecognised parameter: {0}; expected server.N, group.N or weight.N")]
     NotDynamic(String),
+    /// The dynamic configuration file is empty.
+    #[error("{0} has no server.N line: it is empty or incomplete; restore it, or copy it from another member")]
+    NoMembersInDynamicFile(String),
     #[error("{key} is not set; add a line such as {key}={}", example(.0), key = .0)]
     NotSet(&'static str),
     /// An empty path would mean the working directory, which is hardly intended.

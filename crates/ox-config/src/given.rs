@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::key::{Class, Status};
+use crate::key::{Class, PREFIX, Status};
 use crate::keys;
 use crate::settings::Settings;
 
@@ -90,9 +90,9 @@ impl GivenSettings {
     }
 }
 
-/// Whether a server uses a setting. Lines that the table does not have may be anything, such as a `server.N` line.
+/// Whether a server uses a setting. Keys that the table does not have are unknown to every server.
 fn has_effect(name: &str) -> bool {
-    keys::find(name).is_none_or(|key| {
+    keys::find(name).or_else(|| keys::find_property(&format!("{PREFIX}{name}"))).is_some_and(|key| {
         let is_used = !matches!(key.class, Class::J | Class::T | Class::C);
         is_used && !matches!(key.status, Status::Hint | Status::NotBuilt(_))
     })
@@ -130,7 +130,7 @@ mod tests {
         check("log.file=a\n", "console.threshold=WARN\n", &["console.threshold", "log.file"], &[]);
         check("", "client.secure=true\nnio.numWorkerThreads=3\n", &[], &[]); // without an effect
         check("ssl.keyStore.password=a\n", "ssl.keyStore.password=b\n", &[], &["ssl.keyStore.password"]);
-        check("server.1=a:1:2\n", "server.1=b:1:2\n", &[], &["server.1"]);
+        check("server.1=a:1:2\n", "server.1=b:1:2\nmaxClientCnxn=5\n", &[], &["server.1"]); // no known key
         let reconfig = "reconfigEnabled=true\n";
         check(&format!("{reconfig}server.1=a:1:2\n"), &format!("{reconfig}dynamicConfigFile=x\n"), &[], &[]);
     }

@@ -97,8 +97,8 @@ pub fn check_log_levels(levels: &str) -> Result<(), String> {
 /// Refuses levels that would silence or flood the log by a misspelling. Apache's keys are never refused.
 pub(crate) fn check(settings: &Settings, errors: &mut ErrorCollector) {
     let Some(text) = settings.text(LEVELS) else { return };
-    if let Err(expected) = check_log_levels(&text) {
-        errors.add(settings.place_of(LEVELS).error(Cause::BadValue { key: LEVELS, text, expected }));
+    if let Err(why) = check_log_levels(&text) {
+        errors.add(settings.place_of(LEVELS).error(Cause::LogLevels(why)));
     }
 }
 

@@ -40,24 +40,32 @@ impl OpenPort<'_> {
     }
 }
 
-/// Reports each port that is opened twice.
+/// Reports each port that is opened twice. Returns whether the server starts without the AdminServer for this reason.
 pub(crate) fn check(
     settings: &Settings,
     open: &OpenPorts<'_>,
     environment: &Environment<'_>,
     diagnostics: &mut Vec<Diagnostic>,
     errors: &mut ErrorCollector,
-) {
+) -> bool {
     let ports = list(settings, open, environment);
+    let mut is_without_admin = false;
     for (at, port) in ports.iter().enumerate() {
         let Some(other) = ports[..at].iter().find(|other| other.conflicts(port)) else { continue };
-        let cause = Cause::PortUsedTwice { port: port.port, other: other.name.clone() };
         if port.is_required {
+            let cause = Cause::PortUsedTwice { port: port.port, other: other.name.clone() };
             errors.add(port.place.error(cause));
         } else {
-            diagnostics.push(Diagnostic::warn(port.place, format!("{}: {cause}", port.name)));
+            is_without_admin = true;
+            let (name, other, port_number) = (&port.name, &other.name, port.port);
+            let text = format!(
+                "{name}: {other} opens port {port_number} too: the server starts without the AdminServer; give each a \
+                 port of its own"
+            );
+            diagnostics.push(Diagnostic::warn(port.place, text));
         }
     }
+    is_without_admin
 }
 
 fn list<'a>(settings: &'a Settings, open: &OpenPorts<'_>, environment: &Environment<'_>) -> Vec<OpenPort<'a>> {
@@ -78,9 +86,13 @@ fn list<'a>(settings: &'a Settings, open: &OpenPorts<'_>, environment: &Environm
             add(&name, place, ip, address.port, true);
         }
     }
-    for (key, address) in [("clientPort", open.client), ("secureClientPort", open.secure)] {
+    // Without `clientPort` it is the port after the semicolon of the server's line.
+    let own_line = open.member.map(|member| format!("server.{}", member.server));
+    let client = own_line.as_deref().filter(|_| settings.line("clientPort").is_none()).unwrap_or("clientPort");
+    for (key, address) in [(client, open.client), ("secureClientPort", open.secure)] {
         if let Some(address) = address {
-            add(key, settings.place_of(key), address.ip, address.port, true);
+            let place = settings.line(key).map_or_else(|| settings.place_of(key), |entry| &entry.place);
+            add(key, place, address.ip, address.port, true);
         }
     }
     if let Some(prometheus) = open.prometheus {

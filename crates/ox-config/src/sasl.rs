@@ -57,8 +57,12 @@ pub(crate) fn read(
     let sasl_class = |entry: &&Entry| entry.text.ends_with(".SASLAuthenticationProvider");
     let providers = settings.properties_under("zookeeper.authProvider.").map(|(_, entry)| entry);
     if let Some(entry) = providers.into_iter().find(sasl_class).filter(|_| login.is_none()) {
-        let text =
-            format!("SASL is off: -D{JAAS_FILE} names no section '{}'", settings.text(SECTION).unwrap_or_default());
+        let section = settings.text(SECTION).unwrap_or_default();
+        let why = match settings.text(JAAS_FILE) {
+            Some(file) => format!("{file}, the file of -D{JAAS_FILE}, has no section '{section}'"),
+            None => format!("-D{JAAS_FILE} is not set; give it a file with a section '{section}'"),
+        };
+        let text = format!("SASL is off: {why}");
         diagnostics.push(Diagnostic::warn(&entry.place, text));
     }
     SaslConfig {

@@ -123,6 +123,9 @@ pub fn other_sessions<'a>(of: &'a FrozenView, not_of: &FrozenView) -> impl Itera
     of.sessions().iter().map(|(id, _)| *id).filter(move |id| !known.contains(id))
 }
 
+/// The node with the members of the ensemble.
+const CONFIG_NODE: &str = "/zookeeper/config";
+
 /// The order of a sorted walk, which compares element by element, so that a subtree stays together.
 fn by_names(a: &str, b: &str) -> Ordering {
     a.split('/').cmp(b.split('/'))
@@ -141,13 +144,13 @@ fn change<'a>(
     let list = |side: usize, id: i64| lists[side].get(&id).copied().unwrap_or(&[]);
     let (left_list, right_list) = (list(0, left.acl), list(1, right.acl));
     let acl = (left_list != right_list).then_some((left_list, right_list));
-    let stat = if with_stat { fields(&left.stat, &right.stat) } else { Vec::new() };
+    let stat = if with_stat { fields(left.path, &left.stat, &right.stat) } else { Vec::new() };
     let was_recreated = left.stat.czxid != right.stat.czxid;
     let differs = data.is_some() || acl.is_some() || !stat.is_empty();
     differs.then_some(NodeDifference { path: left.path, data, acl, stat, was_recreated })
 }
 
-fn fields(left: &StatPersisted, right: &StatPersisted) -> Vec<StatDifference> {
+fn fields(path: &str, left: &StatPersisted, right: &StatPersisted) -> Vec<StatDifference> {
     let hex = |name, a: Zxid, b: Zxid| StatDifference { name, values: (a.0, b.0), is_hex: true };
     let number = |name, a: i64, b: i64| StatDifference { name, values: (a, b), is_hex: false };
     let all = [
@@ -161,7 +164,9 @@ fn fields(left: &StatPersisted, right: &StatPersisted) -> Vec<StatDifference> {
         number("aversion", left.aversion.into(), right.aversion.into()),
         StatDifference { name: "ephemeralOwner", values: (left.ephemeral_owner, right.ephemeral_owner), is_hex: true },
     ];
-    all.into_iter().filter(|field| field.values.0 != field.values.1).collect()
+    // Each member writes the configuration by its own clock when it loads it.
+    let is_meant = |field: &StatDifference| path != CONFIG_NODE || field.name != "mtime";
+    all.into_iter().filter(|field| field.values.0 != field.values.1 && is_meant(field)).collect()
 }
 
 /// A node with the size of its subtree.
@@ -206,5 +211,18 @@ impl TreeLevels {
 
     pub fn bytes(&self) -> i64 {
         self.0.first().and_then(|layer| layer.first()).map_or(0, |root| root.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_of_the_configuration_node_is_each_members_own() {
+        let at = |mtime, version| StatPersisted { mtime, version, ..StatPersisted::default() };
+        let names = |path| -> Vec<&str> { fields(path, &at(1, 1), &at(2, 2)).iter().map(|field| field.name).collect() };
+        assert_eq!(names("/app"), ["mtime", "version"]);
+        assert_eq!(names(CONFIG_NODE), ["version"]);
     }
 }

@@ -86,6 +86,11 @@ impl ServerTls {
         self.certificates.iter().map(|certificate| certificate.days_left(now)).min()
     }
 
+    /// Whether a certificate of the key store is not valid yet. `now` is in seconds since 1970.
+    pub fn is_early(&self, now: i64) -> bool {
+        self.certificates.iter().any(|certificate| now < certificate.not_before)
+    }
+
     /// Decides about a client whose handshake has succeeded, before its first request is served.
     pub fn check_peer(&self, certificate: &CertificateInfo, endpoint: &PeerEndpoint, now: i64) -> PeerDecision {
         if certificate.not_after < now {

@@ -303,6 +303,18 @@ fn member_version_is_file_suffix() {
     assert_eq!(start("reconfigEnabled=true\n", "nonsense").proposed, None);
 }
 
+/// A member would otherwise serve its data as a standalone server.
+#[test]
+fn dynamic_file_without_members_is_refused() {
+    let file = "/data/tc.cfg.dynamic.100000005";
+    for content in ["", "# server.1=a:1:2\n"] {
+        let lines = format!("dataDir=/d\nclientPort=2181\ndynamicConfigFile={file}\n");
+        let error = Harness::with_config(&lines).and_file("/d/myid", "2").and_file(file, content).start().error();
+        let expected = format!("/data/tc.cfg:3: dynamicConfigFile: {file} has no server.N line: it is empty");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
 #[test]
 fn foreign_audit_logger_is_refused_only_if_it_would_be_used() {
     let lines = "dataDir=/d\naudit.impl.class=com.example.Audit\n";
@@ -334,6 +346,7 @@ fn port_that_two_settings_open_is_refused() {
         ),
         (format!("{stores}secureClientPort=2181\nclientPort=2181\n"), "secureClientPort", "clientPort"),
         (TWO.replace(";127.0.0.1:2181", "") + "clientPort=2888\n", "clientPort", "server.1"),
+        (format!("{TWO}{stores}secureClientPort=2181\n"), "secureClientPort", "server.1"),
     ] {
         let found = error(&lines);
         let expected = format!("{place}: {other} opens port ");
@@ -353,8 +366,10 @@ fn port_of_the_admin_server_of_a_member_is_a_warning() {
     let outcome =
         Harness::with_config(&format!("dataDir=/d\n{TWO}admin.serverPort=2181\n")).and_file("/d/myid", "1").start();
     let warnings = outcome.warnings().join("\n");
-    assert!(warnings.contains("admin.serverPort: clientPort opens port 2181 too"), "{warnings}");
+    let expected = "admin.serverPort: server.1 opens port 2181 too: the server starts without the AdminServer";
+    assert!(warnings.contains(expected), "{warnings}");
     assert_eq!(outcome.errors, Vec::<String>::new());
+    assert_eq!(outcome.config().admin, None, "it would take the port of the clients");
 }
 
 #[test]
@@ -381,7 +396,8 @@ fn sasl_provider_without_a_section_is_reported() {
     check(
         lines,
         "",
-        "/data/tc.cfg:2: authProvider.1: SASL is off: -Djava.security.auth.login.config names no section 'Server'",
+        "/data/tc.cfg:2: authProvider.1: SASL is off: -Djava.security.auth.login.config is not set; \
+         give it a file with a section 'Server'",
     );
 }
 

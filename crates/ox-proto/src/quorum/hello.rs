@@ -67,6 +67,11 @@ const LEARNER_PACKETS: [i64; 2] = [11, 16];
 /// Offset of the address list.
 const HEAD_BYTES: usize = 20;
 
+/// Whether `bytes` begin like the hello of an election connection since 3.4.
+pub fn is_versioned(bytes: &[u8]) -> bool {
+    matches!(long_at(bytes, 0), Some(V1 | V2))
+}
+
 /// Decodes the hello at the start of `bytes`; returns it with its length, or `None` while it is incomplete.
 pub fn next(bytes: &[u8]) -> Result<Option<(Hello, usize)>, HelloError> {
     let Some(first) = long_at(bytes, 0) else { return Ok(None) };

@@ -155,18 +155,30 @@ pub(crate) fn load(config: &Config) -> Result<Option<ClientStores>, TlsError> {
     Ok(Some(stores))
 }
 
-/// Reads the stores and returns what an operator should know about them, without starting a server.
-pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, TlsError> {
-    let mut warnings = Vec::new();
+/// Reads the stores and returns what an operator should know about them, or all errors, without starting a server.
+pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, Vec<TlsError>> {
+    let (mut warnings, mut errors) = (Vec::new(), Vec::new());
     if let Some(tls) = &config.tls {
-        let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Client), ServerTls::build)?;
-        warnings.extend_from_slice(stores.current().warnings());
+        let settings = tls_settings(&tls.keys, SettingsGroup::Client);
+        match Reloader::new(settings.clone(), ServerTls::build) {
+            Ok(stores) => warnings.extend_from_slice(stores.current().warnings()),
+            Err(error) => errors.extend(all_errors(&settings, error)),
+        }
     }
     if let Some(tls) = config.member.as_ref().and_then(|member| member.tls.as_ref()) {
-        let stores = Reloader::new(tls_settings(&tls.keys, SettingsGroup::Quorum), PeerTls::build)?;
-        warnings.extend_from_slice(stores.current().server.warnings());
+        let settings = tls_settings(&tls.keys, SettingsGroup::Quorum);
+        match Reloader::new(settings.clone(), PeerTls::build) {
+            Ok(stores) => warnings.extend_from_slice(stores.current().server.warnings()),
+            Err(error) => errors.extend(all_errors(&settings, error)),
+        }
     }
-    Ok(warnings)
+    if errors.is_empty() { Ok(warnings) } else { Err(errors) }
+}
+
+/// The errors of the stores; `first` is the one of a start, which may concern something else.
+fn all_errors(settings: &TlsSettings, first: TlsError) -> Vec<TlsError> {
+    let errors = ox_tls::store_errors(settings);
+    if errors.is_empty() { vec![first] } else { errors }
 }
 
 /// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.
@@ -207,7 +219,9 @@ fn replace(tls: &ClientPortTls, server: &Arc<ServerTls>) {
 
 fn warn_of_expiry(shared: &Shared, tls: &ClientPortTls) {
     let days = tls.days_left(shared.clock.now().wall_ms);
-    if days < 0 {
+    if tls.current().is_early(shared.clock.now().wall_ms.div_euclid(1000)) {
+        tracing::error!("the certificate of the client port is not valid yet; clients refuse it; check the clock");
+    } else if days < 0 {
         tracing::error!("the certificate of the client port has expired; clients refuse it; renew it");
     } else if days <= EXPIRY_WARN_DAYS {
         tracing::warn!(days, "the certificate of the client port expires soon; renew it");

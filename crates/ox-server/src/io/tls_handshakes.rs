@@ -128,7 +128,7 @@ impl std::fmt::Display for HandshakeFailure {
             Self::Late => f.write_str("it took too long"),
             Self::Oversized => write!(f, "the client sent more than {TLS_HANDSHAKE_BYTES_MAX} bytes"),
             Self::Io(error) => write!(f, "{error}"),
-            Self::Tls(error) => write!(f, "{error}"),
+            Self::Tls(error) => f.write_str(&ox_tls::describe_handshake_error(error)),
             Self::Certificate(reason) => f.write_str(reason),
         }
     }

@@ -585,6 +585,10 @@ fn flush(unsent: &mut Vec<u8>, stream: &mut Stream) -> bool {
 
 /// The learner that the first packet names; `None` while it is incomplete.
 fn learner(input: &[u8]) -> Result<Option<Peer>, String> {
+    if hello::is_versioned(input) {
+        let text = "this is a connection to the election port: are the two ports of a server.N line swapped?";
+        return Err(text.to_owned());
+    }
     let packet = PacketReader::default().next(input, FIRST_PACKET_BYTES_MAX).map_err(|error| error.to_string())?;
     let Some((packet, _)) = packet else { return Ok(None) };
     let message = Message::read(&packet, &Bytes::copy_from_slice(input), Sender::Learner);

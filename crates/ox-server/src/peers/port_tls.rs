@@ -110,7 +110,7 @@ pub(crate) fn watch_stores(shared: &Shared, tls: &PeerPortTls, mut stores: PeerS
         heartbeat.beat();
         if warned.is_none_or(|at| EXPIRY_WARN_INTERVAL <= at.elapsed()) {
             warned = Some(Instant::now());
-            warn_of_expiry(tls.days_left(shared.clock.now().wall_ms));
+            warn_of_expiry(tls, shared.clock.now().wall_ms);
         }
         shared.sleep(STORE_CHECK_INTERVAL);
         let requests = tls.reloads.take();
@@ -139,8 +139,11 @@ fn replace(tls: &PeerPortTls, current: &Arc<PeerTls>) {
     *tls.current.write() = Arc::clone(current);
 }
 
-fn warn_of_expiry(days: i64) {
-    if days < 0 {
+fn warn_of_expiry(tls: &PeerPortTls, wall_ms: i64) {
+    let days = tls.days_left(wall_ms);
+    if tls.current().server.is_early(wall_ms.div_euclid(1000)) {
+        tracing::error!("the certificate for other servers is not valid yet; they refuse it; check the clock");
+    } else if days < 0 {
         tracing::error!("the certificate for other servers has expired; they refuse it; renew it");
     } else if days <= EXPIRY_WARN_DAYS {
         tracing::warn!(days, "the certificate for other servers expires soon; renew it");

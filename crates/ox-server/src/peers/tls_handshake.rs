@@ -141,7 +141,7 @@ impl TlsHandshake {
         match outcome {
             Err(error) => {
                 self.send_alert();
-                return Err(error.to_string());
+                return Err(ox_tls::describe_handshake_error(&error));
             }
             Ok(tls) if tls.is_handshaking() => self.progress = Progress::Idle(HandshakeState::Begun(tls)),
             Ok(tls) => self.progress = Progress::Complete(tls, rest),

@@ -217,15 +217,24 @@ impl RoleLog {
         }
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
+        let text = |servers: Vec<ServerId>| servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let unreachable = text(peer.unreachable_voters());
         if peer.status().eligibility == Eligibility::HasHistory || peer.status().kind == LearnerKind::Observer {
-            let text = |servers: Vec<ServerId>| servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-            let unreachable = text(peer.unreachable_voters());
             let voters = peer.configs().committed().voters().count();
             tracing::warn!(
                 looking_s,
                 voters,
                 unreachable,
                 "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
+            );
+        } else if !unreachable.is_empty() {
+            let state = if peer.status().has_quarantined_files { "is quarantined" } else { "directory is empty" };
+            tracing::warn!(
+                looking_s,
+                unreachable,
+                "no leader elected, and this server abstains: its data {state}, and it waits for a leader. Start the \
+                 unreachable servers, or repair the connections to them; if they are lost for good, \
+                 docs/operate/troubleshooting.md has the procedure"
             );
         } else if peer.status().has_quarantined_files {
             tracing::warn!(

@@ -4,11 +4,11 @@ use crate::shared::Shared;
 use crate::status::server_mode::ServerMode;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Logs threads and statistics. Threads come first: the rest waits for the replica and its lock, which may be what
+/// Logs threads and statistics, at the level warn: an operator has asked for them. Threads come first: the rest waits for the replica and its lock, which may be what
 /// hangs.
 pub(crate) fn log(shared: &Shared) {
     for ThreadState { name, state, cpu_ms } in threads() {
-        tracing::info!(name, state, cpu_ms, "state of a thread");
+        tracing::warn!(name, state, cpu_ms, "state of a thread");
     }
     let mode = ServerMode::query(shared).map_or("not serving", ServerMode::name);
     let (zxid, nodes) = {
@@ -16,7 +16,7 @@ pub(crate) fn log(shared: &Shared) {
         (state.last_zxid(), state.node_count())
     };
     let (stats, connections) = (&shared.stats, shared.connections.len());
-    tracing::info!(
+    tracing::warn!(
         mode,
         %zxid,
         nodes,

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                         place: None,
                         text: warning.to_string(),
                     })),
-                    Err(error) => errors.push(error.to_string()),
+                    Err(found) => errors.extend(found.iter().map(ToString::to_string)),
                 }
                 errors.extend(ox_admin::check_stores(config).err().map(|error| error.to_string()));
                 errors

@@ -135,8 +135,9 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
         reload.set_running(&config);
         let first = (!wait.is_restart).then_some((started, output));
         if first.is_some() {
+            ox_server::check_stores(&config).map_err(|errors| StartFailure::stores(&errors))?;
             // A second server with the same file reports the port for clients, not that of the AdminServer.
-            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &args.config))?;
+            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &config, &args.config))?;
             // It answers while the data is read, and between two servers.
             let control = reload::control(&reload, &output.logging);
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
@@ -179,7 +180,7 @@ fn serve_once(
         } else if first.is_none() && error.is_locked() {
             Ended::Locked(error.to_string())
         } else {
-            Ended::Fatal(StartFailure::start(&error, arguments))
+            Ended::Fatal(StartFailure::start(&error, config, arguments))
         }
     })?;
     stop.set_running(Some(server.handle()));

@@ -49,7 +49,7 @@ fn init_makes_stores_that_check_accepts() {
         "clientAuth=need",
         "servers: connects with TLS, accepts TLS only",
         "valid for zk1.example.com of server.1",
-        "a server with the same trust store accepts this certificate",
+        "issued by a CA of the trust store, which the other servers should share",
         "0 failures, 0 warnings",
     ] {
         assert!(checked.out.contains(expected), "{expected}: {}", checked.out);
@@ -154,15 +154,27 @@ fn check_reports_what_would_fail() {
         CertificateSubject { common_name: "zk1".to_owned(), host_names: vec!["zk1".to_owned()], addresses: vec![] };
     fs::write(&store, ca.issue(&subject, EXPIRED).unwrap().key_store().as_str()).unwrap();
     check(server, 1, "expired on 2021-01-01: peers refuse it");
+    // Each cause is named, and each once per port.
+    let foreign = DevelopmentCa::create("Other CA", VALID).unwrap();
+    fs::write(&store, foreign.issue(&subject, EXPIRED).unwrap().key_store().as_str()).unwrap();
+    let all_wrong = "server.1=other:2888:3888\nfips-mode=false";
+    for cause in ["expired on 2021-01-01", "not valid for other of server.1", "not issued by a CA of the trust store"] {
+        check(all_wrong, 1, cause);
+    }
+    check(all_wrong, 1, "4 failures");
     let soon = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let soon = Validity { not_before: VALID.not_before, not_after: i64::try_from(soon).unwrap() + 5 * DAY + 60 };
     fs::write(&store, ca.issue(&subject, soon).unwrap().key_store().as_str()).unwrap();
     check(server, 0, "in 5 days");
-    let foreign = DevelopmentCa::create("Other CA", VALID).unwrap();
     fs::write(&store, foreign.issue(&subject, VALID).unwrap().key_store().as_str()).unwrap();
-    check(server, 1, "a server with the same trust store refuses this certificate");
+    check(server, 1, "not issued by a CA of the trust store");
     fs::remove_file(&store).unwrap();
-    check(server, 1, "cannot be read");
+    check(server, 1, "server.1.pem: cannot be read");
+    fs::write(directory.path().join("tls/ca.pem"), "").unwrap();
+    check(server, 1, "ca.pem: has no trusted certificate");
+    check(server, 1, "4 failures"); // both stores of both ports
+    let server_checked = run(&directory, &["check-config", "zoo.cfg"]);
+    assert_eq!(server_checked.out.matches("error: ").count(), 4, "{}", server_checked.out);
     fs::write(directory.path().join("zoo.cfg"), "clientPort=2181\n").unwrap();
     let plain = run(&directory, &["tls", "check", "zoo.cfg", "--json"]);
     assert_eq!(plain.code, Some(0));

@@ -142,6 +142,13 @@ fn connection_with_garbage_is_closed_and_not_counted() {
     assert!(empty);
 }
 
+#[test]
+fn swapped_ports_are_named_on_both_sides() {
+    let swapped = learner(&election_hello(7)).err().unwrap();
+    assert!(swapped.starts_with("this is a connection to the election port"), "{swapped}");
+    assert!(hello::next(&learner_hello(7)).unwrap_err().to_string().starts_with("this is a connection to the quorum"));
+}
+
 /// The hello of a member is in its socket when a flood from the same address closes the oldest connections.
 #[test]
 fn hello_that_has_arrived_is_read_before_its_connection_is_closed() {

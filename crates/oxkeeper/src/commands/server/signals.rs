@@ -32,11 +32,11 @@ fn on_signal(signal: i32, stop: &Stop, reload: &Arc<Reload>) {
         }
         // Java writes a thread dump on SIGQUIT. The replica may hang, and the next signal must still be handled.
         SIGUSR1 | SIGQUIT => {
-            tracing::info!(signal = name, "logging the state of the server");
+            tracing::warn!(signal = name, "logging the state of the server");
             let server = stop.running();
             in_thread("state", move || match server {
                 Some(server) => server.log_state(),
-                None => tracing::info!("state: no server is running; waiting for disk space, or starting"),
+                None => tracing::warn!("state: no server is running; waiting for disk space, or starting"),
             });
         }
         SIGUSR2 => tracing::debug!(signal = name, "signal ignored"),

@@ -5,9 +5,10 @@ use super::ServerOutput;
 use crate::terminal::Tone;
 use crate::{lock_owner, port_owner, usage_hint};
 use ox_admin::AdminStartError;
-use ox_config::{ConfigErrors, Diagnostic, Level};
+use ox_config::{Config, ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use ox_store::StoreError;
+use ox_tls::TlsError;
 use std::io::ErrorKind;
 use std::path::Path;
 
@@ -36,9 +37,11 @@ impl StartFailure {
     }
 
     /// `arguments` are those of the command line: a file, or a port and a directory, or none.
-    pub(super) fn start(error: &StartError, arguments: &[String]) -> Self {
+    pub(super) fn start(error: &StartError, config: &Config, arguments: &[String]) -> Self {
         let text = match (error, error.remedy()) {
-            (StartError::Bind { purpose, address, source }, _) => bind_error(purpose, address, source, arguments),
+            (StartError::Bind { purpose, address, source }, _) => {
+                bind_error(purpose, PortSettings::of(purpose, config), address, source, arguments)
+            }
             (StartError::Store(StoreError::Locked(dir)), Some(remedy)) => match lock_owner::find(dir) {
                 Some(owner) => format!("{} is in use by {owner}; {remedy}", dir.display()),
                 None => format!("{error}; {remedy}"),
@@ -47,6 +50,11 @@ impl StartFailure {
             (_, None) => error.to_string(),
         };
         Self::new(error.exit_code(), text)
+    }
+
+    /// The stores of TLS, checked before the start so that all errors are shown.
+    pub(super) fn stores(errors: &[TlsError]) -> Self {
+        Self { exit_code: 2, errors: errors.iter().map(ToString::to_string).collect(), warnings: Vec::new() }
     }
 
     pub(super) fn admin(error: &AdminStartError) -> Self {
@@ -141,14 +149,38 @@ fn other_port(port: u16, setting: &str, arguments: &[String]) -> String {
     }
 }
 
+/// The settings that name a port and its address.
+#[derive(Clone, Copy)]
+struct PortSettings {
+    port: &'static str,
+    address: &'static str,
+}
+
+impl PortSettings {
+    const CLIENT: Self = Self { port: "clientPort", address: "clientPortAddress" };
+    const SECURE: Self = Self { port: "secureClientPort", address: "secureClientPortAddress" };
+    const MEMBER: Self = Self { port: "the server.N line of this server", address: "the server.N line of this server" };
+
+    fn of(purpose: &str, config: &Config) -> Self {
+        let own = config.member.as_ref().and_then(|member| member.ensemble.members().get(&member.server));
+        match purpose {
+            "client" if own.is_none_or(|own| own.client.is_none()) => Self::CLIENT,
+            "secure client" => Self::SECURE,
+            _ => Self::MEMBER,
+        }
+    }
+}
+
 /// Why a port cannot be bound, and what to do.
-fn bind_error(purpose: &str, address: &str, source: &std::io::Error, arguments: &[String]) -> String {
+fn bind_error(
+    purpose: &str,
+    settings: PortSettings,
+    address: &str,
+    source: &std::io::Error,
+    arguments: &[String],
+) -> String {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-    let (setting, address_setting) = match purpose {
-        "client" => ("clientPort", "clientPortAddress"),
-        "secure client" => ("secureClientPort", "secureClientPortAddress"),
-        _ => ("the server.N line of this server", "the server.N line of this server"),
-    };
+    let (setting, address_setting) = (settings.port, settings.address);
     match (source.kind(), port) {
         (ErrorKind::AddrInUse, Some(port)) => {
             let owner = port_owner::find(port).map_or("another process".to_owned(), |owner| owner.to_string());
@@ -186,14 +218,16 @@ mod tests {
     #[test]
     fn bind_errors_name_cause_and_remedy() {
         let file = ["zoo.cfg".to_owned()];
-        let text = |kind: ErrorKind, purpose| bind_error(purpose, "10.0.0.1:1", &kind.into(), &file);
+        let standalone = Config::default_standalone();
+        let of = |purpose| PortSettings::of(purpose, &standalone);
+        let text = |kind: ErrorKind, purpose| bind_error(purpose, of(purpose), "10.0.0.1:1", &kind.into(), &file);
         assert_eq!(
             text(ErrorKind::AddrInUse, "client"),
             "port 1 is in use by another process: stop that process, or change clientPort"
         );
         let without_file = |arguments: &[&str]| {
             let arguments: Vec<String> = arguments.iter().map(|word| (*word).to_owned()).collect();
-            bind_error("client", "127.0.0.1:1", &ErrorKind::AddrInUse.into(), &arguments)
+            bind_error("client", of("client"), "127.0.0.1:1", &ErrorKind::AddrInUse.into(), &arguments)
         };
         let expected = "port 1 is in use by another process: stop that process, or use another port: ";
         assert_eq!(without_file(&[]), format!("{expected}`oxkeeper server 2 ./oxkeeper-data`"));
@@ -207,7 +241,7 @@ mod tests {
             "10.0.0.1:1 is no address of this machine: change secureClientPortAddress"
         );
         let unknown = std::io::Error::other("failed to lookup address information: Name or service not known");
-        let text_of_unknown = bind_error("election", "zk9:3888", &unknown, &file);
+        let text_of_unknown = bind_error("election", of("election"), "zk9:3888", &unknown, &file);
         assert!(text_of_unknown.ends_with("or add it to the DNS or to /etc/hosts"), "{text_of_unknown}");
         assert!(text(ErrorKind::PermissionDenied, "client").starts_with("port 1 must not be bound by this user: "));
     }

@@ -6,10 +6,17 @@ use super::server_settings::ServerTlsSettings;
 use anyhow::Result;
 use ox_config::SystemProperties;
 use ox_proto::ServerId;
-use ox_tls::{CertificateInfo, PeerEndpoint, PeerTls, ServerTls, StoreFiles, TlsError, TlsSettings, TlsWarning};
-use rustls::{ClientConnection, ServerConnection};
+use ox_tls::{
+    CertificateInfo, PeerEndpoint, PeerTls, ServerTls, StoreFiles, TlsError, TlsSettings, TlsWarning,
+    describe_handshake_error,
+};
+use rustls::pki_types::UnixTime;
+use rustls::time_provider::TimeProvider;
+use rustls::{CertificateError, ClientConfig, ClientConnection, Error, ServerConfig, ServerConnection};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// Stands for an address that is not known before a connection.
 const UNKNOWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -42,9 +49,8 @@ pub(super) fn check(file: &Path, system: &SystemProperties) -> Result<Findings> 
 }
 
 fn check_client_port(settings: &TlsSettings, configured: &ServerTlsSettings, findings: &mut Findings) {
-    describe(settings, findings);
     let built = StoreFiles::read(settings).and_then(|files| ServerTls::build(settings, &files));
-    let Some(tls) = usable(built, findings) else { return };
+    let Some(tls) = usable(built, settings, findings) else { return };
     warnings(tls.warnings(), findings);
     findings.chain(tls.certificates(), now());
     let auth = settings.client_auth.as_deref().unwrap_or("need");
@@ -57,9 +63,8 @@ fn check_client_port(settings: &TlsSettings, configured: &ServerTlsSettings, fin
 }
 
 fn check_quorum(settings: &TlsSettings, configured: &ServerTlsSettings, findings: &mut Findings) {
-    describe(settings, findings);
     let built = StoreFiles::read(settings).and_then(|files| PeerTls::build(settings, &files));
-    let Some(tls) = usable(built, findings) else { return };
+    let Some(tls) = usable(built, settings, findings) else { return };
     warnings(tls.server.warnings(), findings);
     let certificates = tls.server.certificates();
     findings.chain(certificates, now());
@@ -75,13 +80,16 @@ fn check_quorum(settings: &TlsSettings, configured: &ServerTlsSettings, findings
     }
     // Members usually share one CA, so what this server cannot verify, the others cannot either.
     match handshake_with_itself(&tls, certificate) {
-        Ok(()) => findings.ok("a server with the same trust store accepts this certificate, in both directions"),
-        Err(error) => findings.add(
+        Ok(()) => findings.ok("issued by a CA of the trust store, which the other servers should share"),
+        Err(Error::InvalidCertificate(CertificateError::UnknownIssuer)) => findings.add(
             Finding::Failure,
-            format!(
-                "a server with the same trust store refuses this certificate: {error}; add its CA to the trust store"
-            ),
+            "not issued by a CA of the trust store: servers with the same trust store refuse it; add its CA there",
         ),
+        Err(error) => {
+            let reason = describe_handshake_error(&error);
+            let text = format!("servers with the same trust store refuse this certificate: {reason}");
+            findings.add(Finding::Failure, text);
+        }
     }
 }
 
@@ -124,9 +132,21 @@ fn describe(settings: &TlsSettings, findings: &mut Findings) {
     findings.ok(format!("protocols {protocols}; cipher suites: {suites}"));
 }
 
-/// The configuration, or a finding that says why a server would not start.
-fn usable<T>(built: Result<T, TlsError>, findings: &mut Findings) -> Option<T> {
-    built.map_err(|error| findings.add(Finding::Failure, format!("the server does not start: {error}"))).ok()
+/// Describes usable settings; adds all reasons why a server would not start with others.
+fn usable<T>(built: Result<T, TlsError>, settings: &TlsSettings, findings: &mut Findings) -> Option<T> {
+    let first = match built {
+        Ok(built) => {
+            describe(settings, findings);
+            return Some(built);
+        }
+        Err(first) => first,
+    };
+    let errors = ox_tls::store_errors(settings);
+    let errors = if errors.is_empty() { vec![first] } else { errors };
+    for error in errors {
+        findings.add(Finding::Failure, format!("the server does not start: {error}"));
+    }
+    None
 }
 
 fn warnings(warnings: &[TlsWarning], findings: &mut Findings) {
@@ -145,14 +165,34 @@ fn auth_text(auth: &str) -> &'static str {
     }
 }
 
+/// The time at which a handshake takes place.
+#[derive(Debug)]
+struct FixedTime(UnixTime);
+
+impl TimeProvider for FixedTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        Some(self.0)
+    }
+}
+
+impl FixedTime {
+    /// Now, or the nearest time at which the certificate is valid: its dates are checked apart.
+    fn within(certificate: &CertificateInfo) -> Arc<Self> {
+        let seconds = now().max(certificate.not_before).min(certificate.not_after);
+        Arc::new(Self(UnixTime::since_unix_epoch(Duration::from_secs(seconds.try_into().unwrap_or_default()))))
+    }
+}
+
 /// A handshake in memory between two servers with these settings.
-fn handshake_with_itself(tls: &PeerTls, certificate: &CertificateInfo) -> Result<(), rustls::Error> {
+fn handshake_with_itself(tls: &PeerTls, certificate: &CertificateInfo) -> Result<(), Error> {
     let address = certificate.addresses.first().copied().unwrap_or(UNKNOWN_ADDRESS);
     // Names are checked apart; here the certificate's own ones are used.
     let names = certificate.dns_names.iter().chain(&certificate.common_name).map(|name| name.replacen('*', "x", 1));
     let endpoint = tls.client.endpoint(PeerEndpoint::new(address, names));
-    let mut client = ClientConnection::new(endpoint.config, endpoint.server_name)?;
-    let mut server = ServerConnection::new(tls.server.config().clone())?;
+    let (mut client, mut server) = (ClientConfig::clone(&endpoint.config), ServerConfig::clone(tls.server.config()));
+    (client.time_provider, server.time_provider) = (FixedTime::within(certificate), FixedTime::within(certificate));
+    let mut client = ClientConnection::new(Arc::new(client), endpoint.server_name)?;
+    let mut server = ServerConnection::new(Arc::new(server))?;
     while client.is_handshaking() || server.is_handshaking() {
         let mut records = Vec::new();
         while client.wants_write() {
@@ -170,13 +210,13 @@ fn handshake_with_itself(tls: &PeerTls, certificate: &CertificateInfo) -> Result
             client.read_tls(rest).map_err(general).and_then(|_| client.process_new_packets().map(drop))
         })?;
         if sent + records.len() == 0 {
-            return Err(rustls::Error::General("the handshake does not end".to_owned()));
+            return Err(Error::General("the handshake does not end".to_owned()));
         }
     }
     Ok(())
 }
 
-fn feed(records: &[u8], mut read: impl FnMut(&mut &[u8]) -> Result<(), rustls::Error>) -> Result<(), rustls::Error> {
+fn feed(records: &[u8], mut read: impl FnMut(&mut &[u8]) -> Result<(), Error>) -> Result<(), Error> {
     let mut rest = records;
     while !rest.is_empty() {
         read(&mut rest)?;
@@ -185,6 +225,6 @@ fn feed(records: &[u8], mut read: impl FnMut(&mut &[u8]) -> Result<(), rustls::E
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn general(error: std::io::Error) -> rustls::Error {
-    rustls::Error::General(error.to_string())
+fn general(error: std::io::Error) -> Error {
+    Error::General(error.to_string())
 }

@@ -5,7 +5,7 @@ use super::now;
 use crate::four_letter;
 use anyhow::{Context, Result};
 use ox_client::ClientProperties;
-use ox_tls::{CertificateInfo, ChainObserver, ClientTls, PeerEndpoint, StoreFiles};
+use ox_tls::{CertificateInfo, ChainObserver, ClientTls, PeerEndpoint, StoreFiles, describe_handshake_error};
 use rustls::pki_types::ServerName;
 use rustls::{AlertDescription, ClientConnection, Error, StreamOwned, SupportedProtocolVersion};
 use std::io::{self, Read, Write};
@@ -66,6 +66,10 @@ fn check_trust(
         return Ok(());
     };
     let tls = ClientTls::build(&settings, &StoreFiles::read(&settings)?)?;
+    if let Some(certificate) = tls.certificates().first().filter(|certificate| !certificate.is_valid_at(now())) {
+        let text = format!("the client's certificate {} is not valid now: check its dates", certificate.subject);
+        findings.add(Finding::Failure, text);
+    }
     let stream = connect(server, limit)?;
     let names = host.parse::<IpAddr>().is_err().then(|| host.to_owned());
     let endpoint = tls.endpoint(PeerEndpoint::new(stream.peer_addr()?.ip(), names));
@@ -79,7 +83,11 @@ fn check_trust(
         Ok(0) => findings.add(Finding::Failure, "the server closes the connection of a client with these settings"),
         Err(error) => {
             let hint = if settings.key_store.location.is_none() { "; the client has no key store" } else { "" };
-            let text = format!("a client with these settings cannot connect: {error}{hint}");
+            let reason = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+                Some(error) => describe_handshake_error(error),
+                None => error.to_string(),
+            };
+            let text = format!("a client with these settings cannot connect: {reason}{hint}");
             findings.add(Finding::Failure, text);
         }
     }

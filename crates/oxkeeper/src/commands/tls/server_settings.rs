@@ -42,7 +42,10 @@ impl ServerTlsSettings {
         let client_port = match settings.written("secureClientPort") {
             Some(port) => Some(format!("secureClientPort {port}")),
             None if settings.flag("client.portUnification") => {
-                Some(format!("clientPort {} (port unification)", settings.written("clientPort").unwrap_or_default()))
+                let own = my_id.and_then(|id: ServerId| lines.get(&format!("server.{}", id.0)));
+                let own = own.and_then(|line| line.rsplit_once(';')).map(|(_, address)| address.trim().to_owned());
+                let port = settings.written("clientPort").map(ToString::to_string).or(own).unwrap_or_default();
+                Some(format!("clientPort {port} (port unification)"))
             }
             None => None,
         };
