@@ -31,7 +31,8 @@ fn signals_other_than_term_and_int_do_not_end_the_server() {
 #[test]
 fn requested_state_is_visible_at_the_level_warn() {
     let directory = tempfile::tempdir().unwrap();
-    let mut running = Site::new(directory.path(), "oxkeeper.log.levels=info,ox_server=warn").start();
+    let mut running =
+        Site::new(directory.path(), "oxkeeper.log.levels=info,ox_server::status::state_dump=warn").start();
     running.process.signal("USR1");
     running.process.wait_for("state of a thread name=\"log\" state=");
     running.process.wait_for("mode=\"standalone\" zxid=0x");

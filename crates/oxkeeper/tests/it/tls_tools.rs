@@ -173,8 +173,8 @@ fn check_reports_what_would_fail() {
     fs::write(directory.path().join("tls/ca.pem"), "").unwrap();
     check(server, 1, "ca.pem: has no trusted certificate");
     check(server, 1, "4 failures"); // both stores of both ports
-    let server_checked = run(&directory, &["check-config", "zoo.cfg"]);
-    assert_eq!(server_checked.out.matches("error: ").count(), 4, "{}", server_checked.out);
+    let checked = run(&directory, &["check-config", "zoo.cfg"]); // a single server has no ports for others
+    assert_eq!(checked.out.matches("error: ").count(), 2, "{}", checked.out);
     fs::write(directory.path().join("zoo.cfg"), "clientPort=2181\n").unwrap();
     let plain = run(&directory, &["tls", "check", "zoo.cfg", "--json"]);
     assert_eq!(plain.code, Some(0));
