@@ -85,7 +85,7 @@ pub(super) fn run(workspace: &Workspace, home: &Path) -> Result<()> {
     let server = spec.start_in(&home.join("server"))?;
     let fixture = Fixture { workspace, home, server, secure, trust };
     fixture.expect_accepted(&alice, "alice")?;
-    fixture.expect_refused(&ours.issue("late", HERE, EXPIRED)?.0, "certificate expired")?;
+    fixture.expect_refused(&ours.issue("late", HERE, EXPIRED)?.0, "invalid peer certificate: expired")?;
     fixture.expect_refused(&other.issue("foreign", HERE, VALID)?.0, NO_CERTIFICATE)?;
     fixture.expect_refused(&ours.issue("elsewhere", ELSEWHERE, VALID)?.0, "Failed to verify host address")?;
     fixture.expect_refused(&mallory, "revoked")?;
