@@ -5,6 +5,7 @@ use rustls::{AlertDescription as Alert, CertificateError as Bad, Error};
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
 /// The text of an error, which says whose certificate is refused.
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other errors are reported as they are")]
 pub fn describe_handshake_error(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(bad) => format!("invalid peer certificate: {}", describe(bad)),
@@ -23,6 +24,7 @@ pub fn describe_handshake_error(error: &Error) -> String {
     }
 }
 
+#[expect(clippy::wildcard_enum_match_arm, reason = "all other errors are reported as they are")]
 fn describe(bad: &Bad) -> String {
     match bad {
         Bad::ExpiredContext { time, not_after } => {
