@@ -52,8 +52,8 @@ pub(crate) fn open(
         OpenOutcome::Quarantined(quarantine) => {
             tracing::error!(
                 reason = quarantine.reason,
-                "local data quarantined; waiting for a leader's snapshot. If no leader can be elected: \
-                 docs/operate/troubleshooting.md"
+                "local data quarantined; waiting for a leader's snapshot. If the data of all members are copies of running \
+                 servers, start all of them once with oxkeeper.recovery.onDamage=accept"
             );
             (None, ox_zab::Eligibility::Quarantined)
         }

@@ -228,12 +228,13 @@ impl RoleLog {
                 "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
             );
         } else if !unreachable.is_empty() {
-            let state = if peer.status().has_quarantined_files { "is quarantined" } else { "directory is empty" };
+            let data = if peer.status().has_quarantined_files { "quarantined" } else { "empty" };
             tracing::warn!(
                 looking_s,
                 unreachable,
-                "no leader elected, and this server abstains: its data {state}, and it waits for a leader. Start the \
-                 unreachable servers, or repair the connections to them; if they are lost for good, \
+                data,
+                "no leader elected, and this server abstains until it has the data of a leader. Start the unreachable \
+                 servers, or repair the connections to them; if they are lost for good, \
                  docs/operate/troubleshooting.md has the procedure"
             );
         } else if peer.status().has_quarantined_files {
