@@ -115,7 +115,8 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
         let mut java = Command::new("java");
         tool::run(java.args(["-cp", &classes, compiler, "-l", "c"]).arg(jute).current_dir(&generated))?;
         let config: String = CONFIG.iter().map(|name| format!("#define HAVE_{name} 1\n")).collect();
-        fs::write(generated.join("config.h"), config + "#define VERSION \"3.8.0\"\n")?;
+        let version = "#define VERSION \"3.8.0\"\n#define PACKAGE_STRING \"zookeeper C client 3.8.0\"\n";
+        fs::write(generated.join("config.h"), config + version)?;
         let mut gcc = Command::new("gcc");
         gcc.args(["-w", "-O1", "-D_GNU_SOURCE", "-DTHREADED", "-DHAVE_OPENSSL_H", "-DHAVE_CYRUS_SASL_H"]);
         // OpenSSL 3 has no such function any more.
