@@ -5,7 +5,7 @@ use crate::ports::free_port;
 use crate::process::Process;
 use crate::server::{Program, ServerSpec, ServerUnderTest, four_letter};
 use crate::tree_walk::{CONFIG, Tree, differences};
-use crate::wait::{wait_for, wait_until};
+use crate::wait::wait_for;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -275,11 +275,13 @@ impl TestEnsemble {
 
     /// Waits until all members report the same zxid. No client may write meanwhile.
     pub fn wait_until_in_sync(&self) {
-        let are_equal = || {
-            let zxids: Option<Vec<_>> = (0..self.len()).map(|at| self.line(at, "srvr", "Zxid: ")).collect();
-            zxids.is_some_and(|zxids| zxids.windows(2).all(|pair| pair[0] == pair[1]))
-        };
-        wait_until("all members have the same zxid", are_equal);
+        let zxids = || (0..self.len()).map(|at| self.line(at, "srvr", "Zxid: ")).collect::<Vec<_>>();
+        let are_equal = |zxids: &Vec<Option<String>>| zxids[0].is_some() && zxids.iter().all(|zxid| *zxid == zxids[0]);
+        assert!(
+            wait_for(|| Some(zxids()).filter(are_equal)).is_some(),
+            "the zxids of the members differ: {:?}",
+            zxids()
+        );
     }
 
     /// The reply to a four-letter command; empty if the member does not run.
