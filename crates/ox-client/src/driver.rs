@@ -43,11 +43,8 @@ pub(crate) async fn run(driver: Driver, mut sasl: Option<SaslSource>) {
         };
         match shared.unless_ended(connect).await {
             Some(Ok((transport, exchange))) => {
-                let (reason, cause) = Connection::open(shared, transport, exchange).serve(shared).await;
+                let reason = Connection::open(shared, transport, exchange).serve(shared, &attempt.server).await;
                 tracing::debug!(server = %attempt.server, %reason, "connection closed");
-                if let Some(cause) = cause {
-                    shared.record_failure(&attempt.server, cause);
-                }
             }
             Some(Err(cause)) => {
                 tracing::debug!(server = %attempt.server, %cause, "cannot connect");
@@ -91,17 +88,12 @@ impl Connection {
         }
     }
 
-    /// Returns why the connection was closed; and, if it was closed without a session, the cause of that.
-    async fn serve(mut self, shared: &Arc<Shared>) -> (End, Option<ConnectCause>) {
+    /// Returns why the connection was closed. If it was closed without a session, the cause of that is recorded.
+    async fn serve(mut self, shared: &Arc<Shared>, server: &ServerAddress) -> End {
         let end = match poll_fn(|cx| self.poll(shared, cx)).await {
             Ok(never) => match never {},
             Err(end) => end,
         };
-        let had_session = shared.change(|session, now_ms, effects| {
-            let had_session = session.is_open() || session.has_ended();
-            session.on_lost(now_ms, effects);
-            had_session
-        });
         let of_tls = match &end {
             End::Io(error) => self.transport.tls_cause(error),
             End::Disconnect(_) => None,
@@ -113,7 +105,13 @@ impl Connection {
             End::Disconnect(Disconnect::MalformedPacket) => ConnectCause::NotZooKeeper,
             End::Disconnect(_) | End::Io(_) => ConnectCause::NotServing,
         };
-        (end, (!had_session).then_some(cause))
+        let had_session = shared.change(|session, _, _| session.is_open() || session.has_ended());
+        if !had_session {
+            // Before the state changes: a reader of the failures then sees the handshake or its end, never neither.
+            shared.record_failure(server, cause);
+        }
+        shared.change(|session, now_ms, effects| session.on_lost(now_ms, effects));
+        end
     }
 
     fn poll(&mut self, shared: &Arc<Shared>, cx: &mut Context<'_>) -> Poll<Result<std::convert::Infallible, End>> {

@@ -7,8 +7,11 @@ use std::time::Duration;
 
 /// What to do if no process listens on a port of this machine.
 pub fn no_server_hint(port: u16) -> String {
-    let arguments = if port == 2181 { String::new() } else { format!(" {port} ./oxkeeper-data-{port}") };
-    format!("hint: is a server running? `oxkeeper server{arguments}` starts one")
+    match port {
+        2181 => "hint: is a server running? `oxkeeper server` starts one".to_owned(),
+        // The port of a member, maybe: a new server on it would be in the way.
+        _ => format!("hint: is a server running, and is {port} its client port?"),
+    }
 }
 
 /// Whether a host name or address is this machine.

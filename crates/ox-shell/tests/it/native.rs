@@ -456,7 +456,7 @@ fn connect_error_names_the_cause_per_server() {
         run(&words.map(str::to_owned), "")
     };
     let port = closed.rsplit(':').next().unwrap();
-    let hint = format!("hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one\n");
+    let hint = format!("hint: is a server running, and is {port} its client port?\n");
     let refused = format!("Cannot connect to {closed}: connection refused\n{hint}");
     assert_eq!(get(&closed), (String::new(), refused, 1));
     let (_, err, _) = get(&format!("{closed},{without_quorum},unknown.invalid"));

@@ -39,7 +39,7 @@ fn shell_without_server_names_the_cause_and_goes_on() {
     let closed = UnusedPort::new();
     let mut terminal = Terminal::open(&["-server", &closed.address()], &history, 80);
     terminal.wait_for(&format!("Cannot connect to {}: connection refused", closed.address()));
-    terminal.wait_for("hint: is a server running? `oxkeeper server ");
+    terminal.wait_for("hint: is a server running, and is ");
     terminal.wait_for("(connecting) /> ");
     terminal.press("get /a\t");
     terminal.wait_for("not connected: nodes cannot be completed");

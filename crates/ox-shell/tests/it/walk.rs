@@ -48,7 +48,7 @@ async fn walk_without_server_fails_immediately() {
         tokio::task::yield_now().await;
     }
     let (address, port) = (harness.server.address(), harness.server.address().port());
-    let hint = format!("hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one");
+    let hint = format!("hint: is a server running, and is {port} its client port?");
     let error = format!("Cannot connect to {address}: connection refused\n{hint}\n");
     assert_eq!(harness.run("find /").await.err, error);
 }

@@ -306,7 +306,7 @@ fn four_letter_command_prints_the_reply() {
             Some(2),
             format!(
                 "error: no reply from {address}: connection refused\n\
-                 hint: is a server running? `oxkeeper server {port} ./oxkeeper-data-{port}` starts one\n"
+                 hint: is a server running, and is {port} its client port?\n"
             )
         )
     );

@@ -37,8 +37,8 @@ pub struct SnapshotFailed(#[source] Box<dyn std::error::Error + Send + Sync>);
 pub enum RestoreFailed {
     /// The other members would have different data.
     #[error(
-        "a member of an ensemble does not replace its data: stop every server, put the snapshot into version-2 of each \
-         dataDir, remove the logs and the other snapshots, and start them again"
+        "a member of an ensemble does not replace its data: stop every server, replace version-2 of each dataDir by one \
+         that contains only the snapshot, named snapshot.<its zxid>, and start them again"
     )]
     Member,
     #[error("cannot restore the snapshot: {0}")]

@@ -249,6 +249,9 @@ fn next_steps(directory: &Path, servers: &BTreeMap<String, Vec<String>>, out: &m
     writeln!(out, "\nNext:")?;
     writeln!(out, "  oxkeeper tls check zoo.cfg                  what would fail, before a restart")?;
     writeln!(out, "  oxkeeper cli -server {host}:2281 -client-configuration {directory}/client.properties")?;
-    writeln!(out, "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/tls-tools.md.")?;
+    writeln!(
+        out,
+        "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/quorum-security.md."
+    )?;
     Ok(())
 }
