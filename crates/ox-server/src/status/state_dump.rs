@@ -4,8 +4,8 @@ use crate::shared::Shared;
 use crate::status::server_mode::ServerMode;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Logs threads and statistics, at the level warn: an operator has asked for them. Threads come first: the rest waits for the replica and its lock, which may be what
-/// hangs.
+/// Logs threads and statistics, at the level warn: an operator has asked for them. Threads come first: the rest waits
+/// for the replica and its lock, which may be what hangs.
 pub(crate) fn log(shared: &Shared) {
     for ThreadState { name, state, cpu_ms } in threads() {
         tracing::warn!(name, state, cpu_ms, "state of a thread");
