@@ -22,6 +22,7 @@ use ox_bench::stop_flag::StopFlag;
 use ox_bench::tree_layout::TreeLayout;
 use ox_testkit::{free_port, http};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -60,14 +61,19 @@ pub(crate) struct Args {
     /// Cargo profile of the server.
     #[arg(long, default_value = "release")]
     profile: String,
+    /// Measure this binary instead of building one.
+    #[arg(long, conflicts_with = "profile")]
+    binary: Option<PathBuf>,
     /// The core of the server, and that of the load.
     #[arg(long, value_delimiter = ',', default_values_t = [0, 1])]
     cores: Vec<u32>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let workspace = Workspace::find();
-    let binary = build(&workspace, &args.profile)?;
+    let binary = match &args.binary {
+        Some(binary) => binary.clone(),
+        None => build(&Workspace::find(), &args.profile)?,
+    };
     let [server_core, load_core] = args.cores[..] else { return Err(anyhow!("--cores takes two numbers")) };
     let own = std::process::id().to_string();
     let pinned = Command::new("taskset").args(["-acp", &load_core.to_string(), &own]).output();

@@ -16,6 +16,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Time between two bytes of a slow client.
 const SLOW_PAUSE: Duration = Duration::from_millis(200);
 const REPLY_LIMIT: Duration = Duration::from_secs(10);
+/// The nice value of the thread.
+const LOWEST_PRIORITY: i32 = 19;
 
 /// What clients ask for, in a hundred requests: mostly health checks.
 const PATHS: [(&str, usize); 6] = [
@@ -60,6 +62,9 @@ impl HttpFlood {
         let (stop, stopped) = oneshot::channel();
         let shared = Arc::clone(&counters);
         let thread = std::thread::spawn(move || {
+            // The measured clients share its core: their latency must show the server, not this thread.
+            let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), LOWEST_PRIORITY);
+            lowered.expect("every thread may lower its own priority");
             runtime.block_on(async move {
                 for number in 0..clients {
                     let shared = Arc::clone(&shared);
