@@ -7,12 +7,17 @@ use ox_proto::{OpCode, SessionId, Zxid};
 const KEPT_MAX: usize = 8;
 
 /// When a write passed the first stages, in milliseconds of the monotonic clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteTimes {
     /// When the I/O thread handed it over.
     pub(crate) submitted_ms: i64,
     /// When it was prepared here, or sent to the leader.
     pub(crate) prepared_ms: i64,
+}
+
+impl WriteTimes {
+    /// Of a write that no request of a client asks for: it is never slow.
+    pub(crate) const UNTIMED: Self = Self { submitted_ms: i64::MAX, prepared_ms: i64::MAX };
 }
 
 /// A write of a client of this server that took at least as long as the limit, until it was applied.

@@ -36,6 +36,11 @@ impl Broadcast {
         self.last_proposed = zxid;
     }
 
+    /// Records all proposals up to `last`, whose order the caller has checked.
+    pub(crate) fn propose_up_to(&mut self, last: Zxid) {
+        self.last_proposed = last;
+    }
+
     /// The next proposal is a reconfiguration: `quorum` has to acknowledge it too, and nothing after it is committed
     /// before [`Self::activate`].
     pub(crate) fn propose_quorum(&mut self, quorum: Quorum) {

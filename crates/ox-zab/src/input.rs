@@ -57,6 +57,8 @@ pub enum Input {
     /// Transactions of an established leader; none at the end of a batch of requests that only need a proof of
     /// leadership.
     Propose(Vec<EncodedTxn>),
+    /// A standalone server has appended the transactions up to this zxid to its log. There is no learner.
+    ProposeUpTo(Zxid),
     /// A proof of leadership is required, with everything up to the zxid committed. [`crate::Effect::Synced`] reports
     /// the id. The proof is requested with the next [`Self::Propose`], one for all syncs.
     Sync(u64, Zxid),

@@ -373,11 +373,18 @@ impl Leader {
             self.note_proposed_config(cx, &txn);
             self.broadcast.propose(txn.zxid);
             self.own_ack_wait = self.own_ack_wait.or(Some(Wait::new(cx.now_ms)));
-            if !self.is_standalone {
-                cx.history.push(txn);
-            }
+            cx.history.push(txn);
         }
         self.pump_all(cx);
+    }
+
+    /// Proposes everything up to `last` without the transactions: there is no learner.
+    pub fn propose_up_to(&mut self, cx: &Context<'_>, last: Zxid) {
+        assert!(self.is_standalone, "learners need the transactions");
+        if self.broadcast.last_proposed() < last {
+            self.broadcast.propose_up_to(last);
+            self.own_ack_wait = self.own_ack_wait.or(Some(Wait::new(cx.now_ms)));
+        }
     }
 
     /// The leader's own log is durable up to `durable`.

@@ -200,6 +200,7 @@ impl QuorumPeer {
             Input::Applied(zxid) => self.on_applied(zxid),
             Input::DiskLow(is_low) => self.on_disk_low(now_ms, is_low, out),
             Input::Propose(txns) => self.with_leader(now_ms, out, |leader, cx| leader.propose(cx, txns)),
+            Input::ProposeUpTo(last) => self.with_leader(now_ms, out, |leader, cx| leader.propose_up_to(cx, last)),
             Input::StepDown(reason) => self.end_role(now_ms, reason, out),
             // Many of these make one batch, which ends with a proposal.
             Input::Sync(id, after) => return self.on_sync(id, after),

@@ -3,7 +3,7 @@
 use super::conn_states::ConnState;
 use super::forwarding::NO_IDS;
 use super::local_sessions::ConnectParams;
-use super::pending_requests::{Origin, PendingWrite};
+use super::pending_requests::{NewSession, Origin, PendingWrite};
 use super::proposals::Proposer;
 use super::revalidations::{RequestedBy, Revalidating};
 use super::session_txns::Granted;
@@ -73,8 +73,8 @@ impl Replica {
             }
             let id = self.new_session_id(state);
             let (timeout_ms, read_only, address) = (*timeout_ms, *read_only, *address);
-            let origin = Origin::Connect { conn, address, timeout_ms, read_only, last_seen: last_seen.clone() };
-            let own = PendingWrite::new(id, 0, origin);
+            let new = NewSession { conn, address, timeout_ms, read_only, last_seen: last_seen.clone() };
+            let own = PendingWrite::new(id, 0, Origin::Connect(Box::new(new)));
             if let Role::Learner(link) = self.role {
                 let body = timeout_ms.to_be_bytes();
                 return self.forward(now, link, (OpCode::CreateSession, &body, NO_IDS), own);

@@ -31,15 +31,16 @@ pub(super) struct Proposal {
     pub(super) span: Range<usize>,
     log: u64,
     pub(super) proposer: Proposer,
-    /// Released when the transaction is applied.
-    load: Load,
 }
 
 impl Proposal {
     pub(super) fn new(zxid: Zxid, span: Range<usize>, proposer: Proposer) -> Self {
-        let requests = usize::from(proposer != Proposer::Client);
-        let load = Load { requests, bytes: span.len() + ENTRY_BYTES };
-        Self { zxid, span, log: 0, proposer, load }
+        Self { zxid, span, log: 0, proposer }
+    }
+
+    /// Released when the transaction is applied.
+    fn load(&self) -> Load {
+        Load { requests: usize::from(self.proposer != Proposer::Client), bytes: self.span.len() + ENTRY_BYTES }
     }
 }
 
@@ -79,7 +80,7 @@ impl Proposals {
     /// Appends a proposal whose record is in the open batch.
     pub(super) fn push(&mut self, mut proposal: Proposal) {
         proposal.log = self.open_log();
-        self.load += proposal.load;
+        self.load += proposal.load();
         self.queue.push_back(proposal);
     }
 
@@ -93,12 +94,13 @@ impl Proposals {
     }
 
     /// The transactions of the last batch that was handed over.
-    pub(super) fn last_handed(&self) -> impl Iterator<Item = EncodedTxn> {
-        let (last, log) = (self.handed.back(), self.open_log() - 1);
+    pub(super) fn last_handed(&self) -> Vec<EncodedTxn> {
+        let Some(batch) = self.handed.back() else { return Vec::new() };
+        let log = self.open_log() - 1;
         let first = self.queue.partition_point(|proposal| proposal.log < log);
-        self.queue.range(first..).filter_map(move |proposal| {
-            Some(EncodedTxn { zxid: proposal.zxid, record: last?.bytes.slice(proposal.span.clone()) })
-        })
+        let encoded =
+            |proposal: &Proposal| EncodedTxn { zxid: proposal.zxid, record: batch.bytes.slice(proposal.span.clone()) };
+        self.queue.range(first..).map(encoded).collect()
     }
 
     /// Drops proposals that were not handed over.
@@ -106,14 +108,14 @@ impl Proposals {
         let log = self.open_log();
         self.open = OpenBatch::default();
         while let Some(proposal) = self.queue.pop_back_if(|proposal| proposal.log == log) {
-            self.load -= proposal.load;
+            self.load -= proposal.load();
         }
     }
 
     /// Drops all proposals. The open batch must be empty.
     pub(super) fn clear(&mut self) {
         while let Some(proposal) = self.queue.pop_back() {
-            self.load -= proposal.load;
+            self.load -= proposal.load();
         }
     }
 
@@ -130,7 +132,7 @@ impl Proposals {
     /// Removes the first proposal; returns it with its batch.
     pub(super) fn pop(&mut self) -> Option<(Proposal, Arc<LogBatch>)> {
         let proposal = self.queue.pop_front()?;
-        self.load -= proposal.load;
+        self.load -= proposal.load();
         while self.first_log < proposal.log {
             if let Some(spare) = self.handed.pop_front().and_then(Arc::into_inner).and_then(OpenBatch::reuse) {
                 self.spare = spare;

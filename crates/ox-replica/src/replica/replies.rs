@@ -1,6 +1,6 @@
 //! Replies to requests: in the order of their connection, and to writes when they are applied.
 
-use super::pending_requests::{Origin, PendingWrite, Reply, Waiting};
+use super::pending_requests::{NewSession, Origin, PendingWrite, Reply, Waiting};
 use super::session_txns::Granted;
 use super::{Replica, Role};
 use crate::ConnId;
@@ -100,7 +100,8 @@ impl Replica {
         }
         match &own.origin {
             Origin::Upgrade(_) => (),
-            Origin::Connect { conn, address, timeout_ms, read_only, last_seen } => {
+            Origin::Connect(new) => {
+                let NewSession { conn, address, timeout_ms, read_only, last_seen } = &**new;
                 self.addresses.count(session, *address);
                 let alive = self.conns.get(*conn).is_some();
                 // A learner tracks only sessions with a connection, whose touches it reports to the leader.

@@ -96,7 +96,7 @@ impl Replica {
         }
         let mut own = PendingWrite::new(session, xid, Origin::Request(conn));
         own.audit = audit;
-        own.times = Some(WriteTimes { submitted_ms: self.submitted_ms, prepared_ms: now.mono_ms });
+        own.times = WriteTimes { submitted_ms: self.submitted_ms, prepared_ms: now.mono_ms };
         if is_local {
             match self.before_local_write(now, conn, session, (op, body), state) {
                 LocalWrite::Proceed => (),
@@ -215,11 +215,18 @@ impl Replica {
     /// Hands prepared transactions over to the log, and proposes them.
     pub(super) fn flush(&mut self, now: Now, out: &mut ReplicaEffects) {
         let is_new = self.hand_over_log(out);
-        if self.role == Role::Leader {
-            // An empty proposal still ends the batch, so that syncs are replied to.
-            let txns = if is_new { self.proposals.last_handed().collect() } else { Vec::new() };
-            self.step_peer(now, PeerInput::Propose(txns));
+        if self.role != Role::Leader {
+            return;
         }
+        self.step_peer(
+            now,
+            match (self.has_peers, is_new) {
+                (false, _) => PeerInput::ProposeUpTo(self.last_proposed_zxid),
+                (true, true) => PeerInput::Propose(self.proposals.last_handed()),
+                // An empty proposal still ends the batch, so that syncs are replied to.
+                (true, false) => PeerInput::Propose(Vec::new()),
+            },
+        );
     }
 
     /// Hands the open log batch over. False if it is empty.
@@ -268,9 +275,7 @@ impl Replica {
                 Proposer::Server | Proposer::Learner(_) => None,
             };
             if let Some(mut own) = own {
-                if let Some(times) = own.times {
-                    self.counters.slow_writes.note(times, &record, now.mono_ms);
-                }
+                self.counters.slow_writes.note(own.times, &record, now.mono_ms);
                 if let Some(audit) = own.audit.take() {
                     audit.applied(&record.txn, &mut out.audit);
                 }
