@@ -63,11 +63,11 @@ pub(crate) fn init(levels: Option<&str>, format: Format, console: Console) -> Re
         Console::Stdout => terminal::has_colours(&io::stdout()),
     };
     let console_escaping = match format {
-        Format::Json => Escaping::Done,
+        Format::Json => Escaping::Json,
         Format::Text if has_colours => Escaping::ControlsButColours,
         Format::Text | Format::Zookeeper => Escaping::Controls,
     };
-    let file_escaping = if format == Format::Json { Escaping::Done } else { Escaping::Controls };
+    let file_escaping = if format == Format::Json { Escaping::Json } else { Escaping::Controls };
     let cannot_start = |error| format!("cannot start a logging thread: {error}");
     let console = Lines::start("logging", console_escaping, Output::Console(console)).map_err(cannot_start)?;
     let file = Lines::start("log file", file_escaping, Output::File(LogFileOutput::default())).map_err(cannot_start)?;
