@@ -42,10 +42,19 @@ enum Message {
 #[derive(Clone)]
 pub(crate) struct Lines {
     sender: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    dropped: DroppedLines,
     held: Arc<Mutex<Option<Held>>>,
     file: Arc<Mutex<FileChange>>,
     escaping: Escaping,
+}
+
+/// Counts lines that were not written.
+#[derive(Clone, Default)]
+struct DroppedLines {
+    /// Those that found the queue full since the last one that was written.
+    unreported: Arc<AtomicU64>,
+    /// Those of all outputs since the start of the process.
+    total: Arc<AtomicU64>,
 }
 
 /// What the thread has to do with its file before the next line.
@@ -80,11 +89,17 @@ struct HeldLine {
 
 impl Lines {
     /// Starts the thread that writes.
-    pub(super) fn start(thread: &str, escaping: Escaping, output: Output) -> io::Result<Self> {
+    pub(super) fn start(
+        thread: &str,
+        escaping: Escaping,
+        output: Output,
+        dropped_total: &Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
-        let lines = Self { sender, lost: Arc::default(), held: Arc::default(), file: Arc::default(), escaping };
-        let (lost, file) = (Arc::clone(&lines.lost), Arc::clone(&lines.file));
-        let run = move || write_lines(&waiting, output, &lost, &file);
+        let dropped = DroppedLines { total: Arc::clone(dropped_total), ..DroppedLines::default() };
+        let lines = Self { sender, dropped, held: Arc::default(), file: Arc::default(), escaping };
+        let (dropped, file) = (lines.dropped.clone(), Arc::clone(&lines.file));
+        let run = move || write_lines(&waiting, output, &dropped, &file);
         std::thread::Builder::new().name(thread.to_owned()).spawn(run)?;
         Ok(lines)
     }
@@ -171,7 +186,8 @@ impl Lines {
     /// Queues a line that ends with a line feed.
     pub(crate) fn send(&self, text: Vec<u8>) {
         if self.sender.try_send(Message::Line(text)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.dropped.unreported.fetch_add(1, Ordering::Relaxed);
+            self.dropped.total.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -285,17 +301,18 @@ fn is_unprintable(letter: char) -> bool {
     letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')
 }
 
-fn write_lines(waiting: &Receiver<Message>, mut output: Output, lost: &AtomicU64, file: &Mutex<FileChange>) {
+fn write_lines(waiting: &Receiver<Message>, mut output: Output, dropped: &DroppedLines, file: &Mutex<FileChange>) {
+    let count = |lines| _ = dropped.total.fetch_add(lines, Ordering::Relaxed);
     for message in waiting {
         let FileChange { selected, is_reopened } = std::mem::take(&mut *file.lock());
         if let Some(config) = selected {
-            output.set_file(config);
+            count(output.set_file(config));
         }
         if is_reopened {
             output.reopen();
         }
         match message {
-            Message::Line(text) => output.write(text, lost.swap(0, Ordering::Relaxed)),
+            Message::Line(text) => count(output.write(text, dropped.unreported.swap(0, Ordering::Relaxed))),
             Message::Flush(done) => _ = done.try_send(()),
             Message::FileChanged => (),
         }
