@@ -28,6 +28,8 @@ pub(crate) const SNAPSHOT_CHUNK_BYTES: usize = 256 << 10;
 pub(crate) const BODY_CHUNKS: usize = 4;
 /// How long a client may be silent while it sends a body.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Bytes of the body of `shed_connections`: one field.
+pub(crate) const SHED_BODY_BYTES_MAX: u64 = 4096;
 /// Pause after a failed accept, usually because descriptors are exhausted.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long connections may take to end when the server stops.

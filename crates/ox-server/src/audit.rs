@@ -151,7 +151,8 @@ impl AuditWriter {
     }
 }
 
-/// Opens the audit file, so that a start fails if it cannot be written.
+/// Opens the audit file, so that a start fails if it cannot be written. The thread opens it again: the data is read first,
+/// which may take long, and another program may rename the file meanwhile.
 pub(crate) fn check(config: &AuditConfig) -> io::Result<()> {
     if config.enabled { AuditWriter::open(config, String::new()).map(drop) } else { Ok(()) }
 }

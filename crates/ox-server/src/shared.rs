@@ -97,6 +97,8 @@ pub(crate) struct Shared {
     pub(crate) tree_usage: Mutex<Option<MeasuredUsage>>,
     /// Days until the certificates of HTTP ports expire, by port.
     pub(crate) http_certificates: Mutex<BTreeMap<&'static str, i64>>,
+    /// Log lines that the program around the server has dropped, where it counts them.
+    pub(crate) log_lines_dropped: OnceLock<Arc<AtomicU64>>,
     /// Distributions of the last minutes, for Prometheus's page.
     pub(crate) quantile_windows: Mutex<QuantileWindows>,
     pub(crate) store: Store,
@@ -149,6 +151,7 @@ impl Shared {
             disk_trend: Mutex::default(),
             tree_usage: Mutex::default(),
             http_certificates: Mutex::default(),
+            log_lines_dropped: OnceLock::new(),
             quantile_windows: Mutex::default(),
             store,
             restore: Restore::default(),

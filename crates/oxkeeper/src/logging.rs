@@ -2,7 +2,8 @@
 //!
 //! Separate threads write the lines, so that neither a pipe without a reader nor a slow disk stops the server. When too
 //! many lines are queued, further ones are counted and dropped. A line that cannot be written is dropped too: logging
-//! never fails, and panics are logged in the same way. Levels and the file can be changed while the server runs.
+//! never fails, and panics are logged in the same way. A metric counts all dropped lines. Levels and the file can be
+//! changed while the server runs.
 
 mod levels;
 mod lines;
@@ -24,6 +25,7 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io;
 use std::panic::PanicHookInfo;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use tracing::Subscriber;
 use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::layer::{Layer, SubscriberExt as _};
@@ -63,14 +65,16 @@ pub(crate) fn init(levels: Option<&str>, format: Format, console: Console) -> Re
         Console::Stdout => terminal::has_colours(&io::stdout()),
     };
     let console_escaping = match format {
-        Format::Json => Escaping::Done,
+        Format::Json => Escaping::Json,
         Format::Text if has_colours => Escaping::ControlsButColours,
         Format::Text | Format::Zookeeper => Escaping::Controls,
     };
-    let file_escaping = if format == Format::Json { Escaping::Done } else { Escaping::Controls };
+    let file_escaping = if format == Format::Json { Escaping::Json } else { Escaping::Controls };
     let cannot_start = |error| format!("cannot start a logging thread: {error}");
-    let console = Lines::start("logging", console_escaping, Output::Console(console)).map_err(cannot_start)?;
-    let file = Lines::start("log file", file_escaping, Output::File(LogFileOutput::default())).map_err(cannot_start)?;
+    let dropped = Arc::<AtomicU64>::default();
+    let start = |thread, escaping, output| Lines::start(thread, escaping, output, &dropped).map_err(cannot_start);
+    let console = start("logging", console_escaping, Output::Console(console))?;
+    let file = start("log file", file_escaping, Output::File(LogFileOutput::default()))?;
     let (filter, change_levels) = reload::Layer::new(Levels::new(levels, format).targets());
     let (console_filter, change_console) = reload::Layer::new(LevelFilter::TRACE);
     let (file_filter, change_file) = reload::Layer::new(LevelFilter::TRACE);
@@ -84,6 +88,7 @@ pub(crate) fn init(levels: Option<&str>, format: Format, console: Console) -> Re
     Ok(LogGuard(Logging(Arc::new(LogControl {
         console,
         file,
+        dropped,
         levels: Mutex::new(Levels::new(levels, format)),
         // Errors would mean that the subscriber is gone, which lives as long as the process.
         change_levels: Box::new(move |targets| _ = change_levels.reload(targets)),
@@ -124,6 +129,8 @@ pub(crate) struct Logging(Arc<LogControl>);
 struct LogControl {
     console: Lines,
     file: Lines,
+    /// Lines that were dropped since the start of the process.
+    dropped: Arc<AtomicU64>,
     levels: Mutex<Levels>,
     change_levels: Box<dyn Fn(tracing_subscriber::filter::Targets) + Send + Sync>,
     change_console: Box<dyn Fn(LevelFilter) + Send + Sync>,
@@ -165,6 +172,11 @@ impl Logging {
     /// The levels, in the syntax of `--log`.
     pub(crate) fn levels(&self) -> String {
         self.0.levels.lock().to_string()
+    }
+
+    /// Counts the lines that were dropped since the start of the process.
+    pub(crate) fn dropped_lines(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.0.dropped)
     }
 
     /// Opens the log file again, because it was renamed or removed.

@@ -28,7 +28,7 @@ fn put_table(commands: &[CommandSpec], page: &mut String) {
 }
 
 const OWN_HEAD: &str = "
-Commands that Apache does not have. They are not listed by `/commands`. `oxkeeper admin <name> [parameter=value..]` sends
+Commands that Apache 3.9 does not have. They are not listed by `/commands`. `oxkeeper admin <name> [parameter=value..]` sends
 these and all others. The super user is the identity of `DigestAuthenticationProvider.superDigest`, or of a certificate that
 `X509AuthenticationProvider.superUser` names.
 

@@ -1,13 +1,17 @@
-//! Commands that Apache does not have. Those that change something need the super user: an address, or an open ACL of
+//! Commands that Apache 3.9 does not have. Those that change something need the super user: an address, or an open ACL of
 //! `/`, is not enough.
 
 use super::{Call, CommandContext, CommandSpec, Handler, Outcome, Serving, command, error, in_json};
 use crate::authorization_header;
+use crate::body_reader::BodyReader;
 use crate::control::AdminControl;
 use crate::json::JsonWriter;
+use crate::limits::SHED_BODY_BYTES_MAX;
 use crate::reply::Reply;
 use axum::http::StatusCode;
 use ox_server::CloseSessionOutcome;
+use serde_json::Value;
+use std::io::Read as _;
 
 /// They are not on the page that lists the commands, because tools compare it with Apache's.
 pub(crate) const OWN_COMMANDS: &[CommandSpec] = &[
@@ -26,6 +30,12 @@ pub(crate) const OWN_COMMANDS: &[CommandSpec] = &[
         &["reload"],
         Handler::Reload,
         "Reads the configuration and the certificates again, applies what can change, and reports what needs a restart.",
+    ),
+    command(
+        &["shed_connections", "shed"],
+        Handler::SuperPost(shed_connections),
+        "Closes each client connection of this server with a probability of `percentage` (0 to 100), a parameter or, as \
+         in Apache 3.10, the field of a JSON body. Sessions stay open.",
     ),
 ];
 
@@ -55,6 +65,39 @@ fn close_session(serving: &Serving<'_>) -> Reply {
             error(StatusCode::GATEWAY_TIMEOUT, NAME, &text)
         }
     }
+}
+
+fn shed_connections(serving: &Serving<'_>) -> Reply {
+    const NAME: &str = "shed_connections";
+    let given = serving.call.parameter("percentage").map(Value::from);
+    let given = given.map_or_else(|| percentage_in(serving.call.body.take()), Ok);
+    let percentage = match given.and_then(|value| parse_percentage(&value)) {
+        Ok(percentage) => percentage,
+        Err(text) => return error(StatusCode::BAD_REQUEST, NAME, &text),
+    };
+    let count = serving.server.shed_connections(percentage);
+    tracing::warn!(connections = count, percentage, "connections shed by an operator");
+    in_json(NAME, |json| {
+        json.key("connections_shed");
+        json.unsigned(count as u64);
+        json.key("percentage_requested");
+        json.unsigned(percentage.into());
+        Outcome::Done
+    })
+}
+
+/// The field of a body such as `{"percentage": 25}`. The errors are Apache's.
+fn percentage_in(body: Option<BodyReader>) -> Result<Value, String> {
+    let body = body.ok_or("Request body is required")?;
+    let request: Value = serde_json::from_reader(body.take(SHED_BODY_BYTES_MAX))
+        .map_err(|error| format!("Invalid JSON or failed to read request body: {error}"))?;
+    Ok(request.get("percentage").ok_or("Missing required field: percentage")?.clone())
+}
+
+fn parse_percentage(value: &Value) -> Result<u8, String> {
+    let number = value.as_u64().or_else(|| value.as_str()?.parse().ok());
+    let percentage = number.and_then(|number| u8::try_from(number).ok()).filter(|percentage| *percentage <= 100);
+    percentage.ok_or_else(|| "Percentage must be between 0 and 100".to_owned())
 }
 
 /// An id as Apache prints it, in hexadecimal or in decimal.

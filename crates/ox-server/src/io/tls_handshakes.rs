@@ -12,7 +12,9 @@
 //! is answered come first, and then a few first flights, the newest: of a flood that exceeds the capacity, the oldest are
 //! closed before they are answered. If too many handshakes are in progress, the oldest unanswered one is closed, or the
 //! oldest of the answered ones where these are most: those of working clients take a few round trips, those of silent
-//! clients stay.
+//! clients stay. Waiting would serve no more of them: the backlog of the kernel is served oldest first, so that clients
+//! of a flood would fill it, and others would be refused by silence, for seconds; a client that is reset can try again
+//! immediately. Clients without TLS would wait, too.
 
 use super::io_thread::WAKER;
 use super::stream::{FlushOutcome, flush};

@@ -6,7 +6,8 @@
 //! | `log_ms` | the transaction is durable on this server |
 //! | `commit_ms` | it is committed and applied, and the reply is handed to the I/O thread |
 //!
-//! Sending the reply is not included: how fast a client reads is its own matter.
+//! Sending the reply is not included: how fast a client reads is its own matter, and to measure it, each reply would have
+//! to be found again in the output of its connection, which is a stream of bytes.
 
 use crate::limits::LOG_LINES_BURST;
 use crate::log_limit::LogLimit;

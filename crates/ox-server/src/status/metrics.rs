@@ -75,12 +75,13 @@ pub(crate) enum MetricItem<'a> {
 pub(crate) type VisitMetric<'a> = dyn FnMut(&'static str, Kind, MetricItem<'_>) + 'a;
 
 /// Metrics that Apache does not have. Prometheus's page shows them with the prefix `oxkeeper_`.
-pub(crate) const OWN: [&str; 12] = [
+pub(crate) const OWN: [&str; 13] = [
     "audit_events_dropped",
     "certificate_days_left",
     "client_memory_bytes",
     "client_memory_limit_bytes",
     "delayed_connections",
+    "log_lines_dropped",
     "parked_handshakes",
     "quorum_handshakes_rejected",
     "quorum_host_name_mismatches",
@@ -257,6 +258,8 @@ metrics! {
         non_mtls_remote_conn_count: i64;
         /// Connections without TLS from this host since the start, on a server with TLS.
         non_mtls_local_conn_count: i64;
+        /// Log lines that were dropped since the start because an output was slow, full or could not be written; not in Apache.
+        log_lines_dropped: i64;
         /// Settings and file permissions that weaken protection, one line each in the log of the start; not in Apache.
         weak_settings: i64;
     }

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// Permission bits of the group and of others.
 const OF_OTHERS: u32 = 0o077;
+/// The group of a file of another user may read it: that is how the server does, for example secrets of Kubernetes.
+const GROUP_READ: u32 = 0o040;
 
 /// Logs each weakness, and returns their number.
 pub(crate) fn report(config: &Config) -> u64 {
@@ -54,7 +56,12 @@ fn open_paths(config: &Config) -> Vec<PathBuf> {
 }
 
 pub(crate) fn is_open(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|metadata| metadata.mode() & OF_OTHERS != 0)
+    let is_own = |uid| uid == rustix::process::geteuid().as_raw();
+    fs::metadata(path).is_ok_and(|metadata| is_open_mode(metadata.mode(), is_own(metadata.uid())))
+}
+
+fn is_open_mode(mode: u32, is_own: bool) -> bool {
+    mode & if is_own { OF_OTHERS } else { OF_OTHERS & !GROUP_READ } != 0
 }
 
 fn data_dirs(config: &Config) -> Vec<PathBuf> {
@@ -102,6 +109,15 @@ mod tests {
         for (mode, expected) in [(0o700, 0), (0o750, 1), (0o701, 1)] {
             fs::set_permissions(&data, fs::Permissions::from_mode(mode)).unwrap();
             assert_eq!(open_paths(&config).len(), expected, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn s20_group_may_read_a_file_of_another_user() {
+        for (mode, of_own, of_other) in
+            [(0o600, false, false), (0o440, true, false), (0o460, true, true), (0o444, true, true)]
+        {
+            assert_eq!((is_open_mode(mode, true), is_open_mode(mode, false)), (of_own, of_other), "{mode:o}");
         }
     }
 

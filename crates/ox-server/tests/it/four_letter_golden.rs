@@ -210,6 +210,7 @@ fn mntr_has_the_keys_of_apache() {
         "zk_thread_stalls",
         "zk_watches_rejected",
         "zk_audit_events_dropped",
+        "zk_log_lines_dropped",
         "zk_quorum_handshakes_rejected",
         "zk_quorum_host_name_mismatches",
         "zk_delayed_connections",

@@ -28,6 +28,7 @@ Commands are those of docs/reference/admin.md, for example:
   oxkeeper admin log_level module=ox_server level=debug
   oxkeeper admin reload
   oxkeeper admin close_session sessionId=0x1000012ab340000
+  oxkeeper admin shed_connections percentage=20
   oxkeeper admin snapshot streaming=true > snapshot.5
   oxkeeper admin restore --body snapshot.5
 Commands that need rights take them from OXKEEPER_ADMIN_AUTH or --auth-file, as `digest super:password`, or from the

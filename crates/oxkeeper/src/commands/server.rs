@@ -143,7 +143,8 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
                 .map_err(|error| StartFailure::admin(&error))?;
         }
-        let beside = Beside { stop: &stop, admin: admin.as_ref(), manager: manager.as_deref() };
+        let beside =
+            Beside { stop: &stop, admin: admin.as_ref(), manager: manager.as_deref(), logging: &output.logging };
         let ended = serve_once(&config, &args.config, first, beside);
         admin.iter().for_each(|admin| admin.set_server(None));
         let Err(ended) = ended else { break Ok(()) };
@@ -163,6 +164,7 @@ struct Beside<'a> {
     stop: &'a Stop,
     admin: Option<&'a AdminServer>,
     manager: Option<&'a ServiceManager>,
+    logging: &'a Logging,
 }
 
 /// Runs one server until it ends. `first` is set unless a server ran before, and has the time of the process's start.
@@ -170,7 +172,7 @@ fn serve_once(
     config: &Config,
     arguments: &[String],
     first: Option<(Instant, &ServerOutput)>,
-    Beside { stop, admin, manager }: Beside<'_>,
+    Beside { stop, admin, manager, logging }: Beside<'_>,
 ) -> Result<(), Ended> {
     log_directories(config);
     let is_member = config.member.is_some();
@@ -183,6 +185,7 @@ fn serve_once(
             Ended::Fatal(StartFailure::start(&error, config, arguments))
         }
     })?;
+    server.handle().set_dropped_log_lines(logging.dropped_lines());
     stop.set_running(Some(server.handle()));
     admin.iter().for_each(|admin| admin.set_server(Some(server.handle())));
     manager.iter().for_each(|manager| manager.ready());

@@ -1,11 +1,12 @@
 //! The queue of log lines of one output, and the thread that writes them.
 //!
 //! One event is one line, whatever text of clients and peers it contains: control characters are escaped, and a long line
-//! is cut (S22).
+//! is cut; in JSON its texts are cut (S22).
 
 use super::output::Output;
 use ox_config::LogFileConfig;
 use parking_lot::Mutex;
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,6 +24,9 @@ const LINES_WAITING_MAX: usize = 10_000;
 /// nature, or have been cut before.
 const LINE_BYTES_MAX: usize = 4096;
 
+/// The texts of a longer JSON object are cut, so that it remains one.
+const JSON_TEXT_CHARS_MAX: usize = 1024;
+
 /// How long the last lines may take when the process ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
@@ -38,10 +42,19 @@ enum Message {
 #[derive(Clone)]
 pub(crate) struct Lines {
     sender: SyncSender<Message>,
-    lost: Arc<AtomicU64>,
+    dropped: DroppedLines,
     held: Arc<Mutex<Option<Held>>>,
     file: Arc<Mutex<FileChange>>,
     escaping: Escaping,
+}
+
+/// Counts lines that were not written.
+#[derive(Clone, Default)]
+struct DroppedLines {
+    /// Those that found the queue full since the last one that was written.
+    unreported: Arc<AtomicU64>,
+    /// Those of all outputs since the start of the process.
+    total: Arc<AtomicU64>,
 }
 
 /// What the thread has to do with its file before the next line.
@@ -54,8 +67,8 @@ struct FileChange {
 /// Which characters of a line are escaped here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Escaping {
-    /// None: the format has done it.
-    Done,
+    /// Those that JSON permits in texts, but that some readers take for the end of a line.
+    Json,
     Controls,
     /// All controls but the escape sequences of colours; the formatter has escaped those of events.
     ControlsButColours,
@@ -76,11 +89,17 @@ struct HeldLine {
 
 impl Lines {
     /// Starts the thread that writes.
-    pub(super) fn start(thread: &str, escaping: Escaping, output: Output) -> io::Result<Self> {
+    pub(super) fn start(
+        thread: &str,
+        escaping: Escaping,
+        output: Output,
+        dropped_total: &Arc<AtomicU64>,
+    ) -> io::Result<Self> {
         let (sender, waiting) = sync_channel(LINES_WAITING_MAX);
-        let lines = Self { sender, lost: Arc::default(), held: Arc::default(), file: Arc::default(), escaping };
-        let (lost, file) = (Arc::clone(&lines.lost), Arc::clone(&lines.file));
-        let run = move || write_lines(&waiting, output, &lost, &file);
+        let dropped = DroppedLines { total: Arc::clone(dropped_total), ..DroppedLines::default() };
+        let lines = Self { sender, dropped, held: Arc::default(), file: Arc::default(), escaping };
+        let (dropped, file) = (lines.dropped.clone(), Arc::clone(&lines.file));
+        let run = move || write_lines(&waiting, output, &dropped, &file);
         std::thread::Builder::new().name(thread.to_owned()).spawn(run)?;
         Ok(lines)
     }
@@ -167,7 +186,8 @@ impl Lines {
     /// Queues a line that ends with a line feed.
     pub(crate) fn send(&self, text: Vec<u8>) {
         if self.sender.try_send(Message::Line(text)).is_err() {
-            self.lost.fetch_add(1, Ordering::Relaxed);
+            self.dropped.unreported.fetch_add(1, Ordering::Relaxed);
+            self.dropped.total.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
@@ -216,37 +236,83 @@ impl Drop for Line<'_> {
 fn one_line(text: Vec<u8>, escaping: Escaping, bytes_max: usize) -> Vec<u8> {
     let is_plain = |byte: &u8| (0x20..0x7F).contains(byte);
     let body = text.strip_suffix(b"\n").unwrap_or(&text);
-    if escaping == Escaping::Done || (body.iter().all(is_plain) && body.len() <= bytes_max) {
+    if body.iter().all(is_plain) && body.len() <= bytes_max {
         return text;
     }
+    let body = String::from_utf8_lossy(body);
+    let mut line = match escaping {
+        Escaping::Json => json_line(&body, bytes_max),
+        Escaping::Controls | Escaping::ControlsButColours => text_line(&body, escaping, bytes_max),
+    };
+    line.push('\n');
+    line.into_bytes()
+}
+
+fn text_line(body: &str, escaping: Escaping, bytes_max: usize) -> String {
     let mut line = String::with_capacity(body.len());
-    for letter in String::from_utf8_lossy(body).chars() {
+    for letter in body.chars() {
         if bytes_max < line.len() {
             line.push('…');
             break;
         }
         let is_colour = letter == '\u{1b}' && escaping == Escaping::ControlsButColours;
-        if letter == '\t' || is_colour || !(letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')) {
+        if letter == '\t' || is_colour || !is_unprintable(letter) {
             line.push(letter);
         } else {
             line.extend(letter.escape_default());
         }
     }
-    line.push('\n');
-    line.into_bytes()
+    line
 }
 
-fn write_lines(waiting: &Receiver<Message>, mut output: Output, lost: &AtomicU64, file: &Mutex<FileChange>) {
+fn json_line(body: &str, bytes_max: usize) -> String {
+    let is_long = bytes_max < body.len();
+    let cut = is_long.then(|| serde_json::from_str(body).ok()).flatten().map(|mut object| {
+        cut_texts(&mut object);
+        object.to_string()
+    });
+    let mut line = String::with_capacity(body.len());
+    for letter in cut.as_deref().unwrap_or(body).chars() {
+        if is_unprintable(letter) {
+            let _ = write!(line, "\\u{:04x}", u32::from(letter));
+        } else {
+            line.push(letter);
+        }
+    }
+    line
+}
+
+fn cut_texts(value: &mut serde_json::Value) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => {
+            if let Some((end, _)) = text.char_indices().nth(JSON_TEXT_CHARS_MAX) {
+                text.truncate(end);
+                text.push('…');
+            }
+        }
+        Value::Array(values) => values.iter_mut().for_each(cut_texts),
+        Value::Object(fields) => fields.values_mut().for_each(cut_texts),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}
+
+fn is_unprintable(letter: char) -> bool {
+    letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}')
+}
+
+fn write_lines(waiting: &Receiver<Message>, mut output: Output, dropped: &DroppedLines, file: &Mutex<FileChange>) {
+    let count = |lines| _ = dropped.total.fetch_add(lines, Ordering::Relaxed);
     for message in waiting {
         let FileChange { selected, is_reopened } = std::mem::take(&mut *file.lock());
         if let Some(config) = selected {
-            output.set_file(config);
+            count(output.set_file(config));
         }
         if is_reopened {
             output.reopen();
         }
         match message {
-            Message::Line(text) => output.write(text, lost.swap(0, Ordering::Relaxed)),
+            Message::Line(text) => count(output.write(text, dropped.unreported.swap(0, Ordering::Relaxed))),
             Message::Flush(done) => _ = done.try_send(()),
             Message::FileChanged => (),
         }
@@ -270,6 +336,11 @@ mod tests {
         check("\u{1b}[1mbold\u{1b}[0m\u{7f}\n", Escaping::ControlsButColours, "\u{1b}[1mbold\u{1b}[0m\\u{7f}\n");
         check("ü\tß\n", Escaping::Controls, "ü\tß\n");
         check(&format!("{}\n", "x".repeat(50)), Escaping::Controls, &format!("{}…\n", "x".repeat(21)));
-        check("{\"a\":\"a line of JSON\\n\"}\n", Escaping::Done, "{\"a\":\"a line of JSON\\n\"}\n");
+        check("{\"a\":\"a line\\n\"}\n", Escaping::Json, "{\"a\":\"a line\\n\"}\n");
+        check("{\"a\":\"\u{85}\u{2028}ü\"}\n", Escaping::Json, "{\"a\":\"\\u0085\\u2028ü\"}\n");
+        let json =
+            |texts: &str| format!("{{\"fields\":{{\"message\":\"{texts}\",\"n\":7}},\"spans\":[\"{texts}\"]}}\n");
+        let (long, cut) = ("ü\\n".repeat(600), "ü\\n".repeat(512) + "…");
+        check(&json(&long), Escaping::Json, &json(&cut));
     }
 }

@@ -22,21 +22,20 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Writes a line, and before it how many were lost since the last one because the queue was full.
-    pub(super) fn write(&mut self, line: Vec<u8>, lost: u64) {
-        match self {
-            // There is no other place to report a failure.
-            Self::Console(Console::Stderr) => _ = write_console(&mut io::stderr(), &line, lost, "stderr"),
-            Self::Console(Console::Stdout) => _ = write_console(&mut io::stdout(), &line, lost, "stdout"),
-            Self::File(file) => file.write(line, lost),
-        }
+    /// Writes a line, and before it how many were lost since the last one because the queue was full. Returns how many
+    /// lines were dropped: 1 if it cannot be written.
+    pub(super) fn write(&mut self, line: Vec<u8>, lost: u64) -> u64 {
+        let written = match self {
+            Self::Console(Console::Stderr) => write_console(&mut io::stderr(), &line, lost, "stderr"),
+            Self::Console(Console::Stdout) => write_console(&mut io::stdout(), &line, lost, "stdout"),
+            Self::File(file) => return file.write(line, lost),
+        };
+        u64::from(written.is_err())
     }
 
-    /// Selects the file, or none.
-    pub(super) fn set_file(&mut self, config: Option<LogFileConfig>) {
-        if let Self::File(file) = self {
-            file.set(config);
-        }
+    /// Selects the file, or none. Returns how many earlier lines cannot be written to it.
+    pub(super) fn set_file(&mut self, config: Option<LogFileConfig>) -> u64 {
+        if let Self::File(file) = self { file.set(config) } else { 0 }
     }
 
     pub(super) fn reopen(&mut self) {
@@ -69,47 +68,56 @@ pub(super) struct LogFileOutput {
 }
 
 impl LogFileOutput {
-    fn set(&mut self, config: Option<LogFileConfig>) {
+    fn set(&mut self, config: Option<LogFileConfig>) -> u64 {
         if self.config.as_ref() != Some(&config) {
             self.config = Some(config);
             (self.file, self.retry_at) = (None, None);
         }
-        for line in std::mem::take(&mut self.early) {
-            self.write(line, 0);
-        }
+        std::mem::take(&mut self.early).into_iter().map(|line| self.write(line, 0)).sum()
     }
 
-    fn write(&mut self, line: Vec<u8>, lost: u64) {
+    fn write(&mut self, line: Vec<u8>, lost: u64) -> u64 {
         self.dropped += lost;
-        match &self.config {
+        let is_dropped = match &self.config {
             Some(Some(config)) => {
                 let config = config.clone();
-                self.write_to(&config, &line);
+                !self.write_to(&config, &line)
             }
-            Some(None) => self.dropped = 0,
-            None if self.early.len() < EARLY_LINES_MAX => self.early.push_back(line),
-            None => self.dropped += 1,
-        }
+            Some(None) => {
+                self.dropped = 0; // there is no file that misses a line
+                false
+            }
+            None => {
+                let is_full = EARLY_LINES_MAX <= self.early.len();
+                if !is_full {
+                    self.early.push_back(line);
+                }
+                is_full
+            }
+        };
+        self.dropped += u64::from(is_dropped);
+        u64::from(is_dropped)
     }
 
-    fn write_to(&mut self, config: &LogFileConfig, line: &[u8]) {
+    /// Returns whether the line is written.
+    fn write_to(&mut self, config: &LogFileConfig, line: &[u8]) -> bool {
         if self.retry_at.is_some_and(|at| Instant::now() < at) {
-            self.dropped += 1;
-            return;
+            return false;
         }
         match self.try_write(config, line) {
             Ok(()) => {
                 if self.retry_at.take().is_some() {
                     tracing::info!(file = %config.path.display(), "log file is written again");
                 }
+                true
             }
             Err(error) => {
-                self.dropped += 1;
                 self.file = None;
                 if self.retry_at.is_none() {
                     tracing::error!(file = %config.path.display(), %error, "cannot write the log file: lines are dropped");
                 }
                 self.retry_at = Some(Instant::now() + RETRY_INTERVAL);
+                false
             }
         }
     }
@@ -147,7 +155,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("new").join("zk.log");
         let mut output = LogFileOutput::default();
-        (0..EARLY_LINES_MAX + 2).for_each(|number| output.write(format!("{number}\n").into_bytes(), 0));
+        let dropped: u64 =
+            (0..EARLY_LINES_MAX + 2).map(|number| output.write(format!("{number}\n").into_bytes(), 0)).sum();
+        assert_eq!(dropped, 2);
         output.set(Some(config(&path)));
         output.write(b"last\n".to_vec(), 3);
         let text = fs::read_to_string(&path).unwrap();
@@ -175,9 +185,8 @@ mod tests {
         fs::create_dir(&path).unwrap();
         let mut output = LogFileOutput::default();
         output.set(Some(config(&path)));
-        output.write(b"1\n".to_vec(), 0);
-        output.write(b"2\n".to_vec(), 0);
-        assert_eq!(output.dropped, 2);
+        let counted = [output.write(b"1\n".to_vec(), 0), output.write(b"2\n".to_vec(), 0)];
+        assert_eq!((counted, output.dropped), ([1, 1], 2));
         fs::remove_dir(&path).unwrap();
         output.retry_at = Some(Instant::now());
         output.write(b"3\n".to_vec(), 0);

@@ -280,6 +280,34 @@ fn certificates_of_a_new_ca_are_used_without_restart() {
     check_serves(&ensemble, "/kept");
 }
 
+/// Without `sslQuorumReloadCertFiles`, a reload reads the stores. Links keep the certificates with which they began.
+#[test]
+fn reload_uses_new_certificates_for_other_servers_and_keeps_links() {
+    let (ensemble, old) = prepare(TLS);
+    let mut ensemble = ensemble.start();
+    let new = QuorumCa::new("New CA");
+    let both = format!("{}{}", old.0.certificate(), new.0.certificate());
+    let leader = ensemble.leader();
+    let (renewed, other) = ((leader + 1) % 3, (leader + 2) % 3);
+    let looked = |ensemble: &TestEnsemble| [leader, other].map(|at| ensemble.metric(at, "looking_count"));
+    let before = looked(&ensemble);
+    for at in 0..3 {
+        fs::write(ensemble.directory(at).join("ca.pem"), &both).unwrap();
+        ensemble.process(at).signal("HUP");
+        ensemble.process_mut(at).wait_for("certificates for other servers reloaded");
+    }
+    ensemble.kill(renewed);
+    new.issue_for(&ensemble, renewed, &host(renewed), VALID);
+    fs::write(ensemble.directory(renewed).join("ca.pem"), &both).unwrap();
+    ensemble.restart(renewed);
+    check_serves(&ensemble, "/renewed");
+    assert_eq!((ensemble.leader(), looked(&ensemble)), (leader, before), "the others have kept their links");
+    fs::write(ensemble.directory(leader).join("key.pem"), "broken").unwrap();
+    ensemble.process(leader).signal("HUP");
+    ensemble.process_mut(leader).wait_for("certificates for other servers not reloaded, the old ones stay");
+    check_serves(&ensemble, "/kept");
+}
+
 #[test]
 fn missing_or_broken_stores_stop_the_start() {
     for (lines, expected) in [

@@ -116,6 +116,42 @@ fn operator_closes_a_session() {
     running.stop();
 }
 
+#[test]
+fn shed_connections_closes_connections_and_keeps_sessions() {
+    let directory = tempfile::tempdir().unwrap();
+    let (lines, admin) = admin_lines();
+    let running = Site::new(directory.path(), &lines).start();
+    let mut clients = [running.client(), running.client(), running.client()];
+    clients[0].create_as("/ephemeral", 1);
+    let shed = |query: &str, authorization: &str, body: &str| {
+        let (path, headers) = (format!("/commands/shed_connections{query}"), [("Authorization", authorization)]);
+        let reply = http(admin, "POST", &path, &headers, body.as_bytes()).unwrap();
+        (reply.status, reply.text())
+    };
+    assert_eq!(shed("", "ip", "{\"percentage\": 100}").0, 403);
+    for (body, error) in [
+        ("", "Request body is required"),
+        ("{}", "Missing required field: percentage"),
+        ("{\"percentage\": 101}", "Percentage must be between 0 and 100"),
+        ("{\"percentage\": -1}", "Percentage must be between 0 and 100"),
+        ("{", "Invalid JSON or failed to read request body: "),
+    ] {
+        let (status, text) = shed("", SUPER, body);
+        assert!(status == 400 && text.contains(error), "{body}: {text}");
+    }
+    assert!(shed("?percentage=0", SUPER, "").1.contains("\"connections_shed\" : 0"));
+    assert_eq!(clients[0].exists("/ephemeral").err, 0, "no connection is closed yet");
+    let (status, text) = shed("", SUPER, "{\"percentage\": 100}");
+    let expected = "{\n  \"connections_shed\" : 3,\n  \"percentage_requested\" : 100,\n  \
+                    \"command\" : \"shed_connections\",\n  \"error\" : null\n}";
+    assert_eq!((status, text.as_str()), (200, expected));
+    assert!(clients.iter_mut().all(|client| client.receive().is_none()), "all connections are closed");
+    let back = RawClient::try_open(running.address, &clients[0].handshake()).expect("the session is open");
+    assert_eq!(back.session(), clients[0].session());
+    assert_eq!(running.client().exists("/ephemeral").err, 0);
+    running.stop();
+}
+
 /// The disk of a test is fast, so the limit is as low as it can be, and the writes queue behind each other.
 #[test]
 fn slow_requests_are_logged_with_their_stages() {

@@ -100,14 +100,19 @@ fn renamed_log_files_are_opened_again_at_sighup() {
     running.stop();
 }
 
-/// A disk without space, as `/dev/full` imitates it, costs lines and nothing else.
+/// A disk without space, as `/dev/full` imitates it, costs lines, which are counted, and nothing else.
 #[test]
 fn full_disk_of_the_log_file_does_not_stop_the_server() {
     let directory = tempfile::tempdir().unwrap();
-    let running = Site::new(directory.path(), "log.dir=/dev\nlog.file=full\n").start();
+    let running = Site::new(directory.path(), "log.dir=/dev\nlog.file=full\n4lw.commands.whitelist=mntr\n").start();
     let mut client = running.client();
     assert_eq!(client.create("/a", b"").path(), "/a");
     drop(client);
+    wait_until("dropped lines are counted", || {
+        let metrics = four_letter(running.address, "mntr");
+        let dropped = metrics.lines().find_map(|line| line.strip_prefix("zk_log_lines_dropped\t"));
+        dropped.unwrap().parse::<u64>().unwrap() > 0
+    });
     let said = running.stop();
     assert_eq!(said.matches("cannot write the log file: lines are dropped").count(), 1, "{said}");
 }

@@ -170,6 +170,7 @@ pub(crate) fn gauges(shared: &Shared) -> Gauges {
         auth_failed_count: stats.auth_failed.get().cast_signed(),
         non_mtls_remote_conn_count: stats.plain_remote.get().cast_signed(),
         non_mtls_local_conn_count: stats.plain_local.get().cast_signed(),
+        log_lines_dropped: shared.log_lines_dropped.get().map_or(0, |dropped| dropped.load(Relaxed).cast_signed()),
         weak_settings: stats.weak_settings.get().cast_signed(),
         ..Gauges::default()
     };

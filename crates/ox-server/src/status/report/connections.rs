@@ -5,6 +5,7 @@ use crate::io::connection_table::{ClientPort, ConnStats};
 use crate::limits::LISTING_BATCH_MAX;
 use crate::status::four_letter::reset_connections;
 use ox_proto::SessionId;
+use ox_replica::outbox::{Outboxes, PartKind};
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -52,6 +53,27 @@ impl ServerHandle {
                 return;
             }
         }
+    }
+
+    /// Closes each connection of both client ports with the probability `percentage`, and returns how many. Sessions stay
+    /// open, so that clients continue on another server.
+    pub fn shed_connections(&self, percentage: u8) -> usize {
+        let shared = self.shared();
+        let mut closes = Outboxes::new(shared.mailboxes.len());
+        let (mut after, mut count) = (None, 0);
+        loop {
+            let conns = shared.connections.list_after(after, LISTING_BATCH_MAX);
+            let Some((last, _)) = conns.last() else { break };
+            after = Some(*last);
+            for (conn, _) in conns.iter().filter(|_| rand::random_range(0..100) < percentage) {
+                closes.of(*conn).push(*conn, PartKind::Close, |_| ());
+                count += 1;
+            }
+        }
+        for (thread, outbox) in closes.0.into_iter().enumerate().filter(|(_, outbox)| !outbox.is_empty()) {
+            shared.post(thread, outbox);
+        }
+        count
     }
 
     /// Resets the statistics of the connections of the plain client port, as `crst` does.

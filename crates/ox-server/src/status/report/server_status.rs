@@ -5,7 +5,8 @@ use crate::status::four_letter::{self, MonitorValue};
 use crate::status::java_text;
 use crate::status::server_mode::ServerMode;
 use crate::status::stats::Sizes;
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The mode of a server that serves clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +194,11 @@ impl ServerHandle {
     /// Notes in how many days the certificate of an HTTP port expires.
     pub fn note_certificate(&self, port: &'static str, days_left: i64) {
         self.shared().http_certificates.lock().insert(port, days_left);
+    }
+
+    /// Sets where the program counts the log lines that it drops, for the metrics.
+    pub fn set_dropped_log_lines(&self, counter: Arc<AtomicU64>) {
+        let _ = self.shared().log_lines_dropped.set(counter); // it is the same one for the whole process
     }
 
     /// Counts a connection to the AdminServer without TLS, on a port that accepts both.
