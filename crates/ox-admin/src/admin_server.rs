@@ -177,7 +177,7 @@ impl Parts {
             }
             Err(source) if !admin.is_required => {
                 let port = admin.listen.port;
-                tracing::info!(%source, port, "no AdminServer: its default port cannot be bound; set admin.serverPort");
+                tracing::info!(%source, port, "no AdminServer: its default port cannot be bound; set admin.serverPort, in zoo.cfg or as -Dzookeeper.admin.serverPort");
                 return Ok(None);
             }
             Err(source) => return Err(AdminStartError::Bind { host, port: admin.listen.port, url, source }),

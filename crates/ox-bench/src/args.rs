@@ -17,7 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Generates load for any ZooKeeper server and measures it
+/// Generate load for any ZooKeeper server and measure it
 #[derive(Clone, Debug, Parser)]
 #[command(args_conflicts_with_subcommands = true, after_help = EXAMPLES)]
 pub struct BenchArgs {
@@ -31,8 +31,6 @@ pub struct BenchArgs {
 /// The node below which all nodes are created.
 pub const ROOT_DEFAULT: &str = "/oxbench";
 const SERVER_DEFAULT: &str = "127.0.0.1:2181";
-/// The environment variable of all commands that connect to a server.
-const SERVER_VARIABLE: &str = "OXKEEPER_SERVER";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,24 +48,42 @@ a server that is started with a port and a directory (oxkeeper server 2181 ./oxk
 /// Other commands than a single run
 #[derive(Clone, Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Measures two servers alternately and prints medians, spread and ratios
+    /// Measure two servers alternately and print medians, spread and ratios
     Compare(CompareArgs),
-    /// Creates a tree of a given size and leaves it in place
+    /// Create a tree of a given size and leave it in place
     Fill(FillArgs),
-    /// Opens idle sessions and watches and prints their memory cost
+    /// Open idle sessions and watches and print their memory cost
     Idle(IdleArgs),
-    /// Floods a server with abusive clients and prints its memory before, during and after
+    /// Flood a server with abusive clients and print its memory before, during and after
     Flood(FloodArgs),
-    /// Deletes the nodes that a run or a fill has left
+    /// Delete the nodes that a run or a fill has left
     Clean(CleanArgs),
+}
+
+/// Flags that name the server.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TargetArgs {
+    /// Client port of the server; a run spreads its connections over a list, other commands use the first one.
+    /// Default: OXKEEPER_SERVER, the server of the profile, or 127.0.0.1:2181
+    #[arg(short, long, value_name = "HOST:PORT,..")]
+    pub server: Option<String>,
+    /// Server and settings from ~/.config/oxkeeper/cli.conf, as for oxkeeper cli; OXKEEPER_PROFILE is the default
+    #[arg(long, value_name = "NAME")]
+    pub profile: Option<String>,
+}
+
+/// The servers and the properties file that a [`TargetArgs`] stands for.
+#[derive(Clone, Debug, Default)]
+pub struct NamedTarget {
+    pub server: Option<String>,
+    pub client_configuration: Option<PathBuf>,
 }
 
 /// Flags of a run on one server.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// Client port of the server, or those of an ensemble over which connections are spread
-    #[arg(short, long, value_name = "HOST:PORT,..", value_delimiter = ',', default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
-    pub server: Vec<String>,
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// Server processes, for CPU seconds per operation and memory
     #[arg(long, value_name = "PID,..", value_delimiter = ',')]
     pub pid: Vec<u32>,
@@ -127,7 +143,7 @@ pub struct JobArgs {
     pub watch: WatcherKind,
     #[command(flatten)]
     pub tree: TreeArgs,
-    /// Keeps the nodes for the next run
+    /// Keep the nodes for the next run
     #[arg(long)]
     pub keep: bool,
     #[command(flatten)]
@@ -163,10 +179,10 @@ pub struct SharedArgs {
     /// A property, e.g. -Dzookeeper.client.secure=true
     #[arg(short = 'D', value_name = "NAME=VALUE")]
     pub define: Vec<String>,
-    /// Does not resume sessions of TLS, so that every connection makes a full handshake
+    /// Do not resume sessions of TLS, so that every connection makes a full handshake
     #[arg(long)]
     pub full_handshakes: bool,
-    /// Prints the results as JSON
+    /// Print the results as JSON
     #[arg(long)]
     pub json: bool,
 }
@@ -174,9 +190,8 @@ pub struct SharedArgs {
 /// Flags of a fill.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FillArgs {
-    /// Client port of the server; of a list, the first one is used
-    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
-    pub server: String,
+    #[command(flatten)]
+    pub target: TargetArgs,
     #[command(flatten)]
     pub memory: MemoryArgs,
     #[command(flatten)]
@@ -199,9 +214,8 @@ pub struct MemoryArgs {
 /// Flags of idle sessions and watches.
 #[derive(Clone, Debug, clap::Args)]
 pub struct IdleArgs {
-    /// Client port of the server; of a list, the first one is used
-    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
-    pub server: String,
+    #[command(flatten)]
+    pub target: TargetArgs,
     #[command(flatten)]
     pub memory: MemoryArgs,
     /// Number of sessions to open
@@ -223,9 +237,8 @@ pub struct IdleArgs {
 /// Flags of a flood.
 #[derive(Clone, Debug, clap::Args)]
 pub struct FloodArgs {
-    /// Client port of the server; of a list, the first one is used
-    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
-    pub server: String,
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// Process of the server, for its memory
     #[arg(long)]
     pub pid: u32,
@@ -248,9 +261,8 @@ pub struct FloodArgs {
 /// Flags of a clean-up.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CleanArgs {
-    /// Client port of the server; of a list, the first one is used
-    #[arg(short, long, value_name = "HOST:PORT", default_value = SERVER_DEFAULT, env = SERVER_VARIABLE)]
-    pub server: String,
+    #[command(flatten)]
+    pub target: TargetArgs,
     /// Node below which the nodes were created
     #[arg(long, value_name = "PATH", default_value = ROOT_DEFAULT)]
     pub root: String,
@@ -258,14 +270,40 @@ pub struct CleanArgs {
     pub shared: SharedArgs,
 }
 
+impl BenchArgs {
+    /// Completes the server by `find`, which knows the environment and the profiles.
+    pub fn find_server(&mut self, find: impl FnOnce(&TargetArgs) -> Result<NamedTarget>) -> Result<()> {
+        let (target, shared) = match &mut self.command {
+            None => (&mut self.run.target, &mut self.run.job.shared),
+            Some(BenchCommand::Fill(args)) => (&mut args.target, &mut args.shared),
+            Some(BenchCommand::Idle(args)) => (&mut args.target, &mut args.shared),
+            Some(BenchCommand::Flood(args)) => (&mut args.target, &mut args.shared),
+            Some(BenchCommand::Clean(args)) => (&mut args.target, &mut args.shared),
+            Some(BenchCommand::Compare(_)) => return Ok(()),
+        };
+        let found = find(target)?;
+        target.server = found.server;
+        shared.client_configuration = shared.client_configuration.take().or(found.client_configuration);
+        Ok(())
+    }
+}
+
+impl TargetArgs {
+    /// The servers of a list, by the option or the default.
+    pub fn server(&self) -> &str {
+        self.server.as_deref().unwrap_or(SERVER_DEFAULT)
+    }
+}
+
 impl RunArgs {
     /// The servers that the flags name.
     pub fn servers(&self) -> Result<Vec<MeasuredServer>> {
         let is_mix = matches!(self.job.workload, Workload::Mix(_));
-        ensure!(is_mix || self.server.len() == 1, "sessions and notifications are measured on one server");
-        ensure!(self.pid.len() <= self.server.len(), "--pid takes a process for each server");
+        let names: Vec<&str> = self.target.server().split(',').collect();
+        ensure!(is_mix || names.len() == 1, "sessions and notifications are measured on one server");
+        ensure!(self.pid.len() <= names.len(), "--pid takes a process for each server");
         let pids = self.pid.iter().copied().map(Some).chain(std::iter::repeat(None));
-        self.server.iter().zip(pids).map(|(server, pid)| self.job.shared.server(server, pid)).collect()
+        names.into_iter().zip(pids).map(|(server, pid)| self.job.shared.server(server, pid)).collect()
     }
 }
 

@@ -16,11 +16,12 @@ pub fn cannot_connect(server: SocketAddr, error: &io::Error) -> Error {
         (io::ErrorKind::TimedOut, "is the address right, and does a firewall drop the packets?"),
     ];
     let known = hints.into_iter().find(|(kind, _)| *kind == error.kind()).map(|(_, hint)| hint);
-    let hint = match error.raw_os_error() {
-        Some(TOO_MANY_OPEN_FILES) => "raise the limit of open files: ulimit -n",
-        _ => known.unwrap_or("can this machine reach the server?"),
+    let (cause, hint) = match (known, error.raw_os_error()) {
+        (Some(hint), _) => (error.kind().to_string(), hint),
+        (None, Some(TOO_MANY_OPEN_FILES)) => (error.to_string(), "raise the limit of open files: ulimit -n"),
+        (None, _) => (error.to_string(), "can this machine reach the server?"),
     };
-    anyhow!("cannot connect to {server}: {error}\nhint: {hint}")
+    anyhow!("cannot connect to {server}: {cause}\nhint: {hint}")
 }
 
 /// What a connection was doing when the server closed it before there was a session.

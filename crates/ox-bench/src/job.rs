@@ -71,7 +71,7 @@ impl Job {
     pub fn clean(&self, server: MeasuredServer, progress: &ProgressLine) -> Result<()> {
         match self.needs() {
             None => Ok(()),
-            Some(_) => setup::clean(server.target, &self.layout.root, progress),
+            Some(_) => setup::clean(server.target, &self.layout.root, progress).map(drop),
         }
     }
 

@@ -35,7 +35,7 @@ fn run_once(args: &RunArgs, stop: &StopFlag) -> Result<()> {
     let job = args.job.job()?;
     let servers = args.servers()?;
     let progress = ProgressLine::new("");
-    eprintln!("{} on {}", report::describe(&job), args.server.join(", "));
+    eprintln!("{} on {}", report::describe(&job), args.target.server());
     let results = with_nodes(&job, &servers[..1], &args.job, stop, || job.measure(&servers, 0, stop, &progress))?;
     print(args.job.shared.json, &results, report::results)
 }
@@ -58,7 +58,7 @@ fn plain(server: MeasuredServer) -> Result<MeasuredServer> {
 }
 
 fn run_fill(args: &FillArgs, stop: &StopFlag) -> Result<()> {
-    let server = args.shared.server(&args.server, args.memory.pid)?;
+    let server = args.shared.server(args.target.server(), args.memory.pid)?;
     let layout = args.tree.layout()?;
     let results = fill::fill(server, &layout, args.memory.gauge(), stop, &ProgressLine::new(""))?;
     print(args.shared.json, &results, report::fill)
@@ -66,7 +66,7 @@ fn run_fill(args: &FillArgs, stop: &StopFlag) -> Result<()> {
 
 fn run_idle(args: &IdleArgs, stop: &StopFlag) -> Result<()> {
     let idle = Idle {
-        server: args.shared.server(&args.server, args.memory.pid)?,
+        server: args.shared.server(args.target.server(), args.memory.pid)?,
         layout: TreeLayout { root: checked_root(&args.root)?, parents: 1, keys: 1, data_bytes: 0 },
         sessions: args.sessions as usize,
         watches_per_session: args.watches,
@@ -78,7 +78,7 @@ fn run_idle(args: &IdleArgs, stop: &StopFlag) -> Result<()> {
 
 fn run_flood(args: &FloodArgs, stop: &StopFlag) -> Result<()> {
     let flood = Flood {
-        server: plain(args.shared.server(&args.server, Some(args.pid))?)?,
+        server: plain(args.shared.server(args.target.server(), Some(args.pid))?)?,
         kinds: if args.kinds.is_empty() { FloodKind::value_variants().to_vec() } else { args.kinds.clone() },
         connections: args.connections as usize,
         time: seconds("--time", args.time)?,
@@ -88,8 +88,13 @@ fn run_flood(args: &FloodArgs, stop: &StopFlag) -> Result<()> {
 }
 
 fn run_clean(args: &CleanArgs) -> Result<()> {
-    let server = args.shared.server(&args.server, None)?;
-    setup::clean(server.target, &checked_root(&args.root)?, &ProgressLine::new("clean up: "))
+    let server = args.shared.server(args.target.server(), None)?;
+    let root = checked_root(&args.root)?;
+    let is_deleted = setup::clean(server.target, &root, &ProgressLine::new("clean up: "))?;
+    print(args.shared.json, &serde_json::json!({ "root": root, "deleted": is_deleted }), |_| match is_deleted {
+        true => format!("deleted {root}\n"),
+        false => format!("nothing to delete: {root} does not exist\n"),
+    })
 }
 
 /// Creates the nodes, runs `work` and deletes the nodes, also after an error.

@@ -101,17 +101,21 @@ fn create(
     session.close()
 }
 
-/// Deletes everything that a run created.
-pub fn clean(target: BenchTarget, root: &str, progress: &ProgressLine) -> Result<()> {
+/// Deletes everything that a run created. Returns false if there was nothing.
+pub fn clean(target: BenchTarget, root: &str, progress: &ProgressLine) -> Result<bool> {
     let mut session = open_patiently(target)?;
-    match session.data(root)? {
-        Ok(data) if data.starts_with(MARK) => delete_tree(&mut session, root, progress)?,
+    let exists = match session.data(root)? {
+        Ok(data) if data.starts_with(MARK) => true,
         Ok(_) => return Err(foreign(root)),
-        Err(code) if code == ErrorCode::NoNode.code() => (),
+        Err(code) if code == ErrorCode::NoNode.code() => false,
         Err(code) => return Err(failure::refused(&format!("read {root}"), code)),
+    };
+    if exists {
+        delete_tree(&mut session, root, progress)?;
     }
     progress.clear();
-    session.close()
+    session.close()?;
+    Ok(exists)
 }
 
 /// Opens a session. A server that refuses it may still count connections that this program has just closed, so the

@@ -1,6 +1,6 @@
 //! Settings of a client, and how it is started.
 
-use crate::client::{Client, Shared, chroot};
+use crate::client::{Client, Receiver, Shared, chroot};
 use crate::core::{Session, SessionCredentials, Settings};
 use crate::driver::{self, Driver};
 use crate::error::{Error, ErrorKind};
@@ -15,6 +15,7 @@ use crate::tls::{TlsDialer, TlsOption, TlsSettings};
 use crate::transport::Dialer;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::oneshot;
 
 /// Settings of a new client; [`Builder::connect`] or [`Builder::start`] creates it.
 ///
@@ -168,7 +169,8 @@ impl Builder {
         self
     }
 
-    /// Authenticates every connection; see [`Client::add_auth`].
+    /// Authenticates every connection; see [`Client::add_auth`]. If a server rejects the credentials or does not know the
+    /// scheme, [`Builder::connect`] fails.
     ///
     /// ```
     /// use ox_client::Client;
@@ -346,8 +348,8 @@ impl Builder {
     /// ```
     pub async fn connect(self) -> Result<Client, Error> {
         let (limit, creates_chroot) = (self.connect_timeout, self.creates_chroot);
-        let client = self.start()?;
-        client.await_session(limit).await?;
+        let (client, credentials) = self.launch()?;
+        client.await_session(limit, credentials).await?;
         if creates_chroot {
             client.create_chroot().await?;
         }
@@ -370,7 +372,12 @@ impl Builder {
     ///
     /// # Panics
     /// Outside of a tokio runtime. Like `connect`, it needs one with I/O and time (`enable_all`).
-    pub fn start(mut self) -> Result<Client, Error> {
+    pub fn start(self) -> Result<Client, Error> {
+        Ok(self.launch()?.0)
+    }
+
+    /// Starts connecting; also returns what will receive the result of each authentication.
+    fn launch(mut self) -> Result<(Client, Vec<Receiver>), Error> {
         if self.servers.is_empty() {
             let unset = Error::connect(ErrorKind::BadConnectString(String::new()));
             return Err(unset.with_detail("Builder::servers was not called"));
@@ -389,11 +396,14 @@ impl Builder {
         });
         let servers = ServerList::new(self.servers, self.is_shuffled, self.seed.unwrap_or_else(rand::random));
         let mut session = Session::new(settings, servers);
+        let mut replies = Vec::new();
         for (scheme, Secret(auth)) in &self.credentials {
-            let _ = session.add_auth(0, scheme, Some(auth), None); // cannot fail: the session has not ended
+            let (waiter, reply) = oneshot::channel();
+            let _ = session.add_auth(0, scheme, Some(auth), Some(waiter)); // cannot fail: the session has not ended
+            replies.push(reply);
         }
         let shared = Arc::new(Shared::new(session, self.chroot, dialer));
         tokio::spawn(driver::run(Driver(Arc::clone(&shared)), sasl));
-        Ok(Client::new(shared, self.retry))
+        Ok((Client::new(shared, self.retry), replies))
     }
 }

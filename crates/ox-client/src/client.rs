@@ -11,7 +11,7 @@ mod watch_ops;
 pub(crate) use call::{Call, Kind};
 pub(crate) use chroot::chroot;
 pub(crate) use node_ops::{names, node, put_create};
-pub(crate) use shared::Shared;
+pub(crate) use shared::{Receiver, Shared};
 
 use crate::builder::Builder;
 use crate::connect_failure::ConnectFailure;
@@ -245,7 +245,8 @@ impl Client {
 
     /// Ends the session and its ephemeral nodes, after all earlier requests. All clones are closed.
     ///
-    /// An error means that no server confirmed the close; the session then expires by timeout.
+    /// Without a connection it waits for a server, for the session timeout and at most 10 seconds. Then the client is closed
+    /// nevertheless, and the error is [`ErrorKind::CloseUnconfirmed`]: the session expires by itself.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -263,7 +264,7 @@ impl Client {
         match done.await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(_)) | Err(_) => {
-                let lost = Error::new("close", None, ErrorKind::ConnectionLoss, RequestOutcome::Unknown);
+                let lost = Error::new("close", None, ErrorKind::CloseUnconfirmed, RequestOutcome::Unknown);
                 Err(self.shared().explain(lost))
             }
         }
@@ -313,16 +314,19 @@ impl Client {
         Ok(())
     }
 
-    /// Waits for the first session, at most `limit`.
-    pub(crate) async fn await_session(&self, limit: Duration) -> Result<(), Error> {
+    /// Waits for the first session and until a server has accepted the credentials, at most `limit`.
+    pub(crate) async fn await_session(&self, limit: Duration, credentials: Vec<Receiver>) -> Result<(), Error> {
         let mut states = self.states();
         let reached = tokio::time::timeout(limit, async {
             while let Some(state) = states.next().await {
                 if state.is_connected() || state.is_final() {
-                    return state;
+                    break;
                 }
             }
-            SessionState::Closed
+            for reply in credentials {
+                drop(reply.await); // a refusal ends the session
+            }
+            self.state()
         });
         let kind = match reached.await {
             Ok(SessionState::Expired) => ErrorKind::SessionExpired,
@@ -333,6 +337,6 @@ impl Client {
             Ok(_) => return Ok(()),
             Err(_) => ErrorKind::NoServer(self.shared().connect_failures()),
         };
-        Err(Error::connect(kind))
+        Err(self.shared().explain(Error::connect(kind)))
     }
 }

@@ -74,6 +74,10 @@ pub enum ErrorKind {
     /// The settings of TLS or SASL cannot be used; the text names the setting or the file, and the remedy.
     #[error("{0}")]
     BadSecurity(String),
+    /// No server confirmed [`Client::close`](crate::Client::close). The client is closed; the session and its ephemeral
+    /// nodes exist until it expires.
+    #[error("no server confirmed it, so the session ends when it expires")]
+    CloseUnconfirmed,
     /// The client was closed by [`Client::close`](crate::Client::close) or is being closed.
     #[error("client is closed")]
     Closed,
@@ -200,6 +204,7 @@ impl Error {
             ErrorKind::InvalidPath | ErrorKind::InvalidArgument(_) => Some(ErrorCode::BadArguments),
             ErrorKind::UnknownCode(_)
             | ErrorKind::ConnectionLoss
+            | ErrorKind::CloseUnconfirmed
             | ErrorKind::Closed
             | ErrorKind::TooLarge
             | ErrorKind::BadSecurity(_)
@@ -239,7 +244,11 @@ impl Error {
     pub fn is_final(&self) -> bool {
         matches!(
             self.0.kind,
-            ErrorKind::SessionExpired | ErrorKind::AuthFailed | ErrorKind::SaslFailed(_) | ErrorKind::Closed
+            ErrorKind::SessionExpired
+                | ErrorKind::AuthFailed
+                | ErrorKind::SaslFailed(_)
+                | ErrorKind::CloseUnconfirmed
+                | ErrorKind::Closed
         )
     }
 

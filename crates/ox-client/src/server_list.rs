@@ -82,10 +82,11 @@ fn server(text: &str) -> Result<ServerAddress, String> {
 /// Several colons without brackets: an IPv6 address without a port, unless its end may be the port.
 fn ipv6_without_brackets<'a>(text: &'a str, host: &str, port: &str) -> Result<&'a str, String> {
     let is_ipv6 = |text: &str| text.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
-    match is_ipv6(text) {
-        true if is_ipv6(host) && is_number(port) => Err(format!("did you mean [{host}]:{port} or [{text}]?")),
-        true => Ok(text),
-        false => Err("a server is host:port, and servers are separated by commas".to_owned()),
+    match (is_ipv6(text), is_ipv6(host) && is_number(port)) {
+        (true, true) => Err(format!("did you mean [{host}]:{port} or [{text}]?")),
+        (true, false) => Ok(text),
+        (false, true) => Err(format!("did you mean [{host}]:{port}?")),
+        (false, false) => Err("a server is host:port, and servers are separated by commas".to_owned()),
     }
 }
 
@@ -293,6 +294,7 @@ mod tests {
             ("me@a:1", "a host has no `@`; servers are separated by commas"),
             ("a;b:1", "a host has no `;`; servers are separated by commas"),
             ("::1:2181", "did you mean [::1]:2181 or [::1:2181]?"),
+            ("::1:24181", "did you mean [::1]:24181?"),
             ("[::1", brackets),
             ("[::1]7", brackets),
             ("[]:1", brackets),

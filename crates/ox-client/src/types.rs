@@ -122,6 +122,9 @@ impl CreateOptions {
             Some(ErrorCode::BadArguments) if self.mode.wire().0 == OpCode::CreateTtl && error.detail().is_none() => {
                 error.with_detail("a TTL is at least a millisecond, and less than 2^40 ms (34 years)")
             }
+            Some(ErrorCode::NoNode) if error.detail().is_none() => {
+                error.with_detail("its parent does not exist; create_all and ensure_path create parents")
+            }
             Some(ErrorCode::InvalidAcl) => explain_acl(error, self.acl.as_deref().unwrap_or_default()),
             _ => error,
         }

@@ -179,7 +179,7 @@ impl DoubleBarrier {
         }
         let (is_ready, mut changed) = self.client.exists_and_watch(&ready).await?;
         let path = child(&self.path, &uuid());
-        let lost = || RecipeError::Lost { path: path.clone() };
+        let lost = || RecipeError::node_deleted(&path);
         let node = OwnedNode::claim(&self.client, path.clone()).await?.ok_or_else(lost)?;
         let entered = Entered { barrier: self.clone(), node };
         if is_ready.is_some() {

@@ -6,7 +6,7 @@
 //!
 //! A cache ends with the session of its client; [`Cache::changed`] then returns an error.
 
-use crate::error::{RecipeError, has_code};
+use crate::error::{LossCause, RecipeError, has_code};
 use crate::nodes::{child, with_session_retries};
 use ox_client::{AddWatchMode, Client, ErrorCode, Event, EventKind, Node, WatchStream};
 use parking_lot::Mutex;
@@ -193,7 +193,7 @@ impl Cache {
         }
         let error = match &self.ended {
             Some(error) => error.clone(),
-            None => (&mut self.task).await.unwrap_or_else(|_| RecipeError::Lost { path: self.root.clone() }),
+            None => (&mut self.task).await.unwrap_or_else(|_| RecipeError::lost(&self.root, LossCause::SessionEnded)),
         };
         self.ended = Some(error.clone());
         Err(error)
@@ -230,7 +230,7 @@ impl Updater {
         }
         match self.client.exists(&self.root).await {
             Err(error) => error.into(),
-            Ok(_) => RecipeError::Lost { path: self.root.clone() }, // the watch was removed from the server
+            Ok(_) => RecipeError::lost(&self.root, LossCause::WatchRemoved),
         }
     }
 

@@ -24,10 +24,20 @@ pub enum RecipeError {
     #[error(transparent)]
     Client(#[from] ox_client::Error),
     /// The lock, lease or leadership is lost or about to be: no server replied for too long, or the node was deleted.
-    #[error("{path} is no longer held")]
+    #[error("{path} is no longer held: {cause}")]
     Lost {
         /// The node that represented it.
         path: String,
+        /// Why it is no longer held.
+        cause: LossCause,
+    },
+    /// The recipe cannot do this, whatever the servers reply.
+    #[error("{path}: {reason}")]
+    InvalidArgument {
+        /// The path of the recipe.
+        path: String,
+        /// The rule that the arguments break.
+        reason: String,
     },
     /// A node has data that this recipe cannot decode.
     #[error("{path}: {reason}")]
@@ -45,6 +55,35 @@ pub enum RecipeError {
         /// The version that was requested.
         version: u32,
     },
+}
+
+/// Why something is no longer held.
+///
+/// ```no_run
+/// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
+/// use ox_recipes::LossCause;
+/// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
+/// if held.lost().await == LossCause::NodeDeleted {
+///     println!("{} was deleted by hand", held.path());
+/// }
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LossCause {
+    /// The session has ended, and its ephemeral nodes and watches with it.
+    #[error("the session has ended")]
+    SessionEnded,
+    /// A server may expire the session soon, or has already done so. If it has not, the node still exists.
+    #[error("no server has replied for so long that the session may expire")]
+    NoReply,
+    /// The node was deleted, or another owner has replaced it.
+    #[error("its node was deleted or replaced")]
+    NodeDeleted,
+    /// The watch that followed the nodes was removed from the server.
+    #[error("its watch was removed")]
+    WatchRemoved,
 }
 
 /// The same text as `Display`: a `main` that returns this error prints it by `Debug`.
@@ -71,6 +110,14 @@ impl RecipeError {
     /// ```
     pub fn is_session_ended(&self) -> bool {
         matches!(self, Self::Client(error) if error.is_final())
+    }
+
+    pub(crate) fn lost(path: &str, cause: LossCause) -> Self {
+        Self::Lost { path: path.to_owned(), cause }
+    }
+
+    pub(crate) fn node_deleted(path: &str) -> Self {
+        Self::lost(path, LossCause::NodeDeleted)
     }
 
     pub(crate) fn bad_data(path: &str, reason: impl ToString) -> Self {

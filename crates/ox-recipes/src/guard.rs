@@ -1,6 +1,6 @@
 //! Guards for what a client holds: a lock, a lease, leadership.
 
-use crate::error::RecipeError;
+use crate::error::{LossCause, RecipeError};
 use crate::sessions::session_lost;
 use crate::wait_queue::WaitNode;
 use ox_client::Zxid;
@@ -85,23 +85,23 @@ impl LockGuard {
         !client.state().is_final() && Instant::now() < client.session_lost_after()
     }
 
-    /// Waits until the guard can no longer be relied on: the session has ended or is about to expire, or the node was
-    /// deleted.
+    /// Waits until the guard can no longer be relied on, and returns why: the session has ended or may expire soon, or the
+    /// node was deleted. Drop the guard then: a session that did not expire still holds the node.
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
     /// let held = ox_recipes::lock::Lock::new(&client, "/lock").acquire().await?;
     /// tokio::select! {
-    ///     () = held.lost() => println!("stop now"),
+    ///     cause = held.lost() => println!("stop now: {cause}"),
     ///     () = tokio::time::sleep(std::time::Duration::from_secs(1)) => println!("done"),
     /// }
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lost(&self) {
+    pub async fn lost(&self) -> LossCause {
         tokio::select! {
-            () = session_lost(self.0.client()) => (),
-            () = self.deleted() => (),
+            cause = session_lost(self.0.client()) => cause,
+            cause = self.deleted() => cause,
         }
     }
 
@@ -118,7 +118,7 @@ impl LockGuard {
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, RecipeError> {
         tokio::select! {
             biased;
-            () = self.lost() => Err(self.0.lost()),
+            cause = self.lost() => Err(RecipeError::lost(self.path(), cause)),
             done = work => Ok(done),
         }
     }
@@ -160,10 +160,13 @@ impl LockGuard {
         }
     }
 
-    async fn deleted(&self) {
-        // When the session has ended, the node is gone as well.
-        while let Ok((Some(_), changed)) = self.0.client().exists_and_watch(self.path()).await {
-            changed.await;
+    async fn deleted(&self) -> LossCause {
+        loop {
+            match self.0.client().exists_and_watch(self.path()).await {
+                Ok((Some(_), changed)) => drop(changed.await),
+                Ok((None, _)) => return LossCause::NodeDeleted,
+                Err(_) => return LossCause::SessionEnded, // nothing else ends the retries
+            }
         }
     }
 }

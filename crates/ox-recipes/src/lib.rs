@@ -34,7 +34,7 @@ pub mod sessions;
 pub mod tasks;
 mod wait_queue;
 
-pub use error::RecipeError;
+pub use error::{LossCause, RecipeError};
 
 /// Tests that the Rust code of the guides compiles; code without `no_run` is executed as well.
 #[cfg(doctest)]

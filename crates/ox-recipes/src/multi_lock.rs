@@ -1,9 +1,10 @@
 //! Several locks that are acquired together.
 
-use crate::error::RecipeError;
+use crate::error::{LossCause, RecipeError};
 use crate::guard::LockGuard;
 use crate::lock::Lock;
 use ox_client::Client;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -109,7 +110,7 @@ impl MultiLockGuard {
         &self.0
     }
 
-    /// Waits until one of the locks can no longer be relied on; see [`LockGuard::lost`].
+    /// Waits until one of the locks can no longer be relied on, and returns why; see [`LockGuard::lost`].
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -119,13 +120,13 @@ impl MultiLockGuard {
     /// # Ok(())
     /// # }
     /// ```
-    pub async fn lost(&self) {
+    pub async fn lost(&self) -> LossCause {
         let mut waiting: Vec<_> = self.0.iter().map(|held| Box::pin(held.lost())).collect();
         std::future::poll_fn(|cx| {
-            let is_lost = waiting.iter_mut().any(|lost| lost.as_mut().poll(cx).is_ready());
-            if is_lost { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+            let mut polled = waiting.iter_mut().map(|lost| lost.as_mut().poll(cx));
+            polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
         })
-        .await;
+        .await
     }
 
     /// Releases all locks in reverse order and returns when that is confirmed.

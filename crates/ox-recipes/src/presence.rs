@@ -120,7 +120,7 @@ impl PersistentNode {
             self.ended = task.await.ok();
             self.task = None;
         }
-        self.ended.clone().unwrap_or_else(|| RecipeError::Lost { path: self.path.clone() })
+        self.ended.clone().unwrap_or_else(|| RecipeError::node_deleted(&self.path))
     }
 
     /// Deletes the node and returns when that is confirmed.
@@ -212,7 +212,7 @@ async fn create_own(client: &Client, path: &str, data: &[u8], other_session: Oth
             multi.create(path, data, CreateMode::Ephemeral);
             multi.commit().await.map(drop)
         } else {
-            return Err(RecipeError::Lost { path: path.to_owned() });
+            return Err(RecipeError::node_deleted(path));
         };
         match written {
             Err(error) if error.is_retriable() || error.code() == Some(ErrorCode::NoNode) => (),
@@ -235,7 +235,7 @@ async fn maintain(client: Client, path: String, mut updates: watch::Receiver<Vec
             };
             if !must_write {
                 if updates.has_changed().is_err() {
-                    return RecipeError::Lost { path }; // the owner was dropped
+                    return RecipeError::node_deleted(&path); // the owner was dropped
                 }
                 continue;
             }

@@ -181,8 +181,11 @@ impl RwLock {
     /// # }
     /// ```
     pub async fn downgrade(&self, writer: LockGuard) -> Result<LockGuard, RecipeError> {
-        let lost = || RecipeError::Lost { path: writer.path().to_owned() };
-        let number = self.queue.number(name_of(writer.path())).ok_or_else(lost)?;
+        let foreign = || RecipeError::InvalidArgument {
+            path: self.queue.path.clone(),
+            reason: format!("{} is not a writer of this lock", writer.path()),
+        };
+        let number = self.queue.number(name_of(writer.path())).ok_or_else(foreign)?;
         let mut reader = self.queue.join_as(&format!("{READ}{number}"), &self.label, CreateMode::Ephemeral).await?;
         reader.token = writer.token(); // waiting clients have larger tokens although their nodes are older
         writer.release().await?;

@@ -14,7 +14,7 @@
 use crate::error::RecipeError;
 use crate::guard::LockGuard;
 use crate::lock::Lock;
-use crate::nodes::{child, name_of};
+use crate::nodes::{child, name_of, parent_of};
 use crate::wait_queue::{WaitNode, WaitQueue};
 use ox_client::Client;
 use std::time::Duration;
@@ -76,6 +76,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire(&self) -> Result<LockGuard, RecipeError> {
+        self.check(1)?;
         let turn = self.lock.acquire().await?;
         let lease = self.next().await?;
         turn.release().await?;
@@ -104,7 +105,7 @@ impl Semaphore {
     }
 
     /// Acquires several leases, all or none. Other clients wait meanwhile, so that two clients that want several leases
-    /// cannot deadlock. A request for more leases than the semaphore has waits forever.
+    /// cannot deadlock. More leases than the semaphore has, and none, are an [error](RecipeError::InvalidArgument).
     ///
     /// ```no_run
     /// # async fn example(client: ox_client::Client) -> Result<(), Box<dyn std::error::Error>> {
@@ -115,6 +116,7 @@ impl Semaphore {
     /// # }
     /// ```
     pub async fn acquire_many(&self, count: usize) -> Result<Vec<LockGuard>, RecipeError> {
+        self.check(count)?;
         let turn = self.lock.acquire().await?;
         let mut leases = Vec::new();
         for _ in 0..count {
@@ -139,11 +141,20 @@ impl Semaphore {
         Ok(members.iter().map(|name| child(&self.leases.path, name)).collect())
     }
 
+    /// Fails if so many leases can never be granted.
+    fn check(&self, count: usize) -> Result<(), RecipeError> {
+        if (1..=self.count).contains(&count) {
+            return Ok(());
+        }
+        let reason = format!("cannot request {count} of {} leases", self.count);
+        Err(RecipeError::InvalidArgument { path: parent_of(&self.leases.path).to_owned(), reason })
+    }
+
     async fn await_lease(&self, node: &WaitNode) -> Result<(), RecipeError> {
         loop {
             let (names, changed) = self.leases.client.children_and_watch(&self.leases.path).await?;
             if !names.iter().any(|name| name == name_of(node.path())) {
-                return Err(node.lost());
+                return Err(node.deleted());
             }
             if names.len() <= self.count {
                 return Ok(());

@@ -1,6 +1,6 @@
 //! Repeats work in a new session when a session ends, and detects that a session is about to end.
 
-use crate::error::RecipeError;
+use crate::error::{LossCause, RecipeError};
 use ox_client::{Builder, Client, ErrorKind, SessionState};
 use std::time::{Duration, Instant};
 use tokio::time::sleep_until;
@@ -78,7 +78,7 @@ fn is_lost(error: &RecipeError) -> bool {
     match error {
         RecipeError::Client(error) => *error.kind() == ErrorKind::ConnectionLoss,
         RecipeError::Lost { .. } => true,
-        RecipeError::BadData { .. } | RecipeError::NoVersion { .. } => false,
+        RecipeError::InvalidArgument { .. } | RecipeError::BadData { .. } | RecipeError::NoVersion { .. } => false,
     }
 }
 
@@ -117,15 +117,15 @@ async fn connect(builder: &Builder, if_no_server: IfNoServer) -> Result<Client, 
 
 /// Waits until the session must be assumed to expire soon. That can happen while connected: to a read-only server, or
 /// over a connection that delivers events but loses requests.
-pub(crate) async fn session_lost(client: &Client) {
+pub(crate) async fn session_lost(client: &Client) -> LossCause {
     let mut states = client.states();
     loop {
         tokio::select! {
             state = states.next() => if state.is_none_or(SessionState::is_final) {
-                return;
+                return LossCause::SessionEnded;
             },
             () = sleep_until(stop_before(client).into()) => if stop_before(client) <= Instant::now() {
-                return;
+                return LossCause::NoReply;
             },
         }
     }

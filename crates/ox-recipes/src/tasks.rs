@@ -260,7 +260,7 @@ impl TaskWorker {
     /// # }
     /// ```
     pub async fn commit(&self, task: &str, progress: impl AsRef<[u8]>) -> Result<(), RecipeError> {
-        let lost = || RecipeError::Lost { path: child(&child(&self.tasks.path, "owners"), task) };
+        let lost = || RecipeError::node_deleted(&child(&child(&self.tasks.path, "owners"), task));
         let claim = self.assigned.get(task).or_else(|| self.releasing.get(task)).ok_or_else(lost)?;
         let progress = progress.as_ref();
         let (client, path) = (&self.tasks.client, child(&child(&self.tasks.path, "progress"), task));
@@ -328,7 +328,7 @@ impl TaskWorker {
         tasks.sort();
         let workers = self.queue.members().await?;
         let Some(at) = workers.iter().position(|name| name == name_of(self.node.path())) else {
-            return Err(self.node.lost());
+            return Err(self.node.deleted());
         };
         let quota = quota(tasks.len(), workers.len(), at);
         let gone: Vec<String> = self.assigned.keys().filter(|task| !tasks.contains(task)).cloned().collect();

@@ -113,7 +113,7 @@ impl WaitNode {
     pub(crate) async fn blocker(&self, rule: WaitRule) -> Result<Option<String>, RecipeError> {
         let mut members = self.queue.members().await?;
         let own = name_of(self.path());
-        let Some(at) = members.iter().position(|name| name == own) else { return Err(self.lost()) };
+        let Some(at) = members.iter().position(|name| name == own) else { return Err(self.deleted()) };
         members.truncate(at);
         Ok(rule(&members).cloned())
     }
@@ -131,8 +131,9 @@ impl WaitNode {
         Ok(self.node.delete().await?)
     }
 
-    pub(crate) fn lost(&self) -> RecipeError {
-        RecipeError::Lost { path: self.path().to_owned() }
+    /// The error if the node no longer exists.
+    pub(crate) fn deleted(&self) -> RecipeError {
+        RecipeError::node_deleted(self.path())
     }
 }
 

@@ -10,6 +10,10 @@ pub const FAILED: u8 = 1;
 /// Exit code of an unknown command.
 pub const NOT_FOUND: u8 = 127;
 
+/// What to do without the permission for a node.
+pub(crate) const NO_AUTH_HINT: &str =
+    "\nhint: `getAcl` shows whose identity has it (`addauth`, `whoami`); the super user has every permission";
+
 /// The reason why a command failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandError {
@@ -70,7 +74,9 @@ impl CommandError {
     pub fn native_text(&self) -> String {
         match self {
             Self::NotConnected => "Not connected; `connect` opens a session".to_owned(),
+            Self::NotFound(name) if name.is_empty() => "The command is empty".to_owned(),
             Self::NotFound(name) => format!("Unknown command: {name}"),
+            Self::Client(error) if error.code() == Some(ErrorCode::NoAuth) => native_text(error) + NO_AUTH_HINT,
             Self::Client(error) => native_text(error),
             Self::Options(_, text) => text.clone(),
             Self::Usage

@@ -38,7 +38,7 @@ use crate::acl_text;
 use crate::command_error::CommandError;
 use crate::options::{CommandArgs, Opt};
 use crate::shell::Shell;
-use ox_client::Version;
+use ox_client::{Client, Error, ErrorCode, Version};
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 
@@ -406,6 +406,7 @@ pub const COMMANDS: &[CommandSpec] = &[
             Opt::switch("-s", "Print znode stats additionally"),
             Opt::with("-v", "arg", "Set with an expected version"),
         ],
+        notes: &["The data - is that of standard input; after --, it is a dash"],
         operands: 2..=usize::MAX,
         operands_max: 2,
         takes_data: true,
@@ -493,6 +494,20 @@ fn version(args: &CommandArgs) -> Result<Version, CommandError> {
     }
 }
 
+/// Adds to the error of a conditional write which version was expected, and which the node has.
+async fn name_versions(shell: &Shell, client: &Client, path: &str, args: &CommandArgs, error: Error) -> CommandError {
+    if shell.is_zkcli() || error.code() != Some(ErrorCode::BadVersion) {
+        return error.into();
+    }
+    match (client.exists(path).await, args.value("-v")) {
+        (Ok(Some(stat)), Some(expected)) => {
+            let found = if error.operation() == "set acl" { stat.aversion } else { stat.version };
+            CommandError::message(format!("Version does not match: {path} has version {found}, not {expected}"))
+        }
+        _ => error.into(),
+    }
+}
+
 /// Prints the syntax, the help and the options of a command.
 pub(crate) fn describe(shell: &Shell, command: &CommandSpec) -> Result<(), CommandError> {
     help::one(shell, command)
@@ -537,6 +552,30 @@ impl CommandSpec {
     /// Name and syntax in the native style.
     pub fn native_usage(&self) -> String {
         format!("{} {}", self.name, self.native_syntax.unwrap_or(self.syntax)).trim_end().to_owned()
+    }
+
+    /// Refuses missing and superfluous operands, by the native syntax.
+    pub(crate) fn check_operands(&self, given: &[String]) -> Result<(), CommandError> {
+        let most = self.operands_max.min(*self.operands.end());
+        let wrong = match (given.get(most), self.mandatory_operands().nth(given.len())) {
+            (Some(word), _) => format!("Superfluous argument: {word}"),
+            (None, Some(name)) => format!("Missing argument: {name}"),
+            (None, None) => return Ok(()),
+        };
+        let hint = if most < given.len() && self.takes_data { "\nhint: quote data that contains spaces" } else { "" };
+        Err(CommandError::message(format!("{wrong}\nusage: {}{hint}", self.native_usage())))
+    }
+
+    /// The names of the native syntax that are neither in brackets nor values of options.
+    fn mandatory_operands(&self) -> impl Iterator<Item = &'static str> {
+        let (mut depth, mut follows_option) = (0, false);
+        self.native_syntax.unwrap_or(self.syntax).split(' ').filter(move |word| {
+            let is_mandatory = depth == 0 && word.starts_with(char::is_alphabetic) && !follows_option;
+            follows_option = depth == 0 && word.starts_with('-');
+            depth += word.matches('[').count();
+            depth -= word.matches(']').count();
+            is_mandatory
+        })
     }
 
     /// The aliases of the command, with the options that they imply.
@@ -593,6 +632,21 @@ mod tests {
         for command in COMMANDS {
             assert!(!command.help.is_empty() && !command.help.ends_with('.'), "{}", command.name);
         }
+    }
+
+    #[test]
+    fn mandatory_operands_are_those_that_commands_require() {
+        for command in COMMANDS {
+            let count = command.mandatory_operands().count();
+            assert!(count <= command.operands_max.min(*command.operands.end()), "{}", command.name);
+            // Compat: some commands of `zkCli` check the number themselves, or accept too few.
+            let is_lenient = command.is_zkcli && [0, 1].contains(command.operands.start());
+            assert!(count == *command.operands.start() || is_lenient, "{}: {count}", command.name);
+        }
+        let mandatory = |name: &str| find(name).unwrap().mandatory_operands().collect::<Vec<_>>();
+        assert_eq!(mandatory("set"), ["path", "data"]);
+        assert_eq!(mandatory("setquota"), ["path"]);
+        assert_eq!(mandatory("reconfig"), [] as [&str; 0]);
     }
 
     #[test]

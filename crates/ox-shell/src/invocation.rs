@@ -116,8 +116,8 @@ impl Invocation {
         let mut given = Given::default();
         let mut words = words.into_iter();
         while let Some(word) = words.next() {
-            if !word.starts_with('-') {
-                this.command.push(word);
+            if !word.starts_with('-') || word == "--" {
+                this.command.extend((word != "--").then_some(word));
                 this.command.extend(words.by_ref());
                 break;
             }
@@ -137,6 +137,13 @@ impl Invocation {
                 | "--client-configuration"
                 | "--profile" => match attached.or_else(|| words.next()) {
                     Some(value) => this.set(&mut given, &name, value),
+                    None => {
+                        given.without_value = Some(word);
+                        break;
+                    }
+                },
+                "-D" => match words.next() {
+                    Some(definition) => given.definitions.push(format!("-D{definition}")),
                     None => {
                         given.without_value = Some(word);
                         break;
@@ -283,6 +290,7 @@ mod tests {
             parse("-e --server=a:1,b:2/x --timeout 3000 -r --wait ls -R /").map(|found| found.server),
             Ok(expected.server)
         );
+        assert_eq!(parse("-e -- ls /").map(|found| found.command), Ok(vec!["ls".to_owned(), "/".to_owned()]));
         assert_eq!(parse(""), Ok(Invocation::default()));
     }
 
@@ -327,7 +335,7 @@ mod tests {
         for line in [
             format!("-Db=3 -client-configuration {} ls /", file.display()),
             format!("-Db=3 --client-configuration={} ls /", file.display()),
-            "-Db=3 --profile tls".to_owned(),
+            "-D b=3 --profile tls".to_owned(),
         ] {
             let found = parse_in(&line, &environment).unwrap().properties;
             let values = ["zookeeper.client.secure", "a", "b", "zookeeper.ssl.protocol"].map(|name| found.get(name));

@@ -48,6 +48,8 @@ impl Opt {
 pub struct CommandArgs {
     options: Vec<(&'static str, Option<String>)>,
     operands: Vec<String>,
+    /// The number of operands before `--`.
+    plain_from: Option<usize>,
 }
 
 impl CommandArgs {
@@ -59,6 +61,7 @@ impl CommandArgs {
             if parser.open.is_some() && !parser.is_option(word) {
                 parser.set_value(unquoted(word));
             } else if word == "--" {
+                parser.args.plain_from = Some(parser.args.operands.len());
                 parser.args.operands.extend(words.by_ref().cloned());
             } else if word.starts_with("--") {
                 parser.long(word)?;
@@ -74,7 +77,7 @@ impl CommandArgs {
 
     /// Takes all words as operands.
     pub fn plain(words: &[String]) -> Self {
-        Self { options: Vec::new(), operands: words.to_vec() }
+        Self { operands: words.to_vec(), ..Self::default() }
     }
 
     /// Whether an option is present; `name` includes the dashes.
@@ -95,6 +98,11 @@ impl CommandArgs {
     /// Returns an operand by its index.
     pub fn operand(&self, at: usize) -> Option<&str> {
         self.operands.get(at).map(String::as_str)
+    }
+
+    /// Whether an operand is `-` and stands for standard input. After `--` it is only a dash.
+    pub fn is_stdin(&self, at: usize) -> bool {
+        self.operand(at) == Some("-") && self.plain_from.is_none_or(|from| at < from)
     }
 
     /// Returns a mandatory operand, or a usage error.

@@ -100,6 +100,9 @@ fn parse(text: &str, name: &str) -> Result<CliProfile, String> {
             profiles.push((section.trim(), CliProfile::default()));
             continue;
         }
+        if line.starts_with('[') {
+            return Err(at(format!("expected `{line}]`")));
+        }
         let (key, value) = line.split_once('=').ok_or_else(|| at("expected `key = value`".to_owned()))?;
         let (_, profile) = profiles.last_mut().ok_or_else(|| at("expected `[profile]` first".to_owned()))?;
         profile.set(key.trim(), value.trim().trim_matches('"')).map_err(at)?;
@@ -155,6 +158,7 @@ mod tests {
         for (text, error) in [
             ("server = a", ":1: expected `[profile]` first"),
             ("[a]\nserver a", ":2: expected `key = value`"),
+            ("[prod\nserver = a", ":1: expected `[prod]`"),
             ("[a]\nsever = a", ":2: unknown key sever; did you mean server?"),
             ("[a]\nread-only = maybe", ":2: read-only is true or false, not `maybe`"),
             ("[b]", " has no profile a"),

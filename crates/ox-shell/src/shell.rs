@@ -404,6 +404,9 @@ impl Shell {
         };
         self.watches.retain_mut(|held| !held.has_ended());
         self.catch_up();
+        if self.is_single_command && !self.is_zkcli() && !self.watches.is_empty() {
+            self.info("warning: the session ends with this command, and the watch with it; `watch` waits for changes");
+        }
         let result = match result.and(self.out.flush()) {
             Err(failure) if self.is_root_missing(&failure).await => Err(CommandError::MissingRoot),
             result => result,
@@ -433,15 +436,11 @@ impl Shell {
                 CommandArgs::parse(&known.copied().collect::<Vec<_>>(), words)?
             }
         };
+        if !self.is_zkcli() {
+            command.check_operands(args.operands())?;
+        }
         if !command.operands.contains(&args.operands().len()) {
             return Err(CommandError::Usage);
-        }
-        if !self.is_zkcli()
-            && let Some(superfluous) = args.operand(command.operands_max)
-        {
-            let usage = command.native_usage();
-            let hint = if command.takes_data { "\nhint: quote data that contains spaces" } else { "" };
-            return Err(CommandError::message(format!("Superfluous argument: {superfluous}\nusage: {usage}{hint}")));
         }
         if !command.runs_until_ctrl_c {
             return (command.run)(self, &args).await;
@@ -518,7 +517,9 @@ impl Shell {
         let text = self.missing_chroot(failure).unwrap_or_else(|| failure.native_text());
         match (failure, command) {
             (CommandError::Silent(_), _) => (),
-            (CommandError::Usage, Some(command)) => self.out.info(&format!("{place}usage: {}", command.native_usage())),
+            (CommandError::Usage, Some(command)) => {
+                self.out.error(&format!("{place}Wrong arguments\nusage: {}", command.native_usage()));
+            }
             (CommandError::NotFound(name), _) => {
                 self.out.error(&format!("{place}{text}"));
                 let hint = self.is_single_command.then(|| single_command_hint(name)).flatten();

@@ -249,6 +249,7 @@ const ACCEPT_COPY: &str = "a leader's snapshot replaces it; if all members are c
 const OWN_DIRECTORY: &str = "stop the other process, or give each server its own dataDir";
 const WRITABLE_DIRECTORY: &str =
     "let the user of the server own the directory and all files in it, or choose another directory";
+const OTHER_DIRECTORY: &str = "choose another directory: a part of this path is a file";
 const MOVE_FILE: &str = "move the file to the other directory, or correct dataDir and dataLogDir";
 const OWN_DATA: &str = "use the directory of this server, or correct myid; if the data was copied on purpose, delete \
                         version-2/oxk.* in the copy";
@@ -289,6 +290,9 @@ impl StoreError {
                 first.and_then(|one| one.reason.remedy())
             }
             Self::Locked(_) => Some(OWN_DIRECTORY),
+            Self::UnusableDirectory { source, .. } if source.kind() == io::ErrorKind::NotADirectory => {
+                Some(OTHER_DIRECTORY)
+            }
             Self::UnusableDirectory { .. } if !self.is_full() => Some(WRITABLE_DIRECTORY),
             Self::Io { .. } if self.is_forbidden() => Some(WRITABLE_DIRECTORY),
             Self::Misplaced(_) => Some(MOVE_FILE),

@@ -1,6 +1,7 @@
 //! One file per subcommand; [`output`] and [`progress`] are shared by several.
 
 pub(crate) mod admin;
+pub(crate) mod bench;
 pub(crate) mod check_config;
 pub(crate) mod cli;
 pub(crate) mod docker_entrypoint;

@@ -45,7 +45,13 @@ pub(crate) fn tls(properties: &ClientProperties) -> anyhow::Result<Option<Client
 }
 
 /// Sends a command to `host:port`, as [`server_address`] returns it, and reads the whole reply, within `limit`.
-pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: Duration) -> io::Result<Reply> {
+pub(crate) fn ask(
+    server: &str,
+    command: impl AsRef<[u8]>,
+    tls: Option<&ClientTls>,
+    limit: Duration,
+) -> io::Result<Reply> {
+    let command = command.as_ref();
     let until = Instant::now() + limit;
     let mut stream = connect(server, limit)?;
     let left = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
@@ -75,8 +81,8 @@ pub(crate) fn ask(server: &str, command: &str, tls: Option<&ClientTls>, limit: D
     Ok(if text.ends_with(NOT_ALLOWED) { Reply::NotAllowed(text) } else { Reply::Text(text) })
 }
 
-fn exchange(stream: &mut (impl Read + Write), command: &str) -> io::Result<Vec<u8>> {
-    stream.write_all(command.as_bytes())?;
+fn exchange(stream: &mut (impl Read + Write), command: &[u8]) -> io::Result<Vec<u8>> {
+    stream.write_all(command)?;
     stream.flush()?;
     let mut bytes = Vec::new();
     match stream.take(REPLY_BYTES_MAX).read_to_end(&mut bytes) {
@@ -98,10 +104,14 @@ pub(crate) fn connect(server: &str, limit: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// What to do if no process listens on a port of this machine.
+/// What to do if no process listens on a port of this machine, or one that does not reply as a server.
 pub(crate) fn hint(server: &str, error: &io::Error) -> Option<String> {
+    use io::ErrorKind::{ConnectionRefused, ConnectionReset, TimedOut, UnexpectedEof, WouldBlock};
     let (host, port) = server.rsplit_once(':')?;
-    let is_refused = error.kind() == io::ErrorKind::ConnectionRefused;
+    if [ConnectionReset, TimedOut, UnexpectedEof, WouldBlock].contains(&error.kind()) {
+        return Some(format!("hint: is {port} the client port of a ZooKeeper server?"));
+    }
+    let is_refused = error.kind() == ConnectionRefused;
     let is_local = ox_shell::four_letter::is_local(host.trim_matches(['[', ']']));
     (is_refused && is_local).then_some(ox_shell::four_letter::no_server_hint(port.parse().ok()?))
 }
@@ -113,6 +123,16 @@ pub(crate) fn server_address(server: &str) -> Result<String, String> {
         format!("invalid address of a server: {server:?}: {detail}")
     };
     server.parse::<ServerAddress>().map(|address| address.to_string()).map_err(refusal)
+}
+
+/// The servers of a connection string, with ports and without a chroot.
+pub(crate) fn server_addresses(servers: &str) -> Result<Vec<String>, String> {
+    // A URL is refused as a whole.
+    let chroot = servers.find('/').filter(|_| !servers.contains("://"));
+    let servers = chroot.map_or(servers, |at| &servers[..at]).split(',').map(str::trim);
+    let servers = servers.filter(|server| !server.is_empty()).map(server_address);
+    let servers: Vec<String> = servers.collect::<Result<_, _>>()?;
+    if servers.is_empty() { Err("no server is given; expected host:port".to_owned()) } else { Ok(servers) }
 }
 
 #[cfg(test)]

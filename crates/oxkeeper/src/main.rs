@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Command::Status(args) => commands::status::run(&args),
         Command::FourLetter(args) => commands::four_letter_command::run(&args),
         Command::Admin(args) => commands::admin::run(&args),
-        Command::Bench(args) => report(ox_bench::run(*args)),
+        Command::Bench(args) => report(commands::bench::run(*args)),
         Command::Log(command) => commands::log::run(&command),
         Command::Snapshot(command) => commands::snapshot::run(&command),
         Command::Tls(command) => commands::tls::run(&command),

@@ -32,6 +32,9 @@ impl Waiter for Sender {
     }
 }
 
+/// The result of a request.
+pub(crate) type Receiver = oneshot::Receiver<Result<Reply, Failure>>;
+
 type Effects = Vec<Effect<Sender, Sink>>;
 
 /// A session with everything that waits for it.
@@ -307,7 +310,7 @@ impl Shared {
     pub(crate) fn explain(&self, error: Error) -> Error {
         let locked = self.locked.lock();
         let detail = match (error.kind(), &locked.rejected_scheme) {
-            (ErrorKind::ConnectionLoss, _) if !locked.failures.is_empty() => {
+            (ErrorKind::ConnectionLoss | ErrorKind::CloseUnconfirmed, _) if !locked.failures.is_empty() => {
                 Some(connect_failure::list(&locked.failures))
             }
             (ErrorKind::AuthFailed, Some(scheme)) => {

@@ -26,7 +26,11 @@ async fn invalid_path_is_reported_as_passed_with_the_rule() {
     let created = client.create_protected("bad/lock-", b"", CreateMode::EphemeralSequential).await;
     check(created, code, "create bad/lock-: invalid path: it must start with /");
     let created = client.create_protected("/none/lock-", b"", CreateMode::EphemeralSequential).await;
-    check(created, ErrorCode::NoNode, "create /none/lock-: no such node");
+    check(
+        created,
+        ErrorCode::NoNode,
+        "create /none/lock-: no such node: its parent does not exist; create_all and ensure_path create parents",
+    );
     let mut multi = client.multi();
     multi.check("/", None);
     multi.create("/a//b", b"", CreateMode::Persistent);
@@ -87,11 +91,12 @@ async fn node_that_servers_need_is_not_deleted() {
 #[tokio::test]
 async fn rejected_credentials_are_named() {
     let server = server();
-    let connect = async || builder(&server).auth("none", "x").connect().await.unwrap();
+    let strange = || builder(&server).auth("none", "x");
     let rejected = "authentication failed: the servers reject these credentials, or have no scheme `none`";
     let added = client(&server).await.add_auth("none", "x").await;
     check(added, ErrorCode::AuthFailed, &format!("add auth: {rejected}"));
-    let error = with_timeout(connect().await.get("/")).await;
+    check(with_timeout(strange().connect()).await, ErrorCode::AuthFailed, &format!("connect: {rejected}"));
+    let error = with_timeout(strange().start().unwrap().get("/")).await;
     check(error, ErrorCode::AuthFailed, &format!("get /: {rejected}"));
 }
 

@@ -186,3 +186,18 @@ async fn chroot_is_invisible_to_the_application() {
     let error = inside.get("/nothing").await.unwrap_err();
     assert_eq!(error.to_string(), "get /nothing: no such node");
 }
+
+#[tokio::test]
+async fn close_in_an_outage_fails_in_time_and_closes_the_client() {
+    let mut server = ox_server::Server::ephemeral().unwrap();
+    let builder = Client::builder().servers(&server.address().to_string()).unwrap();
+    let client = builder.session_timeout(Duration::from_millis(300)).connect().await.unwrap();
+    server.stop().unwrap();
+    let error = with_timeout(client.close()).await.unwrap_err();
+    assert_eq!((error.kind(), error.outcome()), (&ErrorKind::CloseUnconfirmed, RequestOutcome::Unknown));
+    assert!(error.is_final() && !error.is_retriable());
+    let text = "close: no server confirmed it, so the session ends when it expires: ";
+    assert!(error.to_string().starts_with(text), "{error}");
+    assert_eq!(client.state(), SessionState::Closed);
+    with_timeout(client.close()).await.unwrap();
+}

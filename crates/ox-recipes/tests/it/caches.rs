@@ -8,6 +8,7 @@ use ox_recipes::config::SharedConfig;
 use ox_recipes::discovery::{ProviderStrategy, ServiceInstance, ServiceProvider, register};
 use ox_recipes::naming::{NameRegistry, NameResolver};
 use ox_recipes::presence::{GroupMember, PersistentNode};
+use ox_recipes::{LossCause, RecipeError};
 use ox_testkit::Rng;
 
 /// One random change of a small tree. Replies may be lost.
@@ -143,7 +144,7 @@ async fn persistent_nodes_of_one_name_do_not_replace_each_other_forever() {
     let (first, second) = (client(&server).await, client(&server).await);
     let mut old = PersistentNode::start(&first, "/hosts/a", "1").await.unwrap();
     let _new = PersistentNode::start(&second, "/hosts/a", "2").await.unwrap();
-    let lost = ox_recipes::RecipeError::Lost { path: "/hosts/a".to_owned() };
+    let lost = RecipeError::Lost { path: "/hosts/a".to_owned(), cause: LossCause::NodeDeleted };
     assert_eq!((with_timeout(old.ended()).await, old.ended().await), (lost.clone(), lost));
     old.stop().await.unwrap();
     assert_eq!(second.get("/hosts/a").await.unwrap().data, b"2");

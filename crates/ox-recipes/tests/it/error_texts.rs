@@ -6,7 +6,7 @@ use ox_recipes::config::SharedConfig;
 use ox_recipes::counter::SharedCount;
 use ox_recipes::lock::Lock;
 use ox_recipes::presence::GroupMember;
-use ox_recipes::{RecipeError, sessions};
+use ox_recipes::{LossCause, RecipeError, sessions};
 use ox_server::Server;
 use std::time::Duration;
 use tokio::net::TcpListener;
@@ -68,7 +68,7 @@ async fn later_session_waits_for_a_server_that_is_down_for_longer_than_the_conne
             client.close().await.unwrap(); // so that no connection is needed to end this session
             started.send(()).unwrap();
             loss.await.unwrap();
-            Err(RecipeError::Lost { path: "/held".to_owned() })
+            Err(RecipeError::Lost { path: "/held".to_owned(), cause: LossCause::SessionEnded })
         }
     };
     let disturb = async {

@@ -2,8 +2,8 @@
 
 use crate::chaos::{Disruption, run_disrupted};
 use crate::{builder, client, server, with_timeout};
-use ox_recipes::RecipeError;
 use ox_recipes::leader::{LeaderLatch, LeaderSelector};
+use ox_recipes::{LossCause, RecipeError};
 use std::time::{Duration, Instant};
 
 #[tokio::test]
@@ -51,7 +51,7 @@ async fn leader_stops_before_its_session_can_expire() {
     }))
     .await;
     assert!(Instant::now() < client.session_lost_after(), "stopped too late");
-    assert!(matches!(ended, Err(RecipeError::Lost { .. })), "{ended:?}");
+    assert!(matches!(ended, Err(RecipeError::Lost { cause: LossCause::NoReply, .. })), "{ended:?}");
 }
 
 #[tokio::test]
@@ -87,5 +87,5 @@ async fn next_candidate_leads_after_leader_expires() {
     server.expire(clients[0].session().unwrap().id).unwrap();
     let last = with_timeout(c.await_leadership()).await.unwrap();
     assert!(first.token() < last.token());
-    with_timeout(first.lost()).await;
+    assert_eq!(with_timeout(first.lost()).await, LossCause::SessionEnded);
 }

@@ -3,12 +3,12 @@
 use crate::chaos::{Disruption, Ledger, run_disrupted};
 use crate::{builder, client, server, with_timeout};
 use ox_client::{Client, WatcherType, Zxid};
-use ox_recipes::RecipeError;
 use ox_recipes::guard::LockGuard;
 use ox_recipes::lock::Lock;
 use ox_recipes::multi_lock::MultiLock;
 use ox_recipes::rw_lock::RwLock;
 use ox_recipes::semaphore::Semaphore;
+use ox_recipes::{LossCause, RecipeError};
 use ox_testkit::Rng;
 use parking_lot::Mutex;
 use std::time::Duration;
@@ -271,7 +271,26 @@ async fn deleted_lock_node_is_reported_to_its_owner() {
         client.delete(held.path(), ox_client::Version::Any)
     );
     deleted.unwrap();
-    assert_eq!(ended, Err(RecipeError::Lost { path: held.path().to_owned() }));
+    let error = ended.unwrap_err();
+    assert_eq!(error, RecipeError::Lost { path: held.path().to_owned(), cause: LossCause::NodeDeleted });
+    assert_eq!(error.to_string(), format!("{} is no longer held: its node was deleted or replaced", held.path()));
+}
+
+#[tokio::test]
+async fn impossible_numbers_of_leases_fail_at_once_and_block_no_other_client() {
+    let server = server();
+    let client = client(&server).await;
+    let (two, none) = (Semaphore::new(&client, "/pool", 2), Semaphore::new(&client, "/none", 0));
+    let errors = [two.acquire_many(3).await.err(), two.acquire_many(0).await.err(), none.acquire().await.err()];
+    assert_eq!(
+        errors.map(|error| error.unwrap().to_string()),
+        [
+            "/pool: cannot request 3 of 2 leases",
+            "/pool: cannot request 0 of 2 leases",
+            "/none: cannot request 1 of 0 leases",
+        ]
+    );
+    assert_eq!(with_timeout(two.acquire_many(2)).await.unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -374,4 +393,13 @@ async fn lock_survives_deletion_of_empty_container() {
         _ = work => (),
         () = sweep => unreachable!("the container is deleted forever"),
     }
+}
+
+#[tokio::test]
+async fn downgrade_with_a_guard_of_another_lock_is_an_error() {
+    let server = server();
+    let client = client(&server).await;
+    let other = Lock::new(&client, "/lock").acquire().await.unwrap();
+    let error = RwLock::new(&client, "/rw").downgrade(other.clone()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("/rw: {} is not a writer of this lock", other.path()));
 }

@@ -64,12 +64,22 @@ pub(super) async fn set(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         return Err(CommandError::message("Acl is not valid : null"));
     }
     let client = shell.connected_client().await?;
+    let warn = || {
+        if !shell.is_zkcli() && list.iter().all(|entry| entry.perms & perms::ADMIN == 0) {
+            shell.info("warning: without the permission `a`, only the super user can change this ACL again");
+        }
+    };
     if !args.has("-R") {
-        let stat = client.set_acl(&path, &list, version).await?;
+        let stat = match client.set_acl(&path, &list, version).await {
+            Err(error) => return Err(super::name_versions(shell, &client, &path, args, error).await),
+            Ok(stat) => stat,
+        };
         shell.catch_up();
+        warn();
         return if args.has("-s") { stat_text::print(&shell.out, &stat) } else { Ok(()) };
     }
     let paths = Walk::paths(&client, &path).await?;
+    warn();
     shell.confirm(args, &format!("Change the ACL of {}?", subtree_output::subtree(&path, paths.len())))?;
     let list: Arc<[Acl]> = list.into();
     let mut node_errors = NodeErrors::new(&shell.out);

@@ -32,6 +32,7 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     mode(args)?; // Compat: wrong options are reported before a wrong path
     let path = shell.path(args.required(0)?)?;
     let options = options(shell, args)?;
+    let data = super::import::bytes(shell, args, 1)?;
     let client = shell.connected_client().await?;
     if shell.is_single_command && args.has("-e") && !shell.is_zkcli() {
         shell.info("warning: the session ends with this command, which deletes the node");
@@ -41,7 +42,7 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     {
         client.ensure_path(parent).await?;
     }
-    let created = match args.operand(1) {
+    let created = match data {
         Some(data) => client.create(&path, data, options).await,
         None => client.create(&path, Null, options).await,
     };

@@ -12,11 +12,13 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
     }
     let version = super::version(args)?;
     let path = shell.path(args.required(0)?)?;
-    match shell.connected_client().await?.delete(&path, version).await {
+    let client = shell.connected_client().await?;
+    match client.delete(&path, version).await {
         Err(error) if !shell.is_zkcli() && error.code() == Some(ErrorCode::NotEmpty) => {
             let text = command_error::native_text(&error);
             Err(CommandError::message(format!("{text}\nhint: rmr deletes a node and its whole subtree")))
         }
-        done => Ok(done?),
+        Err(error) => Err(super::name_versions(shell, &client, &path, args, error).await),
+        Ok(()) => Ok(()),
     }
 }

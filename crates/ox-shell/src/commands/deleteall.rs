@@ -46,7 +46,7 @@ pub(super) async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), Com
         None => Ok(()),
         Some(error) if !shell.is_zkcli() => {
             let left = count - done.deleted;
-            let cause = command_error::native_text(&error);
+            let cause = CommandError::from(error).native_text();
             Err(CommandError::message(format!("{left} of {count} nodes of {path} were not deleted: {cause}")))
         }
         Some(_) => {

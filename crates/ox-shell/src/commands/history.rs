@@ -41,7 +41,10 @@ pub(super) async fn redo(shell: &mut Shell, args: &CommandArgs) -> Result<(), Co
     let line =
         usize::try_from(number).ok().filter(|number| *number < this).and_then(|number| shell.history.get(number));
     let Some(line) = line.map(str::to_owned) else {
-        return Err(CommandError::message("Command index out of range"));
+        return Err(CommandError::message(match shell.is_single_command && !shell.is_zkcli() {
+            true => "A single command has no history to redo",
+            false => "Command index out of range",
+        }));
     };
     let words = tokenize::split(&line);
     if words.first().is_some_and(|name| name == "redo") {

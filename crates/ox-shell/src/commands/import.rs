@@ -93,14 +93,29 @@ async fn run(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> 
     }
 }
 
+/// The data that an operand is; `-` reads standard input.
+pub(super) fn bytes(shell: &Shell, args: &CommandArgs, at: usize) -> Result<Option<Vec<u8>>, CommandError> {
+    if shell.is_zkcli() || !args.is_stdin(at) {
+        return Ok(args.operand(at).map(|data| data.as_bytes().to_vec()));
+    }
+    let mut data = Vec::new();
+    let failed = |error| CommandError::message(format!("cannot read standard input: {error}"));
+    stdin(shell, "data that is a dash follows --")?.read_to_end(&mut data).map_err(failed)?;
+    Ok(Some(data))
+}
+
+/// A script records its lines in the history. Without any line, this is the only command of the program, and standard
+/// input is available.
+fn stdin(shell: &Shell, instead: &str) -> Result<std::io::Stdin, CommandError> {
+    match shell.mode == ShellMode::Script && shell.history.next() == 0 {
+        true => Ok(std::io::stdin()),
+        false => Err(CommandError::message(format!("Standard input contains commands; {instead}"))),
+    }
+}
+
 fn open(shell: &Shell, name: &str) -> Result<Box<dyn Read + Send>, CommandError> {
     if name == "-" {
-        // A script records its lines in the history. Without any line, this is the only command of the program, and
-        // standard input is available.
-        return match shell.mode == ShellMode::Script && shell.history.next() == 0 {
-            true => Ok(Box::new(std::io::stdin())),
-            false => Err(CommandError::message("Standard input contains commands; name a file")),
-        };
+        return Ok(Box::new(stdin(shell, "name a file")?));
     }
     match File::open(name) {
         Ok(file) => Ok(Box::new(file)),

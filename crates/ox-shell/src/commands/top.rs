@@ -282,7 +282,7 @@ fn print(out: &Output, view: &View, is_repeated: bool) -> Result<(), CommandErro
         lines.extend(table::lines(out, SESSION_COLUMNS, &sessions));
     }
     let Some((_, rows)) = out.size().filter(|_| is_repeated) else {
-        lines.push(String::new());
+        lines.extend(is_repeated.then(String::new));
         return lines.iter().try_for_each(|line| out.line(line));
     };
     // Redrawn in place, without clearing the screen first, which would flicker.

@@ -106,6 +106,11 @@ fn add(shell: &Shell, multi: &mut Multi, line: &str) -> Result<Operation, Comman
         };
         return Err(CommandError::message(format!("Wrong number of arguments of {name}: {line}{hint}")));
     }
+    if args.is_stdin(1) {
+        return Err(CommandError::message(
+            "A transaction reads no data from standard input; data that is a dash follows --",
+        ));
+    }
     let path = shell.path(args.required(0)?)?;
     let slot = match name {
         "create" if args.has("-p") => return Err(CommandError::message("-p is not possible in a transaction")),
@@ -116,7 +121,7 @@ fn add(shell: &Shell, multi: &mut Multi, line: &str) -> Result<Operation, Comman
                 None => multi.create(&path, Null, options),
             })
         }
-        "set" => ResultSlot::Set(multi.set(&path, super::set::data(&args)?, super::version(&args)?)),
+        "set" => ResultSlot::Set(multi.set(&path, super::set::data(shell, &args)?, super::version(&args)?)),
         "delete" => {
             multi.delete(&path, super::version(&args)?);
             ResultSlot::Nothing

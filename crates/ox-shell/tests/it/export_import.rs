@@ -127,7 +127,7 @@ async fn denied_nodes_are_reported() {
     assert!(exported.err.starts_with("No permission: /a/locked\n"), "{}", exported.err);
     assert!(exported.err.ends_with("1 node could not be exported\n"), "{}", exported.err);
     let imported = harness.run(&format!("import {file} /a/locked/x")).await;
-    assert_eq!((imported.status, imported.err.as_str()), (1, "No permission: /a/locked\n"));
+    assert!(imported.status == 1 && imported.err.starts_with("No permission: /a/locked\n"), "{}", imported.err);
     let read_only = CreateOptions::new(CreateMode::Persistent).with_acl(acl::read_only());
     harness.other.create("/shut", "", read_only).await.unwrap();
     let imported = harness.run(&format!("import {file} /shut/x")).await;

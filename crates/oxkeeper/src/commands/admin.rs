@@ -1,8 +1,8 @@
 //! `oxkeeper admin`: sends a command to the AdminServer of a server.
 
-use crate::commands::output::{GOOD, UNKNOWN};
+use crate::commands::output::{GOOD, conclude};
 use crate::four_letter;
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use ox_tls::{ClientTls, PeerEndpoint};
 use rustls::{ClientConnection, StreamOwned};
 use std::fs::File;
@@ -56,16 +56,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    match send(args) {
-        Ok(code) => code.into(),
-        Err(error) => {
-            crate::say(format_args!("error: {}", crate::all_causes(&error)));
-            UNKNOWN.into()
-        }
-    }
+    conclude(|out| send(args, out))
 }
 
-fn send(args: &Args) -> Result<u8> {
+fn send(args: &Args, out: &mut dyn Write) -> Result<u8> {
     let url = Url::parse(&args.server)?;
     let Some(is_post) = ox_admin::is_post(&args.command, !args.parameters.is_empty()) else {
         bail!("{} is not a command of the AdminServer\nhint: docs/reference/admin.md lists them", args.command);
@@ -88,17 +82,23 @@ fn send(args: &Args) -> Result<u8> {
         body.length
     );
     let reached = || format!("cannot reach the AdminServer at {}", args.server);
-    let stream = four_letter::connect(&url.authority(), STEP_LIMIT).with_context(reached)?;
+    let stream = four_letter::connect(&url.authority(), STEP_LIMIT).map_err(|error| {
+        let hint = match error.kind() == io::ErrorKind::ConnectionRefused {
+            true => format!("\nhint: is the server running, and is {} its admin.serverPort?", url.port),
+            false => String::new(),
+        };
+        anyhow!("{}: {}{hint}", reached(), ox_shell::four_letter::cause(&error))
+    })?;
     stream.set_read_timeout(Some(STEP_LIMIT))?;
     stream.set_write_timeout(Some(STEP_LIMIT))?;
     if !url.is_https {
-        return exchange(stream, &request, &mut body).with_context(reached);
+        return exchange(stream, &request, &mut body, out).with_context(reached);
     }
     let properties = four_letter::client_properties_with(args.client_configuration.as_deref())?;
     let Some(tls) = four_letter::tls(&properties)? else {
         bail!("no TLS settings\nhint: set zookeeper.client.secure and zookeeper.ssl.* in CLIENT_JVMFLAGS or a file");
     };
-    exchange(secure(stream, &url, &tls)?, &request, &mut body).with_context(reached)
+    exchange(secure(stream, &url, &tls)?, &request, &mut body, out).with_context(reached)
 }
 
 /// What is sent with a command.
@@ -147,20 +147,20 @@ fn authorization(file: Option<&Path>) -> Result<String> {
 }
 
 /// Sends a request and prints the body of its reply. Returns the exit code.
-fn exchange(mut stream: impl Read + Write, request: &str, body: &mut RequestBody) -> Result<u8> {
-    stream.write_all(request.as_bytes())?;
+fn exchange(mut stream: impl Read + Write, request: &str, body: &mut RequestBody, out: &mut dyn Write) -> Result<u8> {
+    // Its error is not one of the standard output.
+    stream.write_all(request.as_bytes()).map_err(|error| anyhow!(ox_shell::four_letter::cause(&error)))?;
     if let Some(file) = &mut body.file {
         // An error while the server refuses the request early: its reply says why.
         let _ = io::copy(&mut file.take(body.length), &mut stream);
     }
-    stream.flush()?;
+    stream.flush().map_err(|error| anyhow!(ox_shell::four_letter::cause(&error)))?;
     let (head, begun) = read_head(&mut stream)?;
     let status = head.split_whitespace().nth(1).and_then(|code| code.parse::<u16>().ok()).context("no HTTP reply")?;
-    let mut out = io::stdout().lock();
     let is_json = head.to_ascii_lowercase().contains("content-type: application/json");
     if status == 200 && !is_json {
         out.write_all(&begun)?;
-        io::copy(&mut stream, &mut out)?;
+        io::copy(&mut stream, out)?;
         return Ok(GOOD);
     }
     let mut body = begun;
@@ -195,7 +195,9 @@ fn read_head(stream: &mut impl Read) -> Result<(String, Vec<u8>)> {
         let mut buffer = [0; 4096];
         let count = stream.read(&mut buffer)?;
         if count == 0 {
-            bail!("connection closed without a reply\nhint: an AdminServer with TLS needs https://");
+            bail!(
+                "connection closed without a reply\nhint: is this the port of an AdminServer? One with TLS needs https://"
+            );
         }
         bytes.extend_from_slice(&buffer[..count]);
     }

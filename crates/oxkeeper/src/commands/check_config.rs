@@ -6,7 +6,7 @@ mod facts;
 mod report;
 
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
-use super::server::{OUTSIDE, system_properties};
+use super::server::{OUTSIDE, config_error, no_client_port, port_without_directory, system_properties};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use facts::{directories, facts};
@@ -50,6 +50,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(config) => {
                 let mut errors: Vec<_> = directories(config).into_iter().filter_map(|(_, state)| state.err()).collect();
                 errors.extend(audit_error(config));
+                explained.diagnostics.extend(no_client_port(config));
                 explained.diagnostics.extend(reconfig_warning(config, &args.config, &|dir| {
                     access(dir, Access::WRITE_OK | Access::EXEC_OK)
                 }));
@@ -64,7 +65,10 @@ pub(crate) fn run(args: &Args) -> ExitCode {
                 errors.extend(ox_admin::check_stores(config).err().map(|error| error.to_string()));
                 errors
             }
-            Err(errors) => errors.iter().map(ToString::to_string).collect(),
+            Err(errors) => match port_without_directory("check-config", &args.config) {
+                Some(error) => vec![error],
+                None => errors.iter().map(config_error).collect(),
+            },
         };
         if args.json {
             writeln!(out, "{}", in_json(&explained, &errors))?;

@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 The servers listen on 127.0.0.1. Configurations, data and logs are in DIR/<number>; the next start uses them again.
-With --tls, DIR/tls/client.properties has the settings of clients: oxkeeper cli -client-configuration FILE.
+With --tls, DIR/tls/client.properties has the settings of clients: oxkeeper cli --client-configuration FILE.
 A server that is killed is restarted after five seconds. Ctrl-C stops all servers; they also stop if this program is killed.")]
 pub(crate) struct Args {
     /// Number of voting servers, 2 to 9
@@ -113,22 +113,22 @@ fn last_words(home: &Path) -> String {
 fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
     let count = args.servers + args.observers;
     let homes: Vec<PathBuf> = (1..=count).map(|id| args.dir.join(id.to_string())).collect();
-    let known = homes.iter().filter(|home| home.join("zoo.cfg").exists()).count();
-    let more = args.dir.join((count + 1).to_string()).exists();
+    let is_known = |id: &u16| args.dir.join(id.to_string()).join("zoo.cfg").exists();
+    let known = (1..).take_while(is_known).count();
+    let voters = if known == 0 { (1..=count).filter(is_known).count() } else { voters_of(&homes)? };
     ensure!(
-        (known == 0 || known == homes.len()) && !more,
-        "{} contains an ensemble of another size\nhint: use another --dir, or the same --servers and --observers",
-        args.dir.display()
+        voters <= known,
+        "{} contains an incomplete ensemble: {}/zoo.cfg is missing\nhint: use another --dir",
+        args.dir.display(),
+        known + 1
     );
     if known != 0 {
-        let voters = voters_of(&homes)?;
+        let observers = known - voters;
         ensure!(
-            voters == usize::from(args.servers),
-            "{} contains an ensemble of {voters} voters and {} observers\nhint: give --servers {voters} --observers {}, or \
-             use another --dir",
+            voters == usize::from(args.servers) && known == homes.len(),
+            "{} contains an ensemble of {voters} voters and {observers} observers\n\
+             hint: give --servers {voters} --observers {observers}, or use another --dir",
             args.dir.display(),
-            homes.len() - voters,
-            homes.len() - voters
         );
         let has_tls = tls_dir(args).exists();
         let hint = if has_tls { "give --tls" } else { "give no --tls, or use another --dir" };
@@ -151,10 +151,14 @@ fn prepare(args: &Args) -> Result<Vec<PathBuf>> {
                 check_port(at, port, "use another --base-port")?;
             }
         }
-        write(args, &homes).with_context(|| {
+        write(args, &homes).map_err(|error| {
             let (dir, uid) = (args.dir.display(), rustix::process::geteuid().as_raw());
-            let hint = "choose another directory with --dir, or change its permissions";
-            format!("cannot write to {dir} as the user with uid {uid}\nhint: {hint}")
+            let mut causes = error.chain().filter_map(|cause| cause.downcast_ref::<std::io::Error>());
+            let hint = match causes.any(|cause| cause.kind() == ErrorKind::NotADirectory) {
+                true => "choose another directory with --dir: a part of this path is a file",
+                false => "choose another directory with --dir, or change its permissions",
+            };
+            error.context(format!("cannot write to {dir} as the user with uid {uid}\nhint: {hint}"))
         })?;
     }
     for (at, home) in homes.iter().enumerate() {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs, wchc, wchp, srst, crst, gtmk.
+Commands: srvr, stat, mntr, ruok, isro, conf, cons, dirs, dump, envi, hash, wchs, wchc, wchp, srst, crst, gtmk,
+and stmk=MASK, which sets the trace mask, as stmk=306.
 Servers execute srvr always, and others that 4lw.commands.whitelist contains.
 With zookeeper.client.secure=true in CLIENT_JVMFLAGS or --client-configuration the command goes over TLS, with the
 stores of zookeeper.ssl.*.
@@ -17,7 +18,7 @@ Exit code: 0 with a reply, 1 if the server does not execute the command, 2 witho
 pub(crate) struct Args {
     /// The four-letter command, as srvr or mntr
     #[arg(value_parser = check_command)]
-    command: String,
+    command: FourLetterCommand,
     /// Client port of the server to ask; of a list, the first one is asked.
     /// Default: OXKEEPER_SERVER, the server of the profile OXKEEPER_PROFILE, or 127.0.0.1:2181
     #[arg(value_name = "HOST:PORT")]
@@ -26,24 +27,42 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
     /// The same by an option, as for other commands
-    #[arg(short = 's', long = "server", value_name = "HOST:PORT")]
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT", conflicts_with = "server")]
     named: Option<String>,
     /// Seconds to wait for the reply
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     timeout: u64,
 }
 
+/// The only command with an argument: the trace mask, in eight bytes.
+const SET_TRACE_MASK: &str = "stmk";
+
 /// A server closes the connection after an unknown command, without a reply.
-fn check_command(text: &str) -> Result<String, String> {
-    match FOUR_LETTER_COMMANDS.contains(&text) {
-        true => Ok(text.to_owned()),
-        false if text.len() != 4 => Err("a command has four letters, for example srvr".to_owned()),
-        false => Err(format!("it is not a command; the commands are {}", FOUR_LETTER_COMMANDS.join(", "))),
+fn check_command(text: &str) -> Result<FourLetterCommand, String> {
+    let (name, mask) = text.split_once('=').map_or((text, None), |(name, mask)| (name, Some(mask)));
+    let mut bytes = name.as_bytes().to_vec();
+    match (mask.map(str::parse::<i64>), name == SET_TRACE_MASK) {
+        _ if name.len() != 4 => return Err("a command has four letters, for example srvr".to_owned()),
+        _ if !FOUR_LETTER_COMMANDS.contains(&name) => {
+            return Err(format!("it is not a command; the commands are {}", FOUR_LETTER_COMMANDS.join(", ")));
+        }
+        (Some(Ok(mask)), true) => bytes.extend(mask.to_be_bytes()),
+        (_, true) => return Err("the trace mask is missing, for example stmk=306".to_owned()),
+        (Some(_), false) => return Err(format!("{name} takes no argument")),
+        (None, false) => (),
     }
+    Ok(FourLetterCommand { name: name.to_owned(), bytes })
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FourLetterCommand {
+    name: String,
+    /// The bytes that are sent.
+    bytes: Vec<u8>,
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
-    let Args { command, timeout, .. } = args;
+    let Args { command: FourLetterCommand { name: command, bytes }, timeout, .. } = args;
     let (server, client_configuration) = match target(args) {
         Ok(target) => target,
         Err(error) => {
@@ -53,7 +72,7 @@ pub(crate) fn run(args: &Args) -> ExitCode {
     };
     conclude(|out| {
         let tls = four_letter::tls(&four_letter::client_properties_with(client_configuration.as_deref())?)?;
-        match four_letter::ask(&server, command, tls.as_ref(), Duration::from_secs(*timeout)) {
+        match four_letter::ask(&server, bytes, tls.as_ref(), Duration::from_secs(*timeout)) {
             Ok(Reply::Text(text)) => {
                 write!(out, "{text}{}", if text.ends_with('\n') { "" } else { "\n" })?;
                 Ok(GOOD)
@@ -82,6 +101,6 @@ fn target(args: &Args) -> Result<(String, Option<PathBuf>), String> {
     let given = args.named.as_ref().or(args.server.as_ref());
     let profile = ox_shell::named_server(given.cloned(), None)?;
     let servers = profile.server.unwrap_or_else(|| "127.0.0.1:2181".to_owned());
-    let server = four_letter::server_address(servers.split([',', '/']).next().unwrap_or_default().trim())?;
+    let server = four_letter::server_addresses(&servers)?.swap_remove(0);
     Ok((server, args.client_configuration.clone().or(profile.client_configuration.map(PathBuf::from))))
 }

@@ -18,6 +18,7 @@ use reload::Reload;
 use restart_on_full_disk::{Ended, Stop, Wait};
 use service_manager::ServiceManager;
 use start_errors::StartFailure;
+pub(super) use start_errors::{config_error, port_without_directory};
 use std::io::{self, IsTerminal};
 use std::net::ToSocketAddrs;
 use std::process::ExitCode;
@@ -246,8 +247,8 @@ fn start_args(args: &Args) -> Result<StartArgs, StartFailure> {
     if let Some(failure) = start_errors::script_action(&args.config) {
         return Err(failure);
     }
-    if let Some(failure) = start_errors::port_without_directory(&args.config) {
-        return Err(failure);
+    if let Some(error) = port_without_directory("server", &args.config) {
+        return Err(StartFailure::new(2, error));
     }
     StartArgs::from_args(&args.config).map_err(|error| StartFailure::config(&ConfigErrors::from(error), &[]))
 }
@@ -264,8 +265,19 @@ fn load(args: &Args) -> Result<Config, StartFailure> {
     if let StartArgs::File(path) = &start {
         tracing::info!("Reading configuration from: {}", path.display());
     }
+    diagnostics.extend(no_client_port(&config));
     diagnostics.iter().for_each(log_diagnostic);
     Ok(config)
+}
+
+/// A warning about a server that no client can reach.
+pub(super) fn no_client_port(config: &Config) -> Option<Diagnostic> {
+    let has_secure_port = config.tls.as_ref().is_some_and(|tls| tls.secure_port.is_some());
+    (config.client_port.is_none() && !has_secure_port).then(|| Diagnostic {
+        level: Level::Warn,
+        place: None,
+        text: "no client can connect: neither clientPort nor secureClientPort is set".to_owned(),
+    })
 }
 
 fn log_diagnostic(diagnostic: &Diagnostic) {

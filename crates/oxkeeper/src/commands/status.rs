@@ -45,7 +45,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
     /// The same by an option, as for other commands
-    #[arg(short = 's', long = "server", value_name = "HOST:PORT,...")]
+    #[arg(short = 's', long = "server", value_name = "HOST:PORT,...", conflicts_with = "servers")]
     named: Option<String>,
     /// Server and settings from ~/.config/oxkeeper/cli.conf, as for oxkeeper cli; OXKEEPER_PROFILE is the default
     #[arg(long, value_name = "NAME")]
@@ -139,10 +139,10 @@ fn target(args: &Args) -> anyhow::Result<(Vec<String>, ClientProperties, Option<
     let properties = four_letter::client_properties_with(file.as_deref())?;
     let tls = four_letter::tls(&properties)?.map(Arc::new);
     let servers = profile.server.unwrap_or_else(|| SERVER_DEFAULT.to_owned());
-    let servers = members::split(&servers).map_err(|error| {
-        let is_interval = args.watch.is_some() && servers.parse::<u64>().is_ok();
-        let hint = if is_interval { format!("\nhint: seconds follow a `=`: --watch={servers}") } else { String::new() };
-        anyhow::anyhow!("{error}{hint}")
+    let servers = four_letter::server_addresses(&servers).map_err(|error| {
+        let interval = args.servers.iter().find(|word| args.watch.is_some() && word.parse::<u64>().is_ok());
+        let hint = interval.map(|seconds| format!("\nhint: seconds follow a `=`: --watch={seconds}"));
+        anyhow::anyhow!("{error}{}", hint.unwrap_or_default())
     })?;
     Ok((servers, properties, tls))
 }

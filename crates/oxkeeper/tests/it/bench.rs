@@ -80,13 +80,26 @@ fn process_count(directory: &Path, server: &str) -> u64 {
 }
 
 #[test]
-fn server_comes_from_the_environment() {
+fn server_comes_from_the_environment_or_a_profile() {
     let directory = tempfile::tempdir().unwrap();
     let running = start(directory.path());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
-    command.args(["bench", "clean"]).env("OXKEEPER_SERVER", format!("{},127.0.0.1:1", address(&running)));
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let profiles = directory.path().join("cli.conf");
+    std::fs::write(&profiles, format!("[dev]\nserver = {}\n", address(&running))).unwrap();
+    let clean = |options: &[&str], variables: &[(&str, &str)]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+        command.args(["bench", "clean"]).args(options).env("OXKEEPER_CLI_CONFIG", &profiles);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap(), output.status.code())
+    };
+    let servers = format!("{},127.0.0.1:1", address(&running));
+    let nothing = ("nothing to delete: /oxbench does not exist\n".to_owned(), String::new(), Some(0));
+    assert_eq!(clean(&[], &[("OXKEEPER_SERVER", &servers)]), nothing);
+    assert_eq!(clean(&[], &[("OXKEEPER_PROFILE", "dev")]), nothing);
+    assert_eq!(clean(&["--profile", "dev"], &[("OXKEEPER_SERVER", "127.0.0.1:1")]), nothing);
+    let (_, err, code) = clean(&[], &[("OXKEEPER_PROFILE", "nope")]);
+    assert!(code == Some(1) && err.contains("has no profile nope"), "{err}");
+    assert_eq!(bench(directory.path(), &address(&running), &["--keep"]).code, Some(0));
+    assert_eq!(clean(&["--profile", "dev"], &[]).0, "deleted /oxbench\n");
     running.stop();
 }
 

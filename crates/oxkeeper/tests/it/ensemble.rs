@@ -257,6 +257,8 @@ fn local_ensemble_reports_a_lost_quorum() {
     let expected = "error: . contains an ensemble of 3 voters and 0 observers\nhint: give --servers 3 --observers 0, or use \
                     another --dir\n";
     assert_eq!((refused.code, refused.err.as_str()), (Some(1), expected));
+    let larger = run_command(home.path(), &["ensemble", "--servers", "5", "--dir", "."]);
+    assert_eq!((larger.code, larger.err.as_str()), (Some(1), expected));
 }
 
 #[test]
@@ -266,7 +268,7 @@ fn local_ensemble_in_a_directory_that_cannot_be_written_names_a_remedy() {
     let failed = run_command(home.path(), &["ensemble", "--dir", "file/servers"]);
     assert_eq!(failed.code, Some(1));
     let start = "error: cannot write to file/servers as the user with uid ";
-    let end = "\nhint: choose another directory with --dir, or change its permissions\n";
+    let end = "\nhint: choose another directory with --dir: a part of this path is a file\n";
     assert!(failed.err.starts_with(start) && failed.err.ends_with(end), "{}", failed.err);
 }
 

@@ -174,8 +174,11 @@ fn failed_starts_say_what_why_and_what_to_do() {
         assert_eq!(first_and_last(&["server", "zoo.cfg"], path, code), expected);
     };
     let members = "initLimit=5\nsyncLimit=5\nserver.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2\n";
-    let missing = "zoo.cfg: myid is missing: write 1, 2 or 3 into ./data/myid; dataDir ./data does not exist: correct it, or \
-                   create it first";
+    let missing = format!(
+        "zoo.cfg: myid is missing: write 1, 2 or 3 into ./data/myid; dataDir ./data does not exist: correct it, or create \
+         it first; ./data/myid is {}: it is relative to the working directory of the server",
+        path.canonicalize().unwrap().join("data/myid").display()
+    );
     check(&format!("dataDir=./data\n{members}"), 2, [&format!("{missing} exit_code=2"); 2]);
     let port = "zoo.cfg:2: clientPort: port 99999 is out of range; expected 0 to 65535";
     check(&format!("dataDir=./data\nclientPort=99999\n{members}"), 2, [port, &format!("{missing} exit_code=2")]);
@@ -184,12 +187,7 @@ fn failed_starts_say_what_why_and_what_to_do() {
     std::fs::write(path.join("file"), "").unwrap();
     let ended = first_and_last(&["server", "0", "file"], path, 3);
     assert!(ended[0].starts_with("cannot use file/version-2: Not a directory"), "{ended:?}");
-    assert!(
-        ended[0].contains(
-            "; let the user of the server own the directory and all files in it, or choose another directory"
-        ),
-        "{ended:?}"
-    );
+    assert!(ended[0].contains("; choose another directory: a part of this path is a file"), "{ended:?}");
     let ended = first_and_last(&["server", "missing.cfg"], path, 2);
     let text = "missing.cfg does not exist; give the path of a configuration file";
     assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);

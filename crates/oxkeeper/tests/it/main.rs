@@ -6,6 +6,7 @@ mod admin;
 mod bench;
 mod bootstrap;
 mod clients;
+mod completions;
 mod copies;
 mod crash;
 mod deaf_leader;

@@ -7,11 +7,11 @@ use crate::terminal::{Terminal, without_colours};
 use crate::tools::{CommandOutput, run_command};
 use ox_testkit::{free_port, wait_until};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 /// The hint for a local port on which no process listens.
-const UNNAMED: &str = "warning: other members are unknown, because this server did not name them; give the addresses of several members, \
+const UNNAMED: &str = "warning: no reply, so the members of its ensemble are unknown, if it belongs to one; give the addresses of several, \
          separated by commas";
 const STATUS_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
                             configuration starts a new, empty server for development\n";
@@ -126,6 +126,70 @@ fn status_shows_what_srvr_alone_gives() {
     assert_eq!((row[0], row[2], row[9]), ("-", "standalone", "-"), "{}", status.out);
     assert!(status.out.ends_with("healthy: 1 of 1 serve clients\n"), "{}", status.out);
     running.stop();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    let status = run(&["status", &running.address.to_string()]);
+    assert!(status.out.lines().nth(1).unwrap().starts_with("-   "), "no id, as without conf: {}", status.out);
+    running.stop();
+}
+
+#[test]
+fn wrong_servers_are_refused_with_the_remedy() {
+    for (words, error) in [
+        (
+            &["status", ":2191", "--watch", "1"][..],
+            "\"1\": did you mean localhost:1?\nhint: seconds follow a `=`: --watch=1\n",
+        ),
+        (&["status", "http://a:2191"], "\"http://a:2191\": omit http://\n"),
+        (&["4lw", "srvr", "http://a:2191"], "\"http://a:2191\": omit http://\n"),
+    ] {
+        let refused = run(words);
+        assert_eq!(
+            (refused.code, refused.err),
+            (Some(2), format!("error: invalid address of a server: {error}")),
+            "{words:?}"
+        );
+    }
+    for command in [&["4lw", "srvr"][..], &["status"]] {
+        let both = run(&[command, &[":1", "-s", ":2"]].concat());
+        assert!(both.code == Some(2) && both.err.contains("cannot be used with"), "{}", both.err);
+    }
+}
+
+#[test]
+fn trace_mask_is_sent_with_its_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let running = Site::new(directory.path(), "4lw.commands.whitelist=*\n").start();
+    let address = running.address.to_string();
+    assert_eq!(run(&["4lw", "stmk=-2", &address]).out, "-2\n");
+    assert_eq!(run(&["4lw", "gtmk", &address]).out, "-2\n");
+    for (command, cause) in [
+        ("stmk", "the trace mask is missing, for example stmk=306"),
+        ("stmk=x", "the trace mask is missing, for example stmk=306"),
+        ("srvr=1", "srvr takes no argument"),
+        ("kill", "it is not a command; the commands are "),
+    ] {
+        let refused = run(&["4lw", command, &address]);
+        assert!(refused.code == Some(2) && refused.err.contains(cause), "{command}: {}", refused.err);
+    }
+    running.stop();
+}
+
+#[test]
+fn port_of_another_service_is_mentioned() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        listener.incoming().for_each(|stream| drop(stream.unwrap().read(&mut [0; 4096])));
+    });
+    let refused = run(&["4lw", "srvr", &format!(":{port}")]);
+    assert!(
+        refused.err.ends_with(&format!("hint: is {port} the client port of a ZooKeeper server?\n")),
+        "{}",
+        refused.err
+    );
+    let refused = run(&["admin", "srvr", "-s", &format!(":{port}")]);
+    let hint = "hint: is this the port of an AdminServer? One with TLS needs https://\n";
+    assert!(refused.code == Some(2) && refused.err.ends_with(hint), "{}", refused.err);
 }
 
 /// Members of one machine without client ports in the configuration cannot be found.

@@ -300,7 +300,7 @@ fn existing_directory_is_not_called_new() {
     let root = tempfile::tempdir().unwrap();
     std::fs::create_dir(root.path().join("d")).unwrap();
     std::fs::write(root.path().join("zoo.cfg"), "dataDir=./d\nclientPort=0\n").unwrap();
-    has(&run_command(root.path(), &["check-config", "zoo.cfg"]), &["  dataDir    ./d (contains no data yet)\n"]);
+    has(&run_command(root.path(), &["check-config", "zoo.cfg"]), &["/d (contains no data yet)\n"]);
 }
 
 #[test]
@@ -323,8 +323,12 @@ fn ensemble_facts_are_printed() {
     assert_eq!(told.code, Some(1));
     has(
         &told,
-        &["error: zoo.cfg: myid is missing: write 1 or 2 into ./data/myid; dataDir ./data does not exist: \
-           correct it, or create it first\nThe server would not start: 1 error\n"],
+        &[&format!(
+            "error: zoo.cfg: myid is missing: write 1 or 2 into ./data/myid; dataDir ./data does not exist: correct it, or \
+             create it first; ./data/myid is {}: it is relative to the working directory of the server\n\
+             The server would not start: 1 error\n",
+            root.path().canonicalize().unwrap().join("data/myid").display()
+        )],
     );
     assert!(!told.out.contains("  WRONG "), "no line is wrong: {}", told.out);
     std::fs::create_dir(root.path().join("data")).unwrap();
@@ -349,11 +353,29 @@ fn unreadable_file_is_reported_once() {
     for (name, text) in [
         ("./nowhere.cfg", "./nowhere.cfg does not exist; give the path of a configuration file\n"),
         ("./", "cannot read ./: it is a directory; expected a file\n"),
+        (
+            "2183",
+            "2183 is a port, and the data directory is missing; use `oxkeeper check-config 2183 ./oxkeeper-data`\n",
+        ),
     ] {
         let told = run_command(root.path(), &["check-config", name]);
         assert_eq!(told.code, Some(2));
         assert_eq!(told.out + &told.err, format!("error: {text}The server would not start: 1 error\n"));
     }
+}
+
+#[test]
+fn server_without_a_client_port_is_a_warning() {
+    let root = tempfile::tempdir().unwrap();
+    let warning = "warning    no client can connect: neither clientPort nor secureClientPort is set\n";
+    for (ports, is_warned) in [("", true), ("clientPort=0\n", false)] {
+        std::fs::write(root.path().join("zoo.cfg"), format!("dataDir=./data\n{ports}")).unwrap();
+        let told = run_command(root.path(), &["check-config", "-q", "zoo.cfg"]);
+        assert_eq!((told.code, told.out.contains(warning)), (Some(0), is_warned), "{}", told.out);
+    }
+    let told = run_command(root.path(), &["check-config", "zoo.cfg"]);
+    let data = root.path().canonicalize().unwrap().join("data");
+    has(&told, &[&format!("  dataDir    {} (new: it will be created)\n", data.display())]);
 }
 
 #[test]

@@ -134,6 +134,9 @@ fn check_contents(config: &Config) -> Result<(), StoreError> {
 fn directory(dir: &Path, create: bool) -> Result<String, String> {
     let path = dir.join(VERSION_DIR);
     let shown = dir.display();
+    // A relative one is that of the working directory, which may not be that of the file.
+    let whole = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+    let whole = whole.display();
     let Some(nearest) = path.ancestors().map(or_here).find(|ancestor| ancestor.exists()) else {
         return Err(format!("{shown} does not exist"));
     };
@@ -151,7 +154,7 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     }
     if nearest != path {
         let state = if dir.exists() { "contains no data yet" } else { "new: it will be created" };
-        return Ok(format!("{shown} ({state})"));
+        return Ok(format!("{whole} ({state})"));
     }
     let may_use = |file: &Path| access(file, Access::READ_OK | Access::WRITE_OK);
     if let Some((file, error)) = forbidden_file(&path, &may_use) {
@@ -161,7 +164,7 @@ fn directory(dir: &Path, create: bool) -> Result<String, String> {
     Ok(match list(&RealDisk, &dirs) {
         Ok(listing) => {
             let [snapshots, logs] = [listing.snapshots.len(), listing.logs.len()].map(|number| number as u64);
-            format!("{shown} (contains {} and {})", count(snapshots, "snapshot"), count(logs, "log"))
+            format!("{whole} (contains {} and {})", count(snapshots, "snapshot"), count(logs, "log"))
         }
         Err(error) => return Err(error.to_string()),
     })

@@ -155,7 +155,7 @@ fn next_steps(servers: &[ReportedServer], client_configuration: Option<&Path>) -
         Some(file) => {
             rows.push(("TLS", format!("settings of clients in {file}")));
             rows.push(("try", format!("oxkeeper status --client-configuration {file} {all}")));
-            rows.push(("", format!("oxkeeper cli -server {first} -client-configuration {file}")));
+            rows.push(("", format!("oxkeeper cli -s {first} --client-configuration {file}")));
         }
     }
     rows.push(("stop", "Ctrl-C".to_owned()));

@@ -1,6 +1,7 @@
 //! What a user sees when the server has started: a few lines on a terminal with all addresses, one line in a log.
 
 use crate::commands::output::count;
+use crate::port_owner;
 use crate::terminal::{Paint, Tone};
 use ox_admin::AdminServer;
 use ox_config::Config;
@@ -72,7 +73,10 @@ impl Started<'_> {
         if let Some(config) = &self.config.admin {
             let row = match self.admin.and_then(AdminServer::address) {
                 Some(address) => format!("{}, {}", interfaces(address), config.command_url),
-                None => format!("off: port {} is not available", config.listen.port),
+                None => match port_owner::find(config.listen.port) {
+                    Some(owner) => format!("off: port {} is in use by {owner}", config.listen.port),
+                    None => format!("off: port {} is not available", config.listen.port),
+                },
             };
             rows.push(("admin", row));
         }

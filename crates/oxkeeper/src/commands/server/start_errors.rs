@@ -5,7 +5,7 @@ use super::ServerOutput;
 use crate::terminal::Tone;
 use crate::{lock_owner, port_owner, usage_hint};
 use ox_admin::AdminStartError;
-use ox_config::{Config, ConfigErrors, Diagnostic, Level};
+use ox_config::{Cause, Config, ConfigError, ConfigErrors, Diagnostic, Level};
 use ox_server::StartError;
 use ox_store::StoreError;
 use ox_tls::TlsError;
@@ -31,7 +31,7 @@ impl StartFailure {
         let warnings = diagnostics.iter().filter(|diagnostic| Level::Info < diagnostic.level);
         Self {
             exit_code: errors.exit_code(),
-            errors: errors.iter().map(ToString::to_string).collect(),
+            errors: errors.iter().map(config_error).collect(),
             warnings: warnings.map(ToString::to_string).collect(),
         }
     }
@@ -120,14 +120,28 @@ pub(super) fn script_action(arguments: &[String]) -> Option<StartFailure> {
 }
 
 /// A single number is a port, for which a directory is missing, unless there is a file of this name.
-pub(super) fn port_without_directory(arguments: &[String]) -> Option<StartFailure> {
+pub(crate) fn port_without_directory(command: &str, arguments: &[String]) -> Option<String> {
     let [argument] = arguments else { return None };
     let port: u16 = argument.parse().ok()?;
     let is_file = Path::new(argument).exists();
     (!is_file).then(|| {
-        let command = usage_hint::server_on(port, usage_hint::DEFAULT_DATA);
-        StartFailure::new(2, format!("{port} is a port, and the data directory is missing; use `{command}`"))
+        let data = usage_hint::DEFAULT_DATA;
+        format!("{port} is a port, and the data directory is missing; use `oxkeeper {command} {port} {data}`")
     })
+}
+
+/// The text of an error. A relative dataDir is that of the working directory, which may not be the one of the file.
+pub(crate) fn config_error(error: &ConfigError) -> String {
+    if let Cause::MyIdMissing { path, .. } = &error.cause
+        && Path::new(path).is_relative()
+    {
+        let whole = std::path::absolute(path).unwrap_or_else(|_| path.into());
+        return format!(
+            "{error}; {path} is {}: it is relative to the working directory of the server",
+            whole.display()
+        );
+    }
+    error.to_string()
 }
 
 /// The remedy for a port that is in use. The process that uses it may be a server on the same directory.

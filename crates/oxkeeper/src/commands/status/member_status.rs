@@ -100,7 +100,8 @@ fn ask(address: &str, tls: Option<&ClientTls>, limit: Duration) -> Result<Member
     };
     report.uptime_ms = number(&more("mntr", '\t'), "zk_uptime");
     let (conf, dirs) = (more("conf", '='), more("dirs", ':'));
-    report.id = conf.get("serverId").and_then(|id| id.parse().ok());
+    let is_member = report.role != "standalone"; // a standalone server has the id 0
+    report.id = conf.get("serverId").filter(|_| is_member).and_then(|id| id.parse().ok());
     report.disk_bytes = disk_bytes(&conf, &dirs);
     Ok(report)
 }

@@ -36,14 +36,6 @@ impl Members {
     }
 }
 
-/// The servers of a connection string, with ports and without a chroot.
-pub(super) fn split(servers: &str) -> Result<Vec<String>, String> {
-    let servers = servers.split_once('/').map_or(servers, |(servers, _)| servers);
-    let servers = servers.split(',').map(str::trim).filter(|server| !server.is_empty());
-    let servers: Vec<String> = servers.map(four_letter::server_address).collect::<Result<_, _>>()?;
-    if servers.is_empty() { Err("no server is given; expected host:port".to_owned()) } else { Ok(servers) }
-}
-
 /// Finds the members of an ensemble, repeatedly.
 pub(super) struct MemberFinder {
     servers: Vec<String>,
@@ -99,8 +91,8 @@ impl MemberFinder {
 
     /// The table has the causes if no server can be reached. Several given servers are probably all.
     fn without_reply(&self) -> Option<String> {
-        let text = "other members are unknown, because this server did not name them; give the addresses of several \
-                    members, separated by commas";
+        let text = "no reply, so the members of its ensemble are unknown, if it belongs to one; give the addresses of \
+                    several, separated by commas";
         (self.servers.len() < 2).then(|| text.to_owned())
     }
 
@@ -251,6 +243,7 @@ fn client_address(member: &Member, port: Option<&str>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::four_letter::server_addresses as split;
 
     #[test]
     fn conf_tells_members_or_standalone() {
@@ -305,6 +298,8 @@ mod tests {
         assert_eq!(split("a, ::1,[::1]:5/app").unwrap(), ["a:2181", "[::1]:2181", "[::1]:5"]);
         let mistaken = "invalid address of a server: \"2181\": did you mean localhost:2181?";
         assert_eq!(split("2181"), Err(mistaken.to_owned()));
+        let url = "invalid address of a server: \"http://a:2181\": omit http://";
+        assert_eq!(split("http://a:2181"), Err(url.to_owned()));
     }
 
     fn addresses(config: &str, servers: &str) -> (Vec<String>, bool) {

@@ -5,7 +5,7 @@
 //! DIR/ca-key.pem         its key; only this command needs it
 //! DIR/server.N.pem       key store of a server
 //! DIR/client.pem         key store of clients
-//! DIR/client.properties  settings of clients, for -client-configuration
+//! DIR/client.properties  settings of clients, for --client-configuration
 //! ```
 
 use super::now;
@@ -248,7 +248,7 @@ fn next_steps(directory: &Path, servers: &BTreeMap<String, Vec<String>>, out: &m
     let host = servers.values().next().and_then(|hosts| hosts.first()).map_or("localhost", String::as_str);
     writeln!(out, "\nNext:")?;
     writeln!(out, "  oxkeeper tls check zoo.cfg                  what would fail, before a restart")?;
-    writeln!(out, "  oxkeeper cli -server {host}:2281 -client-configuration {directory}/client.properties")?;
+    writeln!(out, "  oxkeeper cli -s {host}:2281 --client-configuration {directory}/client.properties")?;
     writeln!(
         out,
         "A running ensemble changes to sslQuorum in three rolling restarts: docs/operate/quorum-security.md."
