@@ -55,7 +55,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     previous: Option<PathBuf>,
 
-    /// Run only mixed ensembles, recipes and parts of `operations` (`admin`, `prometheus`) whose name contains this text.
+    /// Run only mixed ensembles, recipes, cases of `security` and parts of `operations` (`admin`, `prometheus`) whose
+    /// name contains this text.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
 

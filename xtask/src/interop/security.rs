@@ -30,7 +30,7 @@ struct Case {
 }
 
 /// Runs all cases, or those whose name contains `only`; without that, also clients over TLS, and our client and tools
-/// with Apache servers. `--full` adds the C client, which is built first.
+/// with Apache servers. `--full`, or its name with `--only`, adds the C client, which is built first.
 pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
     let only = args.only.as_deref();
     let is_selected = |case: &&Case| only.is_none_or(|only| case.name.contains(only));
@@ -38,7 +38,8 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         sasl::prepare(workspace)?;
     }
     let certificates = [Case { name: "certificates", run: certificates::run }];
-    let cases = sasl::CASES.iter().chain(&certificates).chain(quorum::CASES).filter(is_selected);
+    let c_client = (args.full || only.is_some()).then_some(Case { name: "C client", run: c_client::run });
+    let cases = sasl::CASES.iter().chain(&certificates).chain(quorum::CASES).chain(&c_client).filter(is_selected);
     let (mut count, mut failures) = (0, 0);
     for Case { name, run } in cases {
         let home = tempfile::Builder::new().prefix("oxkeeper-security-").tempdir()?;
@@ -61,8 +62,5 @@ pub(super) fn run(workspace: &Workspace, args: &Args) -> Result<()> {
         return Ok(());
     }
     tls_suites::run(workspace, args.verbose)?;
-    if args.full {
-        c_client::run(workspace)?;
-    }
     client::run(workspace)
 }
