@@ -3,6 +3,7 @@
 use crate::process::{Running, Site, start};
 use ox_testkit::{HttpReply, free_port, http, wait_for};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::process::Command;
 
 /// A server whose AdminServer has a port of its own.
 struct WithAdmin {
@@ -44,6 +45,18 @@ fn admin_server_answers_commands_health_checks_and_metrics() {
     assert!(metrics.contains("# TYPE znode_count gauge\nznode_count 6.0\n"), "{metrics}");
     let foreign = http(server.admin, "GET", "/commands/ruok", &[("Host", "evil.example:8080")], b"").unwrap();
     assert_eq!(foreign.status, 421);
+    server.running.stop();
+}
+
+#[test]
+fn admin_command_ends_quietly_without_a_reader() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = start_with(directory.path(), "");
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let ended = command.args(["admin", "mntr", "-s", &server.admin.to_string()]).stdout(writer).output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8(ended.stderr).unwrap().as_str()), (Some(0), ""));
     server.running.stop();
 }
 

@@ -259,6 +259,10 @@ fn local_ensemble_reports_a_lost_quorum() {
     assert_eq!((refused.code, refused.err.as_str()), (Some(1), expected));
     let larger = run_command(home.path(), &["ensemble", "--servers", "5", "--dir", "."]);
     assert_eq!((larger.code, larger.err.as_str()), (Some(1), expected));
+    std::fs::remove_file(home.path().join("1/zoo.cfg")).unwrap();
+    let incomplete = run_command(home.path(), &["ensemble", "--dir", "."]);
+    let expected = "error: . contains an incomplete ensemble: 1/zoo.cfg is missing\nhint: use another --dir\n";
+    assert_eq!((incomplete.code, incomplete.err.as_str()), (Some(1), expected));
 }
 
 #[test]
