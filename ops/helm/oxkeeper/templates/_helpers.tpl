@@ -55,7 +55,10 @@ The settings of zoo.cfg: those of the chart, replaced by those of the values.
 {{- $_ := set $config "ssl.quorum.trustStore.type" .Values.tls.quorum.storeType -}}
 {{- $_ := set $config "sslQuorumReloadCertFiles" true -}}
 {{- end -}}
-{{- $config = merge (deepCopy .Values.config) $config -}}
+{{- /* Not merge, which takes false and 0 for missing values. */ -}}
+{{- range $key, $value := .Values.config -}}
+{{- $_ := set $config $key $value -}}
+{{- end -}}
 {{- range $key := keys $config | sortAlpha }}
 {{- $value := get $config $key }}
 {{ $key }}={{ if kindIs "float64" $value }}{{ int64 $value }}{{ else }}{{ $value }}{{ end }}

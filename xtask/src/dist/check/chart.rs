@@ -52,7 +52,19 @@ fn renders(chart: &Path, values: Option<&Path>, target: &Path) -> Result<()> {
         text.split("\n---\n").partition(|document| !document.contains("kind: ServiceMonitor"));
     ensure!(others.len() <= 1, "there are {} service monitors", others.len());
     std::fs::write(target, own.join("\n---\n"))?;
+    if let Some((_, constraints)) = text.split_once("topologySpreadConstraints:") {
+        has_values_of_secure(constraints, &text)?;
+    }
     is_an_ensemble(&text)
+}
+
+/// Checks what `secure.yaml` replaces, and what it leaves to the chart.
+fn has_values_of_secure(constraints: &str, text: &str) -> Result<()> {
+    ensure!(text.contains("client.certReload=false"), "`false` does not replace a setting of the chart");
+    let constraints = constraints.split("containers:").next().unwrap_or_default();
+    ensure!(constraints.contains("labelSelector:"), "a spread constraint without a selector counts no pods");
+    ensure!(text.contains("replacement: \"zookeeper\""), "the alerts expect the job zookeeper");
+    Ok(())
 }
 
 /// Checks what an ensemble cannot do without.
