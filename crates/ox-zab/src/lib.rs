@@ -50,4 +50,4 @@ pub use recent_log::RecentLog;
 pub use stalled_link::{LeaderSilence, LinkAction};
 pub use timing::Timing;
 pub use unidentified::{Origin, Unidentified, UnidentifiedLimits};
-pub use vote::{Vote, VoteNotification};
+pub use vote::{Abstention, Vote, VoteNotification};

@@ -6,6 +6,7 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::message::LearnerKind;
 use crate::observer_master::ObserverMaster;
+use crate::vote::Abstention;
 use ox_proto::quorum::notification::PeerState;
 use ox_proto::{ServerId, Zxid};
 
@@ -72,6 +73,17 @@ impl QuorumPeer {
     pub fn unreachable_voters(&self) -> Vec<ServerId> {
         let others = self.configs().committed().voters().filter(|voter| *voter != self.settings.server);
         others.filter(|voter| !self.election.is_connected(*voter)).collect()
+    }
+
+    /// The other voters that take part in the election, and abstain because they lack data.
+    pub fn abstaining_voters(&self) -> Vec<(ServerId, Abstention)> {
+        let quorums = self.settings.configs.quorums();
+        self.election.abstaining().filter(|(server, _)| quorums.is_voter(*server)).collect()
+    }
+
+    /// Why this voter abstains, if it lacks data.
+    pub fn abstention(&self) -> Option<Abstention> {
+        self.own_vote().abstention()
     }
 
     /// The role that this member has been elected to, if any.
