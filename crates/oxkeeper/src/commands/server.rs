@@ -137,7 +137,8 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
         if first.is_some() {
             ox_server::check_stores(&config).map_err(|errors| StartFailure::stores(&errors))?;
             // A second server with the same file reports the port for clients, not that of the AdminServer.
-            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &config, &args.config))?;
+            Server::check_owner_and_client_ports(&config)
+                .map_err(|error| StartFailure::start(&error, &config, &args.config))?;
             // It answers while the data is read, and between two servers.
             let control = reload::control(&reload, &output.logging);
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
@@ -262,6 +263,7 @@ fn load(args: &Args) -> Result<Config, StartFailure> {
         tracing::info!("Reading configuration from: {}", path.display());
     }
     diagnostics.iter().for_each(log_diagnostic);
+    config.client_port_warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
 }
 
