@@ -1,7 +1,9 @@
 //! The AdminServer and the metrics provider of the built binary.
 
 use crate::process::{Running, Site, start};
+use crate::tools::run_command;
 use ox_testkit::{HttpReply, free_port, http, wait_for};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 
 /// A server whose AdminServer has a port of its own.
@@ -45,6 +47,34 @@ fn admin_server_answers_commands_health_checks_and_metrics() {
     let foreign = http(server.admin, "GET", "/commands/ruok", &[("Host", "evil.example:8080")], b"").unwrap();
     assert_eq!(foreign.status, 421);
     server.running.stop();
+}
+
+/// The body of such a reply has no error, as Apache's.
+#[test]
+fn refused_command_is_reported_with_its_status() {
+    let replies = [
+        ("429 Too Many Requests", "error: HTTP status 429: nothing was done, because the last such command was"),
+        ("401 Unauthorized", "error: HTTP status 401: the command needs rights\nhint: set OXKEEPER_ADMIN_AUTH to"),
+    ];
+    for (status, expected) in replies {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            let head = format!("HTTP/1.0 {status}\r\nContent-Type: application/json\r\n\r\n");
+            stream.write_all((head + "{\"command\":\"reload\",\"error\":null}").as_bytes()).unwrap();
+        });
+        let told = run_command(&std::env::temp_dir(), &["admin", "reload", "-s", &url]);
+        server.join().unwrap();
+        assert_eq!((told.code, told.out.as_str()), (Some(1), "{\"command\":\"reload\",\"error\":null}\n"));
+        assert!(told.err.starts_with(expected), "{}", told.err);
+    }
 }
 
 /// Apache's exit code, and a text that names the port and what to do.
