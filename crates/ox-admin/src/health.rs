@@ -34,11 +34,14 @@ pub(crate) enum ReadOnlyCounts {
 pub(crate) fn ready(server: Option<&ServerHandle>, read_only: ReadOnlyCounts) -> Reply {
     let mode = server.and_then(ServerHandle::mode);
     let reason = match (server, mode) {
-        (None, _) => Some("the data is being read"),
-        (Some(server), _) if server.is_stopping() => Some("the server stops"),
-        (Some(_), None) => Some("there is no leader, or the server has not caught up with it"),
+        (None, _) => Some("the data is being read".to_owned()),
+        (Some(server), _) if server.is_stopping() => Some("the server stops".to_owned()),
+        (Some(server), None) => Some(match server.election_obstacles() {
+            Some(obstacles) => format!("there is no leader: {obstacles}"),
+            None => "there is no leader, or the server has not caught up with it".to_owned(),
+        }),
         (Some(_), Some(mode)) if mode.is_read_only() && read_only == ReadOnlyCounts::AsNotReady => {
-            Some("the server is in read-only mode")
+            Some("the server is in read-only mode".to_owned())
         }
         (Some(_), Some(_)) => None,
     };
@@ -57,7 +60,7 @@ pub(crate) fn ready(server: Option<&ServerHandle>, read_only: ReadOnlyCounts) ->
         None => json.null(),
     }
     json.key("reason");
-    match reason {
+    match &reason {
         Some(reason) => json.text(reason),
         None => json.null(),
     }

@@ -52,8 +52,8 @@ pub enum TlsFailure {
 
 #[cfg(feature = "security")]
 impl TlsFailure {
-    /// The cause of an error during the handshake.
-    pub(crate) fn in_handshake(error: &io::Error, has_certificate: bool) -> Self {
+    /// The cause of an error during the handshake of rustls. For tools that use TLS without a session.
+    pub fn in_handshake(error: &io::Error, has_certificate: bool) -> Self {
         let closed = [io::ErrorKind::UnexpectedEof, io::ErrorKind::ConnectionReset, io::ErrorKind::BrokenPipe];
         Self::of_library(error, has_certificate).unwrap_or_else(|| match closed.contains(&error.kind()) {
             true => Self::Closed,
@@ -61,9 +61,9 @@ impl TlsFailure {
         })
     }
 
-    /// The cause if the error is one of the TLS library. A server may refuse a certificate after the handshake.
+    /// The cause if the error is one of rustls. A server may refuse a certificate after the handshake.
     #[expect(clippy::wildcard_enum_match_arm, reason = "all other errors are reported as they are")]
-    pub(crate) fn of_library(error: &io::Error, has_certificate: bool) -> Option<Self> {
+    pub fn of_library(error: &io::Error, has_certificate: bool) -> Option<Self> {
         use rustls::CertificateError as Bad;
         use rustls::Error;
         let error = error.get_ref()?.downcast_ref::<Error>()?;

@@ -149,6 +149,17 @@ impl Config {
         })
     }
 
+    /// A warning if no client can connect.
+    pub fn client_port_warning(&self) -> Option<&'static str> {
+        let is_open = self.client_port.is_some() || self.tls.as_ref().is_some_and(|tls| tls.secure_port.is_some());
+        (!is_open).then_some(match self.member {
+            None => "no client port: clients cannot connect; set clientPort",
+            Some(_) => {
+                "no client port: clients cannot connect; set clientPort, or add ;PORT to the server.N line of this server"
+            }
+        })
+    }
+
     /// The configuration of a server started without arguments: standalone on 127.0.0.1:2181, data in
     /// `./oxkeeper-data`.
     pub fn default_standalone() -> Config {

@@ -150,10 +150,7 @@ pub enum Cause {
         path: String,
     },
     /// A removed member that is started again must not take the id of another member.
-    #[error(
-        "server {id} is not a member: it was removed by reconfig, or its line server.{id} is missing; correct {path} \
-         only if {id} is not the id of this server"
-    )]
+    #[error("{}", not_a_member(.path, *.id))]
     NotAMember { path: String, id: i64 },
     /// `zoo.cfg` and `server.N` set different client addresses.
     #[error(
@@ -206,6 +203,18 @@ pub enum Cause {
     /// configured.
     #[error("{feature} is not implemented yet, and the server does not start with less protection than configured")]
     ProtectionNotBuilt { feature: &'static str },
+}
+
+fn not_a_member(path: &str, id: i64) -> String {
+    if id < 1 {
+        return format!(
+            "{path} contains {id}, which is no id of a server; write the N of this server's server.N line into it"
+        );
+    }
+    format!(
+        "server {id} is not a member: it was removed by reconfig, or its line server.{id} is missing; correct {path} only \
+         if {id} is not the id of this server"
+    )
 }
 
 /// Whether `dataDir` can contain `myid`.

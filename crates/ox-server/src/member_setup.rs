@@ -41,7 +41,12 @@ pub(crate) fn open(
     let (loaded, standing) = match outcome {
         OpenOutcome::Loaded(loaded) if loaded.state.last_zxid() < loaded.reach => {
             let (last, reach) = (loaded.state.last_zxid(), loaded.reach);
-            tracing::error!(%last, %reach, "waiting for a leader's snapshot: the log ends before the zxid of the local snapshot");
+            tracing::error!(
+                %last,
+                %reach,
+                "waiting for a leader's snapshot: the log ends before the zxid of the local snapshot. Logs are missing, or \
+                 the number in the snapshot's name is not its last zxid"
+            );
             (None, ox_zab::Eligibility::Quarantined)
         }
         OpenOutcome::Loaded(loaded) => (Some(*loaded), ox_zab::Eligibility::HasHistory),
@@ -52,8 +57,9 @@ pub(crate) fn open(
         OpenOutcome::Quarantined(quarantine) => {
             tracing::error!(
                 reason = quarantine.reason,
-                "local data quarantined; waiting for a leader's snapshot. If the data of all members are copies of running \
-                 servers, start all of them once with oxkeeper.recovery.onDamage=accept"
+                "local data quarantined; waiting for a leader's snapshot. If no other member has intact data, apply the \
+                 remedy that `oxkeeper log check` names, and start all members with such data once with \
+                 oxkeeper.recovery.onDamage=accept, which alone accepts only copies of running servers"
             );
             (None, ox_zab::Eligibility::Quarantined)
         }

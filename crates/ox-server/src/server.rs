@@ -40,6 +40,8 @@ use ox_proto::ensemble::Address;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{AuditEvent, AuditResult, Replica};
 use ox_store::disk::{Disk, RealDisk};
+use ox_store::names::{Dirs, VERSION_DIR};
+use ox_store::start_preview::check_owner;
 use ox_store::{FreeSpace, RecoveryReport, StartSnapshot, Store};
 use ox_tls::TlsError;
 use ox_zab::QuorumPeer;
@@ -247,14 +249,15 @@ impl Server {
         started
     }
 
-    /// Checks that the ports for clients are free, without keeping them.
-    pub fn check_client_ports(config: &Config) -> Result<(), StartError> {
-        check_client_ports(config)
+    /// Checks that the directories are those of this server, and that the ports for clients are free, without keeping
+    /// them.
+    pub fn check_owner_and_client_ports(config: &Config) -> Result<(), StartError> {
+        check_owner_and_client_ports(&RealDisk, config)
     }
 
     fn start_with(disk: Arc<dyn Disk>, build: Build, config: Config) -> Result<Self, StartError> {
         // Reported before the data is read, which may take long; another process may take the port meanwhile.
-        check_client_ports(&config)?;
+        check_owner_and_client_ports(&*disk, &config)?;
         if let Some(link) = protection::find_link(&config)? {
             return Err(StartError::Link(link));
         }
@@ -646,6 +649,15 @@ fn client_addresses(config: &Config) -> [Option<ClientAddress>; 2] {
         Some(ClientAddress { purpose: "secure client", ip: tls.secure_address, port: tls.secure_port? })
     });
     [plain, secure]
+}
+
+/// With a wrong myid, the ports are those of another server, whose process must not be blamed.
+fn check_owner_and_client_ports(disk: &dyn Disk, config: &Config) -> Result<(), StartError> {
+    if let Some(member) = &config.member {
+        let [snapshots, logs] = [&config.data_dir, &config.data_log_dir].map(|dir| dir.join(VERSION_DIR));
+        check_owner(disk, &Dirs { snapshots, logs }, member.server.0)?;
+    }
+    check_client_ports(config)
 }
 
 /// Binds the client ports for a moment, without listening: clients are refused until the server serves.

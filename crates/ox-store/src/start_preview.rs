@@ -46,7 +46,7 @@ pub struct StartPreview {
 pub fn preview_start(disk: &dyn Disk, dirs: &Dirs) -> Result<StartPreview, StoreError> {
     let listing = names::list(disk, dirs)?;
     let epochs = FoundEpochs::read(disk, &dirs.snapshots)?;
-    let is_member = !epochs.are_missing();
+    let is_member = !epochs.are_missing() || identity::is_claimed(disk, dirs)?;
     let quarantine = Quarantine::read(disk, &dirs.snapshots)?.filter(|_| is_member).map(|note| note.reason);
     let history = read((disk, dirs, &listing), is_member.then_some(&epochs));
     Ok(StartPreview { listing, is_member, quarantine, history })
@@ -109,5 +109,10 @@ pub fn check_dirs(disk: &dyn Disk, dirs: &Dirs, server: Option<i64>) -> Result<(
     if let Some(path) = names::list(disk, dirs)?.misplaced.first() {
         return Err(StoreError::Misplaced(path.clone()));
     }
-    server.map_or(Ok(()), |server| identity::check(disk, dirs, server))
+    server.map_or(Ok(()), |server| check_owner(disk, dirs, server))
+}
+
+/// Fails if the directories belong to another server than the member `server`. They need not exist.
+pub fn check_owner(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), StoreError> {
+    identity::check(disk, dirs, server)
 }

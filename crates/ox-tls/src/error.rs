@@ -12,11 +12,24 @@ pub enum TlsError {
     Store { key: String, path: PathBuf, problem: StoreProblem },
     #[error("the TLS library refuses the configuration: {0}")]
     Library(#[from] rustls::Error),
+    /// Several of the above, which an operator can correct before the next start.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Several(Vec<TlsError>),
 }
 
 impl TlsError {
     pub(crate) fn setting(key: String, problem: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::Setting { key, problem: problem.into(), remedy: remedy.into() }
+    }
+
+    /// One error for several, of which there is at least one.
+    pub(crate) fn several(mut errors: Vec<Self>) -> Self {
+        if errors.len() == 1 { errors.remove(0) } else { Self::Several(errors) }
+    }
+
+    /// The single errors, at least one.
+    pub fn each(self) -> Vec<Self> {
+        if let Self::Several(errors) = self { errors.into_iter().flat_map(Self::each).collect() } else { vec![self] }
     }
 
     pub(crate) fn store(key: String, path: &Path, problem: StoreProblem) -> Self {

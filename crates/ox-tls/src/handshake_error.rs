@@ -35,6 +35,7 @@ fn describe(bad: &Bad) -> String {
             let days = not_before.as_secs().saturating_sub(time.as_secs()).div_ceil(SECONDS_PER_DAY);
             format!("NotValidYet, valid in {days} days: check the clocks")
         }
+        Bad::Other(other) => other.0.to_string(),
         Bad::UnknownIssuer => "UnknownIssuer: no CA of the trust store has issued it".to_owned(),
         other => other.to_string(),
     }

@@ -25,24 +25,26 @@ pub(crate) struct Material {
 }
 
 impl Material {
+    /// Fails with the errors of the settings and of both stores.
     pub(crate) fn load(settings: &TlsSettings, files: &StoreFiles) -> Result<Self, TlsError> {
         let mut warnings = files.warnings.clone();
-        let policy = Policy::new(settings, &mut warnings)?;
-        let (mut keys, mut certificates) = (None, Vec::new());
-        if let Some(file) = &files.key_store {
-            let (loaded, infos) = load_keys(settings, file, &mut warnings)?;
-            (keys, certificates) = (Some(Arc::new(loaded)), infos);
-        }
-        let anchors = match &files.trust_store {
-            Some(file) => Some(Arc::new(load_anchors(settings, file, &mut warnings)?)),
-            None => None,
+        let policy = Policy::new(settings, &mut warnings);
+        let keys = files.key_store.as_ref().map(|file| load_keys(settings, file, &mut warnings)).transpose();
+        let anchors = files.trust_store.as_ref().map(|file| load_anchors(settings, file, &mut warnings)).transpose();
+        let (policy, keys, anchors) = match (policy, keys, anchors) {
+            (Ok(policy), Ok(keys), Ok(anchors)) => (policy, keys, anchors),
+            (policy, keys, anchors) => {
+                let errors = [policy.err(), keys.err(), anchors.err()];
+                return Err(TlsError::several(errors.into_iter().flatten().collect()));
+            }
         };
         let revocation = match &anchors {
             Some(anchors) => RevocationLists::load(settings, files, &anchors.roots, &policy.provider, &mut warnings)?,
             None if settings.crl || settings.ocsp => return Err(missing_trust_store(settings)),
             None => RevocationLists::default(),
         };
-        Ok(Self { policy, keys, certificates, anchors, revocation, warnings })
+        let (keys, certificates) = keys.map_or((None, Vec::new()), |(keys, infos)| (Some(Arc::new(keys)), infos));
+        Ok(Self { policy, keys, certificates, anchors: anchors.map(Arc::new), revocation, warnings })
     }
 }
 

@@ -4,6 +4,7 @@
 //! Kubernetes replaces mounted secrets, is noticed, and `touch` is not.
 
 use crate::error::{StoreProblem, TlsError};
+use crate::material::Material;
 use crate::settings::{StorePassword, StoreSettings, TlsSettings};
 use crate::warning::TlsWarning;
 use aws_lc_rs::digest::{Context, SHA256};
@@ -34,19 +35,35 @@ pub(crate) struct StoreFile {
 pub(crate) struct Fingerprint([u8; 32]);
 
 impl StoreFiles {
+    /// Fails with all errors, also those of the contents of other files.
     pub fn read(settings: &TlsSettings) -> Result<Self, TlsError> {
-        let mut warnings = Vec::new();
-        let key_store = read_store(settings, "keyStore", &settings.key_store, &mut warnings)?;
-        let trust_store = read_store(settings, "trustStore", &settings.trust_store, &mut warnings)?;
+        let (mut warnings, mut errors) = (Vec::new(), Vec::new());
+        let mut read = |name: &str, store: &StoreSettings| {
+            read_store(settings, name, store, &mut warnings).unwrap_or_else(|error| {
+                errors.push(error);
+                None
+            })
+        };
+        let key_store = read("keyStore", &settings.key_store);
+        let trust_store = read("trustStore", &settings.trust_store);
         if let Some(store) = &key_store {
             warn_of_wide_permissions(&store.path, &mut warnings);
         }
         let mut revocation_lists = Vec::new();
         for path in &settings.crl_files {
-            let bytes = read_file(settings.crl_files_key(), path)?;
-            revocation_lists.push((path.clone(), bytes.to_vec()));
+            match read_file(settings.crl_files_key(), path) {
+                Ok(bytes) => revocation_lists.push((path.clone(), bytes.to_vec())),
+                Err(error) => errors.push(error),
+            }
         }
-        Ok(Self { key_store, trust_store, revocation_lists, warnings })
+        let files = Self { key_store, trust_store, revocation_lists, warnings };
+        if errors.is_empty() {
+            return Ok(files);
+        }
+        // Revocation needs the other files.
+        let contents = TlsSettings { crl: false, ocsp: false, ..settings.clone() };
+        errors.extend(Material::load(&contents, &files).err());
+        Err(TlsError::several(errors))
     }
 
     pub(crate) fn fingerprint(&self) -> Fingerprint {

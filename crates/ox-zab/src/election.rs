@@ -18,7 +18,7 @@ pub use connections::ElectionConnection;
 pub(crate) use left_out::Absence;
 
 use crate::quorum::Quorums;
-use crate::vote::{Vote, VoteNotification};
+use crate::vote::{Abstention, Vote, VoteNotification};
 use connections::ElectionConnections;
 use left_out::LeftOut;
 use ox_proto::ServerId;
@@ -37,9 +37,6 @@ const NOTIFICATION_MAX_MS: i64 = 2_000;
 
 /// The round of a leader that a configuration has designated.
 const DESIGNATED_ROUND: i64 = -1;
-
-/// The zxid in the vote of an empty or quarantined server.
-const UNKNOWN: Zxid = Zxid(-1);
 
 #[derive(Clone, Copy, Debug)]
 pub struct ElectionSettings {
@@ -84,6 +81,8 @@ pub struct Election {
     earlier: Option<i64>,
     links: ElectionConnections,
     left_out: LeftOut,
+    /// LOOKING voters that abstain because they lack data, as they last notified. Only reported.
+    abstaining: BTreeMap<ServerId, Abstention>,
     /// When the current round began.
     began_ms: i64,
     wait_ms: i64,
@@ -111,6 +110,7 @@ impl Election {
             earlier: None,
             links: ElectionConnections::default(),
             left_out: LeftOut::default(),
+            abstaining: BTreeMap::new(),
             began_ms: 0,
             wait_ms: settings.min_notification_ms,
             waited_ms: 0,
@@ -218,6 +218,12 @@ impl Election {
         self.links.is_up(server)
     }
 
+    /// Connected voters that abstain because they lack data.
+    pub(crate) fn abstaining(&self) -> impl Iterator<Item = (ServerId, Abstention)> {
+        let voters = self.abstaining.iter().map(|(server, reason)| (*server, *reason));
+        voters.filter(|(server, _)| self.is_connected(*server))
+    }
+
     /// A notification arrived. Returns the elected leader, if this decides the election.
     pub fn on_notification(
         &mut self,
@@ -236,6 +242,10 @@ impl Election {
                 out.push((from, VoteNotification { state: self.state, vote, round: self.round, has_version: true }));
             }
             return None;
+        }
+        match note.vote.abstention().filter(|_| note.state == PeerState::Looking) {
+            Some(reason) => _ = self.abstaining.insert(from, reason),
+            None => _ = self.abstaining.remove(&from),
         }
         if note.state == PeerState::Looking {
             self.established.remove(&from); // the sender has no leader any more
@@ -298,9 +308,9 @@ impl Election {
         quorums: &Quorums,
         out: &mut Outgoing,
     ) -> Option<ServerId> {
-        if self.own.zxid == UNKNOWN || note.vote.zxid == UNKNOWN {
+        if self.own.zxid == Vote::UNKNOWN || note.vote.zxid == Vote::UNKNOWN {
             // A server that does not vote only asks for the leader; it asks again soon if votes change.
-            if self.own.zxid == UNKNOWN && self.votes.insert(from, note) != Some(note) {
+            if self.own.zxid == Vote::UNKNOWN && self.votes.insert(from, note) != Some(note) {
                 self.repeat_soon(now_ms);
             }
             return None;
@@ -406,7 +416,7 @@ impl Election {
     ) -> bool {
         let leader = note.vote.leader;
         let is_there = if leader == self.me {
-            self.round == note.round && self.own.zxid != UNKNOWN
+            self.round == note.round && self.own.zxid != Vote::UNKNOWN
         } else {
             votes.get(&leader).is_some_and(|own| own.state == PeerState::Leading)
         };
@@ -435,7 +445,7 @@ impl Election {
     fn propose(&mut self, now_ms: i64, vote: Vote, quorums: &Quorums, out: &mut Outgoing) {
         self.proposal = vote;
         self.finalize_at_ms = None;
-        if quorums.is_voter(vote.leader) && vote.zxid != UNKNOWN {
+        if quorums.is_voter(vote.leader) && vote.zxid != Vote::UNKNOWN {
             self.votes.insert(self.me, self.current());
         }
         self.notify_all(now_ms, quorums, out);

@@ -39,7 +39,7 @@ use ox_proto::Zxid;
 use ox_proto::ensemble::Ensemble;
 use ox_proto::quorum::notification::PeerState;
 use reconfig::RoleChange;
-pub use status::{PeerStatus, RoleView};
+pub use status::{MissingVotes, PeerStatus, RoleView};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@ use crate::quorum::Quorums;
 use ox_proto::ServerId;
 use ox_proto::Zxid;
 use ox_proto::quorum::notification::{self, PeerState};
+use std::fmt;
 
 /// A candidate with its current epoch and its last transaction (`Vote`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,41 @@ pub struct Vote {
     pub epoch: i64,
 }
 
+/// Why a voter without data abstains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abstention {
+    /// Its disk has no history.
+    Empty,
+    /// The files on its disk are damaged, or a copy.
+    Quarantined,
+}
+
+impl fmt::Display for Abstention {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "empty",
+            Self::Quarantined => "quarantined",
+        })
+    }
+}
+
 impl Vote {
+    /// The zxid in the vote of an empty or quarantined server.
+    pub(crate) const UNKNOWN: Zxid = Zxid(-1);
+
+    /// The vote of a server without a history that it may vote with. No server counts it; empty members recognise by the
+    /// epoch that a history exists.
+    pub(crate) fn without_data(leader: ServerId, abstention: Abstention) -> Self {
+        let epoch = if abstention == Abstention::Quarantined { 0 } else { -1 };
+        Self { leader, zxid: Self::UNKNOWN, epoch }
+    }
+
+    /// Why its sender abstains, if it lacks data.
+    pub(crate) fn abstention(&self) -> Option<Abstention> {
+        let reason = if self.epoch < 0 { Abstention::Empty } else { Abstention::Quarantined };
+        (self.zxid == Self::UNKNOWN).then_some(reason)
+    }
+
     /// The vote of a server that must not be elected.
     pub fn abstain(zxid: Zxid, epoch: i64) -> Self {
         Self { leader: ServerId(i64::MIN), zxid, epoch }
@@ -90,6 +125,16 @@ mod tests {
             }
         }
         assert!(!vote(9, 9, 9).beats(&sorted[0], &quorums), "a server without weight is never elected");
+    }
+
+    #[test]
+    fn vote_tells_why_its_sender_lacks_data() {
+        for reason in [Abstention::Empty, Abstention::Quarantined] {
+            assert_eq!(Vote::without_data(ServerId(1), reason).abstention(), Some(reason));
+        }
+        for other in [vote(0, 0, 1), Vote::abstain(Zxid(7), 1), Vote::abstain(Zxid(i64::MIN), i64::MIN)] {
+            assert_eq!(other.abstention(), None, "{other:?}");
+        }
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Four-letter commands, as a client, plain or over TLS.
 
-use ox_client::{ClientProperties, ServerAddress};
+use ox_client::{ClientProperties, ErrorKind, ServerAddress, TlsFailure};
 use ox_tls::{ClientTls, PeerEndpoint, StoreFiles};
 use rustls::{ClientConnection, StreamOwned};
 use std::io::{self, Read, Write};
 use std::net::IpAddr;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Replies are read up to this size.
@@ -33,7 +34,14 @@ pub(crate) fn client_properties() -> ClientProperties {
 pub(crate) fn client_properties_with(file: Option<&Path>) -> anyhow::Result<ClientProperties> {
     let mut properties = client_properties();
     if let Some(file) = file {
-        properties.add_file(file)?;
+        let failed = |error: ox_client::Error| {
+            if let ErrorKind::BadSecurity(cause) = error.kind() {
+                anyhow::anyhow!("client configuration {cause}")
+            } else {
+                error.into()
+            }
+        };
+        properties.add_file(file).map_err(failed)?;
     }
     Ok(properties)
 }
@@ -63,8 +71,13 @@ pub(crate) fn ask(
             let host = server.rsplit_once(':').map_or(server, |(host, _)| host).trim_matches(['[', ']']);
             let names = host.parse::<IpAddr>().is_err().then(|| host.to_owned());
             let endpoint = tls.endpoint(PeerEndpoint::new(stream.peer_addr()?.ip(), names));
-            let connection = ClientConnection::new(endpoint.config, endpoint.server_name).map_err(io::Error::other)?;
-            exchange(&mut StreamOwned::new(connection, stream.try_clone()?), command)?
+            let connection =
+                ClientConnection::new(Arc::clone(&endpoint.config), endpoint.server_name).map_err(io::Error::other)?;
+            let mut secured = StreamOwned::new(connection, stream.try_clone()?);
+            exchange(&mut secured, command).map_err(|error| {
+                let has_certificate = endpoint.config.client_auth_cert_resolver.has_certs();
+                with_tls_cause(error, secured.conn.is_handshaking(), has_certificate)
+            })?
         }
     };
     let _ = stream.shutdown(Shutdown::Both); // the server has closed it already
@@ -79,6 +92,22 @@ pub(crate) fn ask(
         return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "connection closed without a reply"));
     }
     Ok(if text.ends_with(NOT_ALLOWED) { Reply::NotAllowed(text) } else { Reply::Text(text) })
+}
+
+/// Whether a port does not answer in TLS, as a plain client port.
+pub(crate) fn is_not_tls(error: &io::Error) -> bool {
+    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<TlsFailure>());
+    matches!(cause, Some(TlsFailure::NotTls | TlsFailure::Closed))
+}
+
+/// The cause in the words of the client, if it concerns TLS.
+fn with_tls_cause(error: io::Error, is_handshaking: bool, has_certificate: bool) -> io::Error {
+    let is_timeout = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
+    match TlsFailure::of_library(&error, has_certificate) {
+        Some(cause) => io::Error::other(cause),
+        None if is_handshaking && !is_timeout => io::Error::other(TlsFailure::in_handshake(&error, has_certificate)),
+        None => error,
+    }
 }
 
 fn exchange(stream: &mut (impl Read + Write), command: &[u8]) -> io::Result<Vec<u8>> {

@@ -205,6 +205,10 @@ fn removed_member_is_not_told_to_take_another_id() {
     let expected = "/data/tc.cfg: server 4 is not a member: it was removed by reconfig, or its line server.4 is missing; \
                     correct /d/myid only if 4 is not the id of this server";
     assert_eq!(error.to_string(), expected);
+    let outcome = Harness::with_config(lines).and_file("/d/myid", "-1").start();
+    let expected = "/data/tc.cfg: /d/myid contains -1, which is no id of a server; write the N of this server's server.N \
+                    line into it";
+    assert_eq!(outcome.result.unwrap_err().to_string(), expected);
 }
 
 #[test]

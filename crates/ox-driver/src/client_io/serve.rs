@@ -13,6 +13,8 @@ use ox_replica::{
 use ox_tree::State;
 use ox_tree::prefetch::{BATCH, request_path};
 
+/// The first bytes of a TLS client, and no length of a handshake of ZooKeeper.
+const TLS: [u8; 2] = [0x16, 0x03];
 /// Xid and type of a request.
 const REQUEST_HEAD_BYTES: usize = 8;
 
@@ -339,7 +341,10 @@ fn next_frame<'a, H: ClientHost>(
     host: &mut H,
 ) -> Result<Option<Split<'a>>, String> {
     let bytes_max = if conn.core.is_new() { bytes_max.min(HANDSHAKE_BYTES_MAX) } else { bytes_max };
-    let frame = split_frame(bytes, bytes_max).map_err(|error| error.to_string())?;
+    let frame = split_frame(bytes, bytes_max).map_err(|error| match conn.core.is_new() && bytes.starts_with(&TLS) {
+        true => "the client uses TLS, and this port does not".to_owned(),
+        false => error.to_string(),
+    })?;
     let announced = || bytes.first_chunk().map_or(0, |prefix| u32::from_be_bytes(*prefix)) as usize;
     if frame.is_none() && host.limits().is_large(announced()) && !host.limits().fits_large(announced()) {
         host.note(ClientNote::LargeRefused);

@@ -160,25 +160,19 @@ pub fn check_stores(config: &Config) -> Result<Vec<TlsWarning>, Vec<TlsError>> {
     let (mut warnings, mut errors) = (Vec::new(), Vec::new());
     if let Some(tls) = &config.tls {
         let settings = tls_settings(&tls.keys, SettingsGroup::Client);
-        match Reloader::new(settings.clone(), ServerTls::build) {
+        match Reloader::new(settings, ServerTls::build) {
             Ok(stores) => warnings.extend_from_slice(stores.current().warnings()),
-            Err(error) => errors.extend(all_errors(&settings, error)),
+            Err(error) => errors.extend(error.each()),
         }
     }
     if let Some(tls) = config.member.as_ref().and_then(|member| member.tls.as_ref()) {
         let settings = tls_settings(&tls.keys, SettingsGroup::Quorum);
-        match Reloader::new(settings.clone(), PeerTls::build) {
+        match Reloader::new(settings, PeerTls::build) {
             Ok(stores) => warnings.extend_from_slice(stores.current().server.warnings()),
-            Err(error) => errors.extend(all_errors(&settings, error)),
+            Err(error) => errors.extend(error.each()),
         }
     }
     if errors.is_empty() { Ok(warnings) } else { Err(errors) }
-}
-
-/// The errors of the stores; `first` is the one of a start, which may concern something else.
-fn all_errors(settings: &TlsSettings, first: TlsError) -> Vec<TlsError> {
-    let errors = ox_tls::store_errors(settings);
-    if errors.is_empty() { vec![first] } else { errors }
 }
 
 /// Reloads the stores when their content changes, and warns of certificates that expire, until the server stops.

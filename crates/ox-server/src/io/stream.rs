@@ -35,6 +35,8 @@ pub(crate) struct TlsLayer {
     undecrypted: Vec<u8>,
     /// The peer has ended the stream, or the stream is broken. Plaintext received before may be left.
     has_ended: bool,
+    /// Why TLS has ended the stream, such as an alert of the peer.
+    failure: Option<rustls::Error>,
 }
 
 /// Result of a read.
@@ -53,7 +55,7 @@ impl Stream {
 
     /// The same, with ciphertext that was received after the handshake.
     pub(crate) fn tls_with_input(tcp: TcpStream, tls: Connection, undecrypted: Vec<u8>) -> Self {
-        Self::Tls(Box::new(TlsLayer { tcp, tls, encrypted: 0, undecrypted, has_ended: false }))
+        Self::Tls(Box::new(TlsLayer { tcp, tls, encrypted: 0, undecrypted, has_ended: false, failure: None }))
     }
 
     pub(crate) fn is_tls(&self) -> bool {
@@ -65,6 +67,15 @@ impl Stream {
         match self {
             Self::Plain(_) => None,
             Self::Tls(layer) => Some(&layer.tls),
+        }
+    }
+
+    /// Why TLS has ended the stream. A client that uses TLS 1.3 learns only after its handshake that its certificate is
+    /// refused.
+    pub(crate) fn tls_failure(&self) -> Option<&rustls::Error> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Tls(layer) => layer.failure.as_ref(),
         }
     }
 
@@ -164,8 +175,10 @@ impl TlsLayer {
             }
             let taken = self.tls.read_tls(&mut ciphertext);
             // After the peer's close_notify, rustls takes no more.
-            if !taken.is_ok_and(|count| 0 < count) || self.tls.process_new_packets().is_err() {
+            if !taken.is_ok_and(|count| 0 < count) {
                 self.has_ended = true;
+            } else if let Err(error) = self.tls.process_new_packets() {
+                (self.has_ended, self.failure) = (true, Some(error));
             }
             if self.tls.wants_write() {
                 let _ = flush(&mut self.tls, &mut self.tcp); // an alert or a key update; a later write continues it

@@ -73,6 +73,8 @@ struct RemoteServer {
     dialed_back: Option<Instant>,
     /// A dial has failed, and that has been logged.
     is_unreachable: bool,
+    /// Why TLS has ended a connection before a notification arrived, as it was logged.
+    refusal: Option<rustls::Error>,
     /// Addresses from its hello, if it is in no configuration.
     addresses: Vec<Address>,
     /// When its last hello or notification arrived.
@@ -249,13 +251,7 @@ impl Elections {
                 if !std::mem::replace(&mut remote.is_unreachable, true)
                     && let Some(addresses) = configured
                 {
-                    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-                    let (addresses, retry_in_ms) = (addresses.join("|"), remote.redial_after.as_millis());
-                    tracing::warn!(
-                        cause,
-                        retry_in_ms,
-                        "Cannot open channel to {server} at election address {addresses}"
-                    );
+                    log_closed_channel(server, addresses, remote, &cause);
                 }
                 if remote.token.is_none() {
                     self.report(server, ElectionConnection::Down, events);
@@ -280,11 +276,25 @@ impl Elections {
             }
             (None, Ok(_)) => false,
         };
-        if self.me < server || !sent {
-            self.conns.remove(&token); // it knows the caller now, and dials back
+        if !sent {
+            self.conns.remove(&token);
+            return;
+        }
+        if self.me < server {
+            self.end_greeting(server, token);
             return;
         }
         self.keep(server, token, events);
+    }
+
+    /// Ends a connection whose hello is sent: the server knows the caller now, and dials back. With TLS it closes the
+    /// connection itself, so that its alert arrives if it refuses the certificate of this server.
+    fn end_greeting(&mut self, server: ServerId, token: Token) {
+        let kept = self.servers.get(&server).and_then(|remote| remote.token);
+        let awaits_end = |at: &Token, conn: &Conn| {
+            *at == token && conn.socket.stream.is_tls() && self.configured.contains_key(&server)
+        };
+        self.conns.retain(|at, conn| conn.server != server || Some(*at) == kept || awaits_end(at, conn));
     }
 
     /// Makes a connection the only one with a server.
@@ -474,7 +484,7 @@ impl Elections {
         if conn.first_notification.is_some()
             && let Some(remote) = self.servers.get_mut(&server)
         {
-            (remote.redial_at, remote.redial_after) = (None, Duration::ZERO);
+            (remote.redial_at, remote.redial_after, remote.refusal) = (None, Duration::ZERO, None);
             remote.last_seen = Some(Instant::now());
         }
         is_good
@@ -495,7 +505,8 @@ impl Elections {
     }
 
     fn drop_conn(&mut self, token: Token, events: &mut Vec<PeerEvent>) {
-        let Some(Conn { server, .. }) = self.conns.remove(&token) else { return };
+        let Some(Conn { server, socket, .. }) = self.conns.remove(&token) else { return };
+        self.log_refusal(server, &socket.stream);
         if let Some(remote) = self.servers.get_mut(&server)
             && remote.token == Some(token)
         {
@@ -508,6 +519,17 @@ impl Elections {
                 tracing::info!(%server, "election connection closed");
             }
             self.report(server, ElectionConnection::Down, events);
+        }
+    }
+
+    /// Logs why TLS has ended a connection, unless the same was logged since the last notification of the server.
+    fn log_refusal(&mut self, server: ServerId, stream: &Stream) {
+        let (Some(failure), Some(addresses)) = (stream.tls_failure(), self.configured.get(&server)) else { return };
+        let Some(remote) = self.servers.get_mut(&server) else { return };
+        if remote.refusal.as_ref() != Some(failure) {
+            remote.refusal = Some(failure.clone());
+            let cause = format!("TLS: {}", ox_tls::describe_handshake_error(failure));
+            log_closed_channel(server, addresses, remote, &cause);
         }
     }
 
@@ -534,6 +556,12 @@ impl Elections {
             self.dial(server, now, dialer, &mut Vec::new());
         }
     }
+}
+
+fn log_closed_channel(server: ServerId, addresses: &[Address], remote: &RemoteServer, cause: &str) {
+    let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+    let (addresses, retry_in_ms) = (addresses.join("|"), remote.redial_after.as_millis());
+    tracing::warn!(cause, retry_in_ms, "Cannot open channel to {server} at election address {addresses}");
 }
 
 /// The hello of this server, with `local` in place of the wildcard address, which cannot be dialled back (K89).

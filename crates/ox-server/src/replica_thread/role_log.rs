@@ -9,8 +9,8 @@ use crate::shared::Shared;
 use crate::status::java_text;
 use ox_proto::{ServerId, Zxid};
 use ox_replica::{LogJob, Replica, ReplicaEffect};
-use ox_zab::{Eligibility, LearnerKind, LinkId, Message, PeerState, PeerStatus, QuorumPeer, Reason, VoteNotification};
 use ox_zab::{Leader, ZxidRange};
+use ox_zab::{LearnerKind, LinkId, Message, MissingVotes, PeerState, PeerStatus, QuorumPeer, Reason, VoteNotification};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -218,8 +218,18 @@ impl RoleLog {
         self.warned_at = Some(Instant::now());
         let looking_s = looking.as_secs();
         let text = |servers: Vec<ServerId>| servers.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let unreachable = text(peer.unreachable_voters());
-        if peer.status().eligibility == Eligibility::HasHistory || peer.status().kind == LearnerKind::Observer {
+        let MissingVotes { own, abstaining, unreachable } = peer.missing_votes();
+        let unreachable = text(unreachable);
+        if own.is_none() && !abstaining.is_empty() {
+            let abstaining: Vec<String> =
+                abstaining.iter().map(|(server, data)| format!("{server} (data {data})")).collect();
+            tracing::warn!(
+                looking_s,
+                unreachable,
+                abstaining = abstaining.join(", "),
+                "no leader elected: too few voters with data can be reached. A server without data of its own abstains until it has a leader's. Start the unreachable servers, or repair the connections to them; if they are lost for good, the log of each server that abstains names its remedy"
+            );
+        } else if own.is_none() {
             let voters = peer.configs().committed().voters().count();
             tracing::warn!(
                 looking_s,
@@ -241,7 +251,8 @@ impl RoleLog {
             tracing::warn!(
                 looking_s,
                 "no leader elected, and this server abstains: its data is quarantined, and it waits for a leader's \
-                 snapshot. If no other member has intact data, start it once with -Doxkeeper.recovery.onDamage=accept"
+                 snapshot. If no other member has intact data, apply the remedy that `oxkeeper log check` names, and \
+                 start it once with -Doxkeeper.recovery.onDamage=accept"
             );
         } else {
             tracing::warn!(

@@ -3,7 +3,7 @@
 use crate::shared::Shared;
 use ox_proto::ServerId;
 use ox_replica::Replica;
-use ox_zab::{LearnerKind, PeerState, QuorumPeer};
+use ox_zab::{Abstention, LearnerKind, MissingVotes, PeerState, QuorumPeer};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -21,6 +21,28 @@ pub(crate) fn ask_replica<T: Send + 'static>(
         let _ = sender.send(ask(replica)); // fails when the caller has stopped waiting
     });
     receiver.recv_timeout(REPLICA_TIMEOUT).ok()
+}
+
+/// Why a member that looks for a leader may not find one, as far as it knows. `None` if it does not look for one.
+pub(crate) fn election_obstacles(shared: &Shared) -> Option<String> {
+    shared.config.member.as_ref()?;
+    ask_replica(shared, |replica| replica.status().peer().and_then(obstacles)).flatten()
+}
+
+fn obstacles(peer: &QuorumPeer) -> Option<String> {
+    if peer.status().state != PeerState::Looking {
+        return None;
+    }
+    let abstains = |data: Abstention| match data {
+        Abstention::Empty => "abstains, because its data directory is empty",
+        Abstention::Quarantined => "abstains, because its data is quarantined",
+    };
+    let MissingVotes { own, abstaining, unreachable } = peer.missing_votes();
+    let own = own.map(|data| format!("this server {}", abstains(data)));
+    let others = abstaining.into_iter().map(|(server, data)| format!("server {server} {}", abstains(data)));
+    let unreachable = unreachable.into_iter().map(|server| format!("server {server} cannot be reached"));
+    let found: Vec<String> = own.into_iter().chain(others).chain(unreachable).collect();
+    Some(found.join("; ")).filter(|text| !text.is_empty())
 }
 
 /// The mode of a server that serves clients.

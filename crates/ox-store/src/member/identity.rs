@@ -25,6 +25,16 @@ pub(crate) fn check(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), Sto
     Ok(())
 }
 
+/// Whether a member has used a directory.
+pub(crate) fn is_claimed(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, StoreError> {
+    for dir in dirs.each() {
+        if read(disk, dir)?.is_some() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 /// Writes the server id where it is missing or malformed.
 pub(crate) fn claim(disk: &dyn Disk, dirs: &Dirs, server: i64) -> Result<(), StoreError> {
     for dir in dirs.each() {

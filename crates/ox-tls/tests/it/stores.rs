@@ -53,6 +53,25 @@ fn key_stores_of_all_tools_are_read() {
     }
 }
 
+/// The key store, the trust store, and a setting that concerns neither.
+#[test]
+fn all_errors_are_reported_at_once() {
+    let mut settings = settings_of("missing.pem", None);
+    settings.trust_store.location = Some(testdata("make.sh"));
+    settings.protocol = Some("TLSv1.1".to_owned());
+    let texts = |settings: &TlsSettings| {
+        server(settings).unwrap_err().each().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+    };
+    for (key_store, problem) in [("missing.pem", "missing.pem: cannot be read"), ("ca.pem", "has no private key")] {
+        settings.key_store.location = Some(testdata(key_store));
+        let text = texts(&settings);
+        assert_eq!(text.lines().count(), 3, "{text}");
+        for expected in [problem, "Unable to auto-detect store file type", "TLSv1.1"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+    }
+}
+
 #[test]
 fn key_stores_that_cannot_be_used_are_explained() {
     let password = Some("changeit");

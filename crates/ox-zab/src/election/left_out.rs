@@ -84,7 +84,7 @@ impl Election {
         let votes = self.votes.values().filter(|note| note.state == PeerState::Looking).map(|note| note.vote);
         let candidates = votes.filter(|vote| quorums.is_voter(vote.leader) && !self.is_left_out(vote.leader, quorums));
         let best = candidates.fold(self.proposal, |best, vote| if vote.beats(&best, quorums) { vote } else { best });
-        if best != self.proposal && self.own.zxid != super::UNKNOWN {
+        if best != self.proposal && self.own.zxid != Vote::UNKNOWN {
             self.propose(now_ms, best, quorums, out);
         }
     }

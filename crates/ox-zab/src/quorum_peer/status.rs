@@ -6,6 +6,7 @@ use crate::leader::Leader;
 use crate::learner::Learner;
 use crate::message::LearnerKind;
 use crate::observer_master::ObserverMaster;
+use crate::vote::Abstention;
 use ox_proto::quorum::notification::PeerState;
 use ox_proto::{ServerId, Zxid};
 
@@ -27,6 +28,17 @@ pub struct PeerStatus {
     pub last_logged: Zxid,
     /// Whether it was created by [`QuorumPeer::standalone`].
     pub is_standalone: bool,
+}
+
+/// The votes that an election lacks, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingVotes {
+    /// Why this voter abstains, if it lacks data.
+    pub own: Option<Abstention>,
+    /// The other voters that take part, and abstain because they lack data.
+    pub abstaining: Vec<(ServerId, Abstention)>,
+    /// The other voters without an election connection.
+    pub unreachable: Vec<ServerId>,
 }
 
 /// A member's role, for reading.
@@ -68,10 +80,15 @@ impl QuorumPeer {
         }
     }
 
-    /// The other voters without an election connection.
-    pub fn unreachable_voters(&self) -> Vec<ServerId> {
+    /// The votes that an election lacks.
+    pub fn missing_votes(&self) -> MissingVotes {
         let others = self.configs().committed().voters().filter(|voter| *voter != self.settings.server);
-        others.filter(|voter| !self.election.is_connected(*voter)).collect()
+        let quorums = self.settings.configs.quorums();
+        MissingVotes {
+            own: self.own_vote().abstention(),
+            abstaining: self.election.abstaining().filter(|(server, _)| quorums.is_voter(*server)).collect(),
+            unreachable: others.filter(|voter| !self.election.is_connected(*voter)).collect(),
+        }
     }
 
     /// The role that this member has been elected to, if any.

@@ -3,7 +3,7 @@
 use super::{Eligibility, QuorumPeer};
 use crate::epoch::Epoch;
 use crate::message::LearnerKind;
-use crate::vote::Vote;
+use crate::vote::{Abstention, Vote};
 use ox_proto::Zxid;
 
 impl QuorumPeer {
@@ -28,9 +28,8 @@ impl QuorumPeer {
         if self.kind == LearnerKind::Observer {
             Vote::abstain(Zxid(i64::MIN), i64::MIN)
         } else if self.eligibility != Eligibility::HasHistory {
-            // No server counts a vote with this zxid. Empty members recognise by the epoch that a history exists.
-            let epoch = if self.has_quarantined_files() { 0 } else { -1 };
-            Vote { leader: server, zxid: Zxid(-1), epoch }
+            let has_files = self.has_quarantined_files();
+            Vote::without_data(server, if has_files { Abstention::Quarantined } else { Abstention::Empty })
         } else if !self.should_abstain() {
             Vote { leader: server, zxid, epoch }
         } else {

@@ -123,7 +123,12 @@ fn secure(stream: TcpStream, url: &Url, tls: &ClientTls) -> Result<StreamOwned<C
 
 /// A parameter of a query.
 fn parameter(pair: &str) -> Result<String> {
-    let Some((name, value)) = pair.split_once('=') else { bail!("{pair} is not a parameter\nhint: write name=value") };
+    let Some((name, value)) = pair.split_once('=') else {
+        let is_address =
+            pair.contains("://") || pair.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+        let server = if is_address { format!(", or -s {pair} for the server") } else { String::new() };
+        bail!("{pair} is not a parameter\nhint: write name=value{server}");
+    };
     Ok(format!("{}={}", escaped(name), escaped(value)))
 }
 
@@ -175,10 +180,23 @@ fn exchange(mut stream: impl Read + Write, request: &str, body: &mut RequestBody
     }
     let reply: Option<serde_json::Value> = serde_json::from_slice(&body).ok();
     let has_error = reply.as_ref().is_none_or(|reply| reply.get("error").is_some_and(|error| !error.is_null()));
-    if body.is_empty() {
-        crate::say(format_args!("error: HTTP status {status}"));
+    if status != 200 {
+        crate::say(format_args!("error: HTTP status {status}{}", remedy(status)));
     }
     Ok(u8::from(status != 200 || has_error))
+}
+
+/// What a status of the AdminServer means, where the body does not say it.
+fn remedy(status: u16) -> String {
+    match status {
+        401 | 403 => format!(
+            ": the command needs rights\nhint: set {AUTHORIZATION} to `digest super:password`, or give --auth-file"
+        ),
+        429 => ": nothing was done, because the last such command was too short a time ago\n\
+                hint: repeat it later; admin.rateLimiterIntervalInMS of the server is the interval"
+            .to_owned(),
+        _ => String::new(),
+    }
 }
 
 /// The status line and the headers, and what has arrived of the body.
@@ -277,6 +295,8 @@ mod tests {
     fn parameters_are_escaped() {
         assert_eq!(parameter("level=a b&c=d").unwrap(), "level=a%20b%26c%3Dd");
         assert_eq!(parameter("module=ox_server::io").unwrap(), "module=ox_server::io");
-        assert!(parameter("level").is_err());
+        assert_eq!(parameter("level").unwrap_err().to_string(), "level is not a parameter\nhint: write name=value");
+        let address = parameter("zk1:8080").unwrap_err().to_string();
+        assert!(address.ends_with("hint: write name=value, or -s zk1:8080 for the server"), "{address}");
     }
 }

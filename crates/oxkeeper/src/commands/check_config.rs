@@ -6,11 +6,12 @@ mod facts;
 mod report;
 
 use super::output::{BAD, GOOD, UNKNOWN, conclude};
-use super::server::{OUTSIDE, config_error, no_client_port, port_without_directory, system_properties};
+use super::server::{OUTSIDE, config_error, port_without_directory, system_properties};
+use super::tls::{self, TlsProblem};
 use crate::terminal::Paint;
 use clap::builder::ArgAction;
 use facts::{directories, facts};
-use ox_config::{Cause, Config, ConfigErrors, Diagnostic, Explained, Level, StartArgs, explain};
+use ox_config::{Cause, Config, ConfigErrors, Diagnostic, Explained, Level, StartArgs, SystemProperties, explain};
 use report::{Report, Verdict};
 use rustix::fs::{Access, access};
 use serde_json::{Value, json};
@@ -50,16 +51,16 @@ pub(crate) fn run(args: &Args) -> ExitCode {
             Ok(config) => {
                 let mut errors: Vec<_> = directories(config).into_iter().filter_map(|(_, state)| state.err()).collect();
                 errors.extend(audit_error(config));
-                explained.diagnostics.extend(no_client_port(config));
+                explained.diagnostics.extend(config.client_port_warning().map(|text| warning(text.to_owned())));
                 explained.diagnostics.extend(reconfig_warning(config, &args.config, &|dir| {
                     access(dir, Access::WRITE_OK | Access::EXEC_OK)
                 }));
                 match ox_server::check_stores(config) {
-                    Ok(warnings) => explained.diagnostics.extend(warnings.iter().map(|warning| Diagnostic {
-                        level: Level::Warn,
-                        place: None,
-                        text: warning.to_string(),
-                    })),
+                    Ok(warnings) => {
+                        let warnings: Vec<String> = warnings.iter().map(ToString::to_string).collect();
+                        let certificates = certificate_warnings((config, &args.config), &system, &warnings);
+                        explained.diagnostics.extend(warnings.into_iter().chain(certificates).map(warning));
+                    }
                     Err(found) => errors.extend(found.iter().map(ToString::to_string)),
                 }
                 errors.extend(ox_admin::check_stores(config).err().map(|error| error.to_string()));
@@ -87,6 +88,26 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 fn is_unread(errors: &ConfigErrors) -> bool {
     use Cause::{Arguments, FileMissing, FirstNotAPort, Unreadable};
     matches!(errors.first().cause, FileMissing(_) | Unreadable { .. } | Arguments(_) | FirstNotAPort(_))
+}
+
+/// What `oxkeeper tls check` finds in addition to what a start reports: a server starts with certificates that its peers
+/// refuse.
+fn certificate_warnings(
+    (config, arguments): (&Config, &[String]),
+    system: &SystemProperties,
+    known: &[String],
+) -> Vec<String> {
+    let [file] = arguments else { return Vec::new() };
+    let problems = tls::problems(Path::new(file), system).unwrap_or_default();
+    // A standalone server has no ports for other servers.
+    let is_used = |problem: &TlsProblem| config.member.is_some() || problem.ports != "servers";
+    let new = problems.into_iter().filter(|problem| is_used(problem) && !known.contains(&problem.text));
+    let place = |ports: &str| if ports == "servers" { "between servers" } else { "for clients" };
+    new.map(|TlsProblem { ports, text }| format!("TLS {}: {text}", place(&ports))).collect()
+}
+
+fn warning(text: String) -> Diagnostic {
+    Diagnostic { level: Level::Warn, place: None, text }
 }
 
 /// Why the file of the audit log cannot be written.
@@ -118,7 +139,7 @@ fn reconfig_warning(
          reconfig. Let its user write there",
         dir.display()
     );
-    Some(Diagnostic { level: Level::Warn, place: None, text })
+    Some(warning(text))
 }
 
 fn in_json(explained: &Explained, errors: &[String]) -> Value {

@@ -138,7 +138,8 @@ fn serve(args: &Args, started: Instant, output: &ServerOutput) -> Result<(), Sta
         if first.is_some() {
             ox_server::check_stores(&config).map_err(|errors| StartFailure::stores(&errors))?;
             // A second server with the same file reports the port for clients, not that of the AdminServer.
-            Server::check_client_ports(&config).map_err(|error| StartFailure::start(&error, &config, &args.config))?;
+            Server::check_owner_and_client_ports(&config)
+                .map_err(|error| StartFailure::start(&error, &config, &args.config))?;
             // It answers while the data is read, and between two servers.
             let control = reload::control(&reload, &output.logging);
             admin = AdminServer::start_with(crate::BUILD, &config, Some(control))
@@ -265,19 +266,9 @@ fn load(args: &Args) -> Result<Config, StartFailure> {
     if let StartArgs::File(path) = &start {
         tracing::info!("Reading configuration from: {}", path.display());
     }
-    diagnostics.extend(no_client_port(&config));
     diagnostics.iter().for_each(log_diagnostic);
+    config.client_port_warning().into_iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
-}
-
-/// A warning about a server that no client can reach.
-pub(super) fn no_client_port(config: &Config) -> Option<Diagnostic> {
-    let has_secure_port = config.tls.as_ref().is_some_and(|tls| tls.secure_port.is_some());
-    (config.client_port.is_none() && !has_secure_port).then(|| Diagnostic {
-        level: Level::Warn,
-        place: None,
-        text: "no client can connect: neither clientPort nor secureClientPort is set".to_owned(),
-    })
 }
 
 fn log_diagnostic(diagnostic: &Diagnostic) {

@@ -23,6 +23,8 @@ use std::time::Duration;
 /// A second server must not be started where one of an ensemble belongs.
 const NO_SERVER_HINT: &str = "hint: is the server of this host running? Start its service; `oxkeeper server` without a \
                               configuration starts a new, empty server for development";
+const NO_QUORUM_HINT: &str = "hint: the log of a server that reports no quorum says what it waits for, and so does /readyz of \
+                              its AdminServer";
 const SERVER_DEFAULT: &str = "127.0.0.1:2181";
 /// Time for the replies of one server.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
@@ -34,7 +36,8 @@ allowed. Each is asked by the commands srvr, mntr and dirs; if 4lw.commands.whit
 that the others would fill, such as DISK, show a dash.
 ZXID EPOCH is the epoch of the last transaction. A new leader's epoch is higher until its first transaction.
 CLIENT_JVMFLAGS or --client-configuration with zookeeper.client.secure, zookeeper.ssl.* and a JAAS file turns TLS and
-SASL on, as for zkCli.
+SASL on, as for zkCli. With TLS, given addresses are asked with TLS only; a client port of a server.N line that does not
+speak TLS is asked without it, because no credentials are sent.
 Exit code: 0 if all members serve, 1 if some do not or could not be asked, 2 if none does or there is no leader.")]
 pub(crate) struct Args {
     /// Servers of the ensemble, separated by commas; one is enough. Default: OXKEEPER_SERVER, the profile, or
@@ -163,7 +166,7 @@ impl Report {
         Self { health: Health::of(&members, configured), remark, members, configured }
     }
 
-    /// What to do if no process listens on this machine.
+    /// What to do if no process listens on this machine, or where a server without a quorum says why.
     fn hint(&self) -> Option<&'static str> {
         let is_refused = |member: &MemberStatus| {
             let host =
@@ -171,7 +174,12 @@ impl Report {
             let is_local = host.is_some_and(|host| ox_shell::four_letter::is_local(host.trim_matches(['[', ']'])));
             is_local && member.report.as_ref().is_err_and(|cause| cause == "connection refused")
         };
-        self.members.iter().all(is_refused).then_some(NO_SERVER_HINT)
+        let has_no_quorum =
+            |member: &MemberStatus| member.report.as_ref().is_err_and(|cause| cause == member_status::NO_QUORUM);
+        if self.members.iter().all(is_refused) {
+            return Some(NO_SERVER_HINT);
+        }
+        self.members.iter().any(has_no_quorum).then_some(NO_QUORUM_HINT)
     }
 
     fn print_json(&self, out: &mut dyn Write) -> io::Result<()> {

@@ -7,6 +7,10 @@ mod describe;
 pub(super) mod init;
 mod server_settings;
 
+use anyhow::Result;
+pub(super) use describe::TlsProblem;
+use ox_config::SystemProperties;
+use std::path::Path;
 use std::process::ExitCode;
 
 #[derive(Debug, clap::Subcommand)]
@@ -22,6 +26,11 @@ pub(crate) fn run(command: &TlsCommand) -> ExitCode {
         TlsCommand::Init(args) => init::run(args),
         TlsCommand::Check(args) => check::run(args),
     }
+}
+
+/// What would fail, or deserves a warning, with the certificates of a `zoo.cfg`.
+pub(super) fn problems(file: &Path, system: &SystemProperties) -> Result<Vec<TlsProblem>> {
+    Ok(check_config::check(file, system)?.problems())
 }
 
 /// The current time in seconds since 1970.

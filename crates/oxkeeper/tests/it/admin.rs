@@ -1,7 +1,9 @@
 //! The AdminServer and the metrics provider of the built binary.
 
 use crate::process::{Running, Site, start};
+use crate::tools::run_command;
 use ox_testkit::{HttpReply, free_port, http, wait_for};
+use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::process::Command;
 
@@ -58,6 +60,34 @@ fn admin_command_ends_quietly_without_a_reader() {
     let ended = command.args(["admin", "mntr", "-s", &server.admin.to_string()]).stdout(writer).output().unwrap();
     assert_eq!((ended.status.code(), String::from_utf8(ended.stderr).unwrap().as_str()), (Some(0), ""));
     server.running.stop();
+}
+
+/// The body of such a reply has no error, as Apache's.
+#[test]
+fn refused_command_is_reported_with_its_status() {
+    let replies = [
+        ("429 Too Many Requests", "error: HTTP status 429: nothing was done, because the last such command was"),
+        ("401 Unauthorized", "error: HTTP status 401: the command needs rights\nhint: set OXKEEPER_ADMIN_AUTH to"),
+    ];
+    for (status, expected) in replies {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let server = std::thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = Vec::new();
+            while !request.ends_with(b"\r\n\r\n") {
+                let mut byte = [0];
+                stream.read_exact(&mut byte).unwrap();
+                request.push(byte[0]);
+            }
+            let head = format!("HTTP/1.0 {status}\r\nContent-Type: application/json\r\n\r\n");
+            stream.write_all((head + "{\"command\":\"reload\",\"error\":null}").as_bytes()).unwrap();
+        });
+        let told = run_command(&std::env::temp_dir(), &["admin", "reload", "-s", &url]);
+        server.join().unwrap();
+        assert_eq!((told.code, told.out.as_str()), (Some(1), "{\"command\":\"reload\",\"error\":null}\n"));
+        assert!(told.err.starts_with(expected), "{}", told.err);
+    }
 }
 
 /// Apache's exit code, and a text that names the port and what to do.

@@ -1,8 +1,22 @@
-//! Bootstrapping an ensemble from the backup of one server: an operator has to confirm that no better data exists.
+//! Ensembles that begin with the data of one server, or lack that of another: an operator has to confirm that no better
+//! data exists.
 
 use crate::members;
+use crate::server_log::{SUPER, admin_lines};
+use crate::tools::run_command;
+use ox_testkit::{TestEnsemble, http};
 use std::fs;
+use std::net::SocketAddr;
 use std::path::Path;
+
+/// Turns the AdminServer of a member on, with the commands of the superuser.
+fn enable_admin(ensemble: &TestEnsemble, at: usize) -> SocketAddr {
+    let (lines, admin) = admin_lines();
+    let config = ensemble.directory(at).join("zoo.cfg");
+    let text = fs::read_to_string(&config).unwrap();
+    fs::write(config, text.replace("admin.enableServer=false\n", &lines)).unwrap();
+    admin
+}
 
 /// Deletes everything that a backup of snapshots and logs would not contain.
 fn keep_backup(data: &Path) {
@@ -42,4 +56,69 @@ fn ensemble_bootstraps_from_the_backup_of_one_server() {
     ensemble.kill(0);
     ensemble.restart(0);
     assert!(!ensemble.process(0).said.iter().any(|line| line.contains("quarantined")));
+}
+
+/// Server 3 is down and server 2 has lost its data: a quorum runs, but one of it may not vote.
+#[test]
+fn members_report_which_of_them_abstains_and_why() {
+    let mut ensemble = members::start(3, 0, "");
+    let mut client = ensemble.client();
+    client.create("/a", 0);
+    client.close();
+    ensemble.wait_until_in_sync();
+    (0..3).for_each(|at| ensemble.kill(at));
+    fs::remove_dir_all(ensemble.directory(1).join("data/version-2")).unwrap();
+    let admins = [0, 1].map(|at| enable_admin(&ensemble, at));
+    [0, 1].into_iter().for_each(|at| ensemble.launch(at));
+    let line = ensemble.process_mut(0).wait_for("no leader elected: too few voters with data can be reached");
+    assert!(line.contains(r#"unreachable="3" abstaining="2 (data empty)""#), "{line}");
+    let line = ensemble.process_mut(1).wait_for("no leader elected, and this server abstains until it has the data");
+    assert!(line.contains(r#"unreachable="3" data="empty""#), "{line}");
+    let reason = |admin: SocketAddr| http(admin, "GET", "/readyz", &[], b"").unwrap().text();
+    let other =
+        "there is no leader: server 2 abstains, because its data directory is empty; server 3 cannot be reached";
+    assert!(reason(admins[0]).contains(other), "{}", reason(admins[0]));
+    let own =
+        "there is no leader: this server abstains, because its data directory is empty; server 3 cannot be reached";
+    assert!(reason(admins[1]).contains(own), "{}", reason(admins[1]));
+    let status = run_command(&std::env::temp_dir(), &["status", &ensemble.addresses[0].to_string()]);
+    assert!(status.err.starts_with("hint: the log of a server that reports no quorum says"), "{}", status.err);
+}
+
+/// The steps of docs/operate/backup.md.
+#[test]
+fn ensemble_is_restored_from_one_snapshot() {
+    let mut ensemble = members::prepare(3, 0, "", &[]);
+    let admin = enable_admin(&ensemble, 0);
+    let all = [0, 1, 2];
+    ensemble.start_members(&all);
+    let mut client = ensemble.client();
+    client.create("/kept", 0);
+    ensemble.wait_until_in_sync();
+    let snapshot = http(admin, "GET", "/commands/snapshot", &[("Authorization", SUPER)], b"").unwrap();
+    assert_eq!(snapshot.status, 200, "{}", snapshot.text());
+    let name = format!("snapshot.{}", snapshot.header("last_zxid").unwrap().strip_prefix("0x").unwrap());
+    client.create("/later", 0);
+    client.close();
+    for at in all {
+        let process = ensemble.take(at);
+        process.signal("TERM");
+        process.end();
+        let data = ensemble.directory(at).join("data");
+        fs::rename(data.join("version-2"), data.join("old")).unwrap();
+        fs::create_dir(data.join("version-2")).unwrap();
+        fs::write(data.join("version-2").join(&name), &snapshot.body).unwrap();
+        fs::write(data.join("initialize"), "").unwrap();
+        let checked = run_command(&data, &["snapshot", "check", "."]);
+        assert_eq!(checked.code, Some(0), "{}{}", checked.out, checked.err);
+    }
+    ensemble.start_members(&all);
+    ensemble.client().create("/new", 0);
+    ensemble.wait_until_in_sync();
+    let tree = ensemble.check_equal();
+    assert!(
+        tree.contains_key("/kept") && tree.contains_key("/new") && !tree.contains_key("/later"),
+        "{:?}",
+        tree.keys()
+    );
 }

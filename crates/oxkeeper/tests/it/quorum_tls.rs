@@ -10,12 +10,19 @@ use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 /// From 2020 to the end of 2119.
 const VALID: Validity = Validity { not_before: 1_577_836_800, not_after: 4_733_510_400 };
 /// The whole year of 2020.
 const EXPIRED: Validity = Validity { not_before: 1_577_836_800, not_after: 1_609_459_200 };
+
+/// In this time a refused member dials more than once.
+const REPETITION: Duration = Duration::from_secs(1);
+
+/// The whole year of 2100.
+const EARLY: Validity = Validity { not_before: 4_102_444_800, not_after: 4_133_980_800 };
 
 /// Paths are relative to the directory of each server.
 const STORES: &str = "ssl.quorum.keyStore.location=key.pem\nssl.quorum.trustStore.location=ca.pem\n";
@@ -136,7 +143,7 @@ fn observer_with_tls_follows_leader_and_observer_master() {
 }
 
 /// The member with the bad certificate does not get in; the other two serve.
-fn check_refused(prepared: impl Fn(&TestEnsemble), settings: &str, reason: &str) {
+fn check_refused(prepared: impl Fn(&TestEnsemble), settings: &str, reason: &str) -> TestEnsemble {
     let (mut ensemble, _ca) = prepare(settings);
     prepared(&ensemble);
     ensemble.start_members(&[1, 2]);
@@ -146,6 +153,23 @@ fn check_refused(prepared: impl Fn(&TestEnsemble), settings: &str, reason: &str)
     ensemble.client_of(1).create("/served", 0);
     assert_eq!(ensemble.mode(0), None, "server 1 must not serve");
     assert!(!log(0).contains(" - broadcast"), "{}", log(0));
+    ensemble
+}
+
+/// The same where the others refuse the certificate by an alert: the member logs the cause, too. It has the lowest id, so
+/// the others refuse it only after its own handshake is complete.
+fn check_refused_by_alert(prepared: impl Fn(&TestEnsemble), settings: &str, reason: &str) -> String {
+    let ensemble = check_refused(prepared, settings, reason);
+    let log = || ensemble.servers[0].log();
+    let refusals = |peer: i64| {
+        let sentence = format!("Cannot open channel to {peer} ");
+        let is_refusal = |line: &&str| line.contains("the peer refuses the certificate of this side");
+        log().lines().filter(|line| line.contains(&sentence)).filter(is_refusal).count()
+    };
+    wait_until("its own log names the cause", || [2, 3].iter().all(|peer| refusals(*peer) != 0));
+    thread::sleep(REPETITION);
+    assert_eq!([2, 3].map(refusals), [1, 1], "{}", log());
+    log()
 }
 
 #[test]
@@ -157,7 +181,7 @@ fn member_of_another_ca_is_refused() {
         let (own, theirs) = (other.0.certificate(), ensemble.file(1, "ca.pem").unwrap());
         fs::write(ensemble.directory(0).join("ca.pem"), format!("{own}{theirs}")).unwrap();
     };
-    check_refused(prepared, TLS, "UnknownIssuer");
+    check_refused_by_alert(prepared, TLS, "UnknownIssuer");
 }
 
 #[test]
@@ -167,7 +191,21 @@ fn member_with_expired_certificate_is_refused() {
         ca.issue(ensemble);
         ca.issue_for(ensemble, 0, &host(0), EXPIRED);
     };
-    check_refused(prepared, TLS, "Expired");
+    check_refused_by_alert(prepared, TLS, "Expired");
+}
+
+#[test]
+fn member_whose_certificate_is_not_yet_valid_is_refused_and_logs_that() {
+    let ca = QuorumCa::new("Quorum CA");
+    let prepared = |ensemble: &TestEnsemble| {
+        ca.issue(ensemble);
+        ca.issue_for(ensemble, 0, &host(0), EARLY);
+    };
+    let log = check_refused_by_alert(prepared, TLS, "NotValidYet");
+    assert!(
+        log.contains("the certificate for other servers is not valid yet; they refuse it; check the clock"),
+        "{log}"
+    );
 }
 
 /// Revocation holds on the ports for servers as on those for clients.
@@ -181,7 +219,7 @@ fn member_with_revoked_certificate_is_refused() {
         (0..3).for_each(|at| fs::write(ensemble.directory(at).join("revoked.pem"), &list).unwrap());
     };
     let settings = format!("{TLS}ssl.quorum.crl=true\noxkeeper.ssl.quorum.crlFiles=revoked.pem\n");
-    check_refused(prepared, &settings, "Revoked");
+    check_refused_by_alert(prepared, &settings, "Revoked");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The log of the built binary: its file, thresholds, rotation, and levels that change at run time.
 
 use crate::process::{Site, start};
+use crate::quorum_tls::client_hello;
 use ox_testkit::{HttpReply, free_port, http, wait_until};
 use std::fs;
 use std::io::{Read, Write};
@@ -34,6 +35,15 @@ pub(crate) fn four_letter(address: SocketAddr, command: &str) -> String {
 
 fn read(path: &Path) -> String {
     fs::read_to_string(path).unwrap_or_default()
+}
+
+#[test]
+fn tls_client_on_the_plain_port_is_recognised() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut running = Site::new(directory.path(), "").start();
+    TcpStream::connect(running.address).unwrap().write_all(&client_hello()).unwrap();
+    running.process.wait_for("the client uses TLS, and this port does not");
+    running.stop();
 }
 
 #[test]

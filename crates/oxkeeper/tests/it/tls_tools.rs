@@ -182,8 +182,52 @@ fn check_reports_what_would_fail() {
     assert_eq!(run(&directory, &["tls", "check", "nowhere.cfg"]).code, Some(2));
 }
 
+/// A server starts with such a certificate.
+#[test]
+fn check_config_warns_of_a_certificate_that_peers_refuse() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = run(&directory, &["tls", "init", "zk1", "zk2"]);
+    let foreign = DevelopmentCa::create("Other CA", VALID).unwrap();
+    let subject = CertificateSubject { common_name: "zk1".to_owned(), host_names: vec![], addresses: vec![] };
+    let store = directory.path().join("tls/server.1.pem");
+    fs::write(store, foreign.issue(&subject, EXPIRED).unwrap().key_store().as_str()).unwrap();
+    let member =
+        "server.1=127.0.0.2:2888:3888\nserver.2=127.0.0.3:2888:3888\ninitLimit=5\nsyncLimit=2\nfips-mode=false";
+    config(&directory, &made.out, member);
+    let checked = run(&directory, &["check-config", "-q", "zoo.cfg"]);
+    assert_eq!(checked.code, Some(0), "{}", checked.out);
+    for cause in [
+        "TLS for clients: expired on 2021-01-01",
+        "TLS between servers: expired on 2021-01-01",
+        "TLS between servers: not valid for 127.0.0.2 of server.1",
+        "TLS between servers: not issued by a CA of the trust store",
+    ] {
+        assert_eq!(checked.out.matches(cause).count(), 1, "{cause}: {}", checked.out);
+    }
+}
+
+/// Sends `reply` to clients whose first bytes are a command; returns the address.
+fn plain_server(reply: &'static str) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (mut stream, mut command) = (stream.unwrap(), [0; 4]);
+            if stream.read_exact(&mut command).is_ok() && command[0].is_ascii_lowercase() {
+                let _ = stream.write_all(reply.as_bytes());
+            }
+        }
+    });
+    address
+}
+
 /// Serves `srvr` over TLS by the settings; returns the address.
 fn tls_server(settings: &TlsSettings) -> SocketAddr {
+    tls_server_with(settings, String::new())
+}
+
+/// The same with a reply to `conf`.
+fn tls_server_with(settings: &TlsSettings, conf: String) -> SocketAddr {
     let tls = ServerTls::build(settings, &StoreFiles::read(settings).unwrap()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -193,7 +237,9 @@ fn tls_server(settings: &TlsSettings) -> SocketAddr {
             let mut stream = StreamOwned::new(connection, stream.unwrap());
             let mut command = [0; 4];
             if stream.read_exact(&mut command).is_ok() {
-                let _ = stream.write_all(b"Zookeeper version: 3.9.3\nMode: standalone\n");
+                let mode = if conf.is_empty() { "standalone" } else { "leader" };
+                let srvr = format!("Zookeeper version: 3.9.3\nMode: {mode}\n");
+                let _ = stream.write_all(if command == *b"conf" { conf.as_bytes() } else { srvr.as_bytes() });
                 stream.conn.send_close_notify();
                 let _ = stream.flush();
             }
@@ -235,6 +281,7 @@ fn check_looks_at_a_running_server() {
     let other = check("other.example.com", VALID, "ca.pem");
     assert_eq!(other.code, Some(1), "{}", other.out);
     assert!(other.out.contains("not valid for localhost: clients that verify host names refuse it"), "{}", other.out);
+    assert!(other.out.contains("1 failure, "), "one cause: {}", other.out);
     let expired = check("localhost", EXPIRED, "ca.pem");
     assert_eq!(expired.code, Some(1), "{}", expired.out);
     assert!(expired.out.contains("expired on 2021-01-01"), "{}", expired.out);
@@ -257,6 +304,41 @@ fn check_recognises_plain_and_closed_ports() {
     let refused = run(&directory, &["tls", "check", &closed]);
     assert_eq!(refused.code, Some(2), "{}", refused.out);
     assert!(refused.err.contains("connect to"), "{}", refused.err);
+}
+
+/// A client with TLS settings knows a member's secure port, and the others' plain ports from the configuration.
+#[test]
+fn status_with_tls_asks_plain_ports_of_the_configuration() {
+    let directory = tempfile::tempdir().unwrap();
+    let ca = DevelopmentCa::create("Test CA", VALID).unwrap();
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let plain = plain_server("Zookeeper version: 3.9.3\nMode: follower\n");
+    let settings = server_settings(directory.path(), &ca, "localhost", VALID);
+    let conf = format!(
+        "clientPort=1\nserverId=1\nelectionAlg=3\nmembership: \nserver.1=127.0.0.1:1:2:participant;{closed}\n\
+         server.2=127.0.0.1:3:4:participant;{plain}\nversion=0"
+    );
+    let secure = tls_server_with(&settings, conf);
+    let text = format!(
+        "zookeeper.client.secure=true\nzookeeper.ssl.trustStore.location={}\n",
+        directory.path().join("ca.pem").display()
+    );
+    fs::write(directory.path().join("client.properties"), text).unwrap();
+    let ask = |command: &[&str], server: &str| {
+        run(&directory, &[command, &[server, "--client-configuration", "client.properties"]].concat())
+    };
+    let told = ask(&["status"], &format!("localhost:{}", secure.port()));
+    assert_eq!(told.code, Some(0), "{}{}", told.out, told.err);
+    assert!(told.out.contains("healthy: 2 of 2 serve clients, server 1 leads"), "{}", told.out);
+    assert!(told.out.contains(&format!("localhost:{}", secure.port())), "asked at the given address: {}", told.out);
+    // A given address is asked with TLS only.
+    let not_tls = "perhaps it does not speak TLS on this port";
+    let told = ask(&["status"], &plain.to_string());
+    assert!(told.code == Some(2) && told.out.contains(not_tls), "{}", told.out);
+    let told = ask(&["4lw", "srvr"], &plain.to_string());
+    assert!(told.code == Some(2) && told.err.contains(not_tls), "{}", told.err);
+    let missing = run(&directory, &["4lw", "srvr", "--client-configuration", "nofile"]);
+    assert_eq!(missing.err, "error: client configuration nofile: No such file or directory (os error 2)\n");
 }
 
 #[test]

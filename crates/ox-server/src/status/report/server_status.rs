@@ -3,7 +3,7 @@
 use super::ServerHandle;
 use crate::status::four_letter::{self, MonitorValue};
 use crate::status::java_text;
-use crate::status::server_mode::ServerMode;
+use crate::status::server_mode::{self, ServerMode};
 use crate::status::stats::Sizes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -92,6 +92,12 @@ impl ServerHandle {
             return None;
         }
         ServerMode::query(self.shared()).map(ServingMode)
+    }
+
+    /// What prevents the election of a leader, as far as this member knows. `None` if it does not look for one. May wait
+    /// for the replica thread.
+    pub fn election_obstacles(&self) -> Option<String> {
+        server_mode::election_obstacles(self.shared())
     }
 
     pub fn version(&self) -> String {

@@ -38,7 +38,8 @@ pub enum RestoreFailed {
     /// The other members would have different data.
     #[error(
         "a member of an ensemble does not replace its data: stop every server, replace version-2 of each dataDir by one \
-         that contains only the snapshot, named snapshot.<its zxid>, and start them again"
+         that contains only the snapshot, named snapshot.<its zxid>, create an empty file named initialize in each \
+         dataDir, and start them again"
     )]
     Member,
     #[error("cannot restore the snapshot: {0}")]

@@ -47,15 +47,8 @@ pub(super) fn run(args: &Args) -> ExitCode {
             };
             worst = worse(worst, code_or_unknown(checked));
         }
-        if !args.json && 1 < total.files {
-            writeln!(
-                out,
-                "{}: {} clean, {} torn, {} damaged",
-                count(total.files, "log"),
-                total.clean,
-                total.torn,
-                total.damaged
-            )?;
+        if !args.json && 1 < args.paths.len() {
+            total.print(out)?;
         }
         Ok(worst)
     })
@@ -80,6 +73,17 @@ struct Total {
     clean: u64,
     torn: u64,
     damaged: u64,
+}
+
+impl Total {
+    /// Prints the numbers of several logs.
+    fn print(&self, out: &mut dyn Write) -> Result<()> {
+        let Self { files, clean, torn, damaged } = *self;
+        if 1 < files {
+            writeln!(out, "{}: {clean} clean, {torn} torn, {damaged} damaged", count(files, "log"))?;
+        }
+        Ok(())
+    }
 }
 
 fn file(path: &Path, dirs: Option<&Dirs>, json: bool, total: &mut Total, out: &mut dyn Write) -> Result<LogVerdict> {
@@ -165,6 +169,10 @@ fn directory(path: &Path, args: &Args, total: &mut Total, out: &mut dyn Write) -
             }
         }
     }
+    // The verdict on a single directory is last.
+    if !args.json && args.paths.len() == 1 {
+        total.print(out)?;
+    }
     if listing.snapshots.is_empty() && args.snapshots.is_none() {
         if !args.json {
             writeln!(out, "{}: no snapshots here, so it is unknown whether a server would start", dirs.logs.display())?;
@@ -227,6 +235,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
     }
     if let Some(reason) = &outlook.quarantine {
         writeln!(out, "  quarantined since an earlier start, until a leader sends a snapshot: {reason}")?;
+        writeln!(out, "  hint: without a leader, only a start with oxkeeper.recovery.onDamage=accept ends that, too")?;
     }
     Ok(())
 }

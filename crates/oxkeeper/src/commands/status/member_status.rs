@@ -9,6 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+/// Why a server reports nothing that has no leader.
+pub(super) const NO_QUORUM: &str = "no quorum";
+
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MemberStatus {
     pub(super) member: FoundMember,
@@ -65,8 +68,8 @@ pub(super) fn ask_all(members: Vec<FoundMember>, tls: Option<&ClientTls>, limit:
         let asked: Vec<_> = members
             .into_iter()
             .map(|member| {
-                let address = member.address.clone().unwrap_or_default();
-                (member, scope.spawn(move || ask(&address, tls, limit)))
+                let (address, may_be_plain) = (member.address.clone().unwrap_or_default(), member.may_be_plain);
+                (member, scope.spawn(move || ask(&address, (tls, may_be_plain), limit)))
             })
             .collect();
         let joined = asked.into_iter().map(|(member, thread)| {
@@ -88,8 +91,19 @@ pub(super) fn ask_all(members: Vec<FoundMember>, tls: Option<&ClientTls>, limit:
     members
 }
 
-fn ask(address: &str, tls: Option<&ClientTls>, limit: Duration) -> Result<MemberReport, String> {
-    let text = match four_letter::ask(address, "srvr", tls, limit) {
+/// Asks with TLS if it is given. A port that may be plain, and does not answer in TLS, is asked without it: the commands
+/// contain no secrets.
+fn ask(
+    address: &str,
+    (mut tls, may_be_plain): (Option<&ClientTls>, bool),
+    limit: Duration,
+) -> Result<MemberReport, String> {
+    let mut reply = four_letter::ask(address, "srvr", tls, limit);
+    if may_be_plain && tls.is_some() && reply.as_ref().is_err_and(four_letter::is_not_tls) {
+        tls = None;
+        reply = four_letter::ask(address, "srvr", tls, limit);
+    }
+    let text = match reply {
         Ok(Reply::Text(text) | Reply::NotAllowed(text)) => text,
         Err(error) => return Err(ox_shell::four_letter::cause(&error)),
     };
@@ -120,11 +134,7 @@ fn disk_bytes(conf: &BTreeMap<String, String>, dirs: &BTreeMap<String, String>) 
 fn from_srvr(text: &str) -> Result<MemberReport, String> {
     let values = values(text, ':');
     let Some(role) = values.get("Mode") else {
-        return Err(if text.contains("not currently serving") {
-            "no quorum".to_owned()
-        } else {
-            "no reply".to_owned()
-        });
+        return Err(if text.contains("not currently serving") { NO_QUORUM.to_owned() } else { "no reply".to_owned() });
     };
     let version = values.get("Zookeeper version");
     Ok(MemberReport {
@@ -201,10 +211,7 @@ mod tests {
         assert_eq!((report.connections, report.nodes), (Some(4), Some(9)));
         assert_eq!(Latency::parse("0/2.1111/14").unwrap().to_string(), "0/2.1/14");
         assert_eq!(report.version.as_deref(), Some("3.9.3-c26634f34490bb0ea7a09cc51e05ede3b4e320ee"));
-        assert_eq!(
-            from_srvr("This ZooKeeper instance is not currently serving requests\n"),
-            Err("no quorum".to_owned())
-        );
+        assert_eq!(from_srvr("This ZooKeeper instance is not currently serving requests\n"), Err(NO_QUORUM.to_owned()));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use crate::four_letter::{self, Reply};
 use ox_client::{Client, ClientProperties, Error, ErrorKind};
 use ox_proto::ensemble::{Addresses, Ensemble, Member, Role};
 use ox_tls::ClientTls;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::sync::Arc;
@@ -27,6 +27,8 @@ pub(super) struct FoundMember {
     pub(super) is_observer: bool,
     /// `host:port` for clients; `None` if the configuration does not contain it.
     pub(super) address: Option<String>,
+    /// Whether the address is that of a `server.N` line, which has no TLS unless the port is unified.
+    pub(super) may_be_plain: bool,
 }
 
 impl Members {
@@ -60,11 +62,14 @@ impl MemberFinder {
     /// The members, from the four-letter command `conf` where a given server executes it, and with a session otherwise.
     /// Without a session, only the given servers are known.
     pub(super) fn find(&mut self) -> Members {
-        let (replies, refused) = self.ask_conf();
-        match replies {
+        let ConfReplies { membership, given, refused } = self.ask_conf();
+        match membership {
             Some((Membership::Ensemble(ensemble), asked)) => {
-                let found = with_asked(from_config(&ensemble, &self.servers), asked.clone());
-                return with_unlisted(found, &self.servers, asked.address.as_deref());
+                let found = from_config(&ensemble, &self.servers);
+                if self.tls.is_some() {
+                    return with_asked(at_given(found, &given), asked); // secure ports are in no server.N line
+                }
+                return with_unlisted(with_asked(found, asked.clone()), &self.servers, asked.address.as_deref());
             }
             Some((Membership::Standalone, _)) => return Members::given(&self.servers, None),
             None => (),
@@ -96,9 +101,7 @@ impl MemberFinder {
         (self.servers.len() < 2).then(|| text.to_owned())
     }
 
-    /// The membership that the first of the given servers reports, and the id and address of that server; and the number
-    /// of servers that refuse the connection.
-    fn ask_conf(&self) -> (Option<(Membership, FoundMember)>, usize) {
+    fn ask_conf(&self) -> ConfReplies {
         std::thread::scope(|scope| {
             let servers = self.servers.iter();
             let asked: Vec<_> = servers
@@ -106,21 +109,45 @@ impl MemberFinder {
                     (server, scope.spawn(|| four_letter::ask(server, "conf", self.tls.as_deref(), self.limit)))
                 })
                 .collect();
-            let (mut found, mut refused) = (None, 0);
+            let mut replies = ConfReplies::default();
             for (server, thread) in asked {
                 match thread.join() {
-                    Ok(Ok(Reply::Text(text))) if found.is_none() => {
+                    Ok(Ok(Reply::Text(text))) => {
                         let id = server_id(&text);
-                        let asked = FoundMember { id, is_observer: true, address: Some(server.clone()) };
-                        found = Membership::parse(&text).map(|membership| (membership, asked));
+                        replies.given.extend(id.map(|id| (id, server.clone())));
+                        let address = Some(server.clone());
+                        let asked = FoundMember { id, is_observer: true, address, may_be_plain: false };
+                        let found = || Membership::parse(&text).map(|membership| (membership, asked));
+                        replies.membership = replies.membership.or_else(found);
                     }
-                    Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => refused += 1,
+                    Ok(Err(error)) if error.kind() == io::ErrorKind::ConnectionRefused => replies.refused += 1,
                     _ => (),
                 }
             }
-            (found, refused)
+            replies
         })
     }
+}
+
+/// What the given servers reply to `conf`.
+#[derive(Default)]
+struct ConfReplies {
+    /// The membership that the first of them reports, and that server.
+    membership: Option<(Membership, FoundMember)>,
+    /// The given addresses of the servers that report their ids.
+    given: BTreeMap<i64, String>,
+    /// The number of servers that refuse the connection.
+    refused: usize,
+}
+
+/// Members whose address was given are asked there.
+fn at_given(mut found: Members, given: &BTreeMap<i64, String>) -> Members {
+    for member in &mut found.members {
+        if let Some(address) = member.id.and_then(|id| given.get(&id)) {
+            (member.address, member.may_be_plain) = (Some(address.clone()), false);
+        }
+    }
+    found
 }
 
 /// Reports given servers that are no members: they are not in the table. `asked` is the server that named the members.
@@ -192,8 +219,12 @@ fn read_config(servers: &[String], limit: Duration, properties: &ClientPropertie
 }
 
 fn given(servers: &[String]) -> Vec<FoundMember> {
-    let found =
-        servers.iter().map(|server| FoundMember { id: None, is_observer: false, address: Some(server.clone()) });
+    let found = servers.iter().map(|server| FoundMember {
+        id: None,
+        is_observer: false,
+        address: Some(server.clone()),
+        may_be_plain: false,
+    });
     found.collect()
 }
 
@@ -207,6 +238,7 @@ fn from_config(ensemble: &Ensemble, servers: &[String]) -> Members {
         id: Some(id.0),
         is_observer: member.role == Role::Observer,
         address: client_address(member, port),
+        may_be_plain: member.client.is_some(),
     });
     let members: Vec<FoundMember> = found.collect();
     let unknown = members.iter().filter(|member| member.address.is_none()).count();
@@ -265,7 +297,8 @@ mod tests {
     fn asked_server_that_is_no_member_is_listed() {
         let config = "server.1=a:1:2:participant;a:3\nversion=0";
         let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
-        let asked = |id| FoundMember { id: Some(id), is_observer: true, address: Some("b:3".to_owned()) };
+        let address = Some("b:3".to_owned());
+        let asked = |id| FoundMember { id: Some(id), is_observer: true, address: address.clone(), may_be_plain: false };
         let joined = with_asked(from_config(&ensemble, &[]), asked(4));
         assert_eq!((joined.members.len(), joined.configured), (2, 2));
         assert!(joined.remark.unwrap().contains("server 4 is not a member"));
@@ -287,6 +320,17 @@ mod tests {
         assert_eq!(remark("127.0.0.1:3,127.0.0.1:9", Some("127.0.0.1:9")), None, "it named the members");
         let expected = "not asked, because no member has this address: 127.0.0.1:9";
         assert_eq!(remark("127.0.0.1:3,127.0.0.1:9", None).as_deref(), Some(expected));
+    }
+
+    /// With TLS: the given address is a secure port, the others are plain ones.
+    #[test]
+    fn members_are_asked_at_given_addresses_first() {
+        let config = "server.1=a:1:2:participant;a:3\nserver.2=b:1:2:participant;b:3\nserver.3=c:1:2";
+        let ensemble = Ensemble::parse(config, Addresses::Several).unwrap();
+        let found = at_given(from_config(&ensemble, &["a:7".to_owned()]), &[(1, "a:7".to_owned())].into());
+        let asked: Vec<_> =
+            found.members.iter().map(|member| (member.address.as_deref().unwrap(), member.may_be_plain)).collect();
+        assert_eq!(asked, [("a:7", false), ("b:3", true), ("c:7", false)]);
     }
 
     #[test]

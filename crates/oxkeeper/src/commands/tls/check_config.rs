@@ -134,19 +134,18 @@ fn describe(settings: &TlsSettings, findings: &mut Findings) {
 
 /// Describes usable settings; adds all reasons why a server would not start with others.
 fn usable<T>(built: Result<T, TlsError>, settings: &TlsSettings, findings: &mut Findings) -> Option<T> {
-    let first = match built {
+    match built {
         Ok(built) => {
             describe(settings, findings);
-            return Some(built);
+            Some(built)
         }
-        Err(first) => first,
-    };
-    let errors = ox_tls::store_errors(settings);
-    let errors = if errors.is_empty() { vec![first] } else { errors };
-    for error in errors {
-        findings.add(Finding::Failure, format!("the server does not start: {error}"));
+        Err(error) => {
+            for error in error.each() {
+                findings.add(Finding::Failure, format!("the server does not start: {error}"));
+            }
+            None
+        }
     }
-    None
 }
 
 fn warnings(warnings: &[TlsWarning], findings: &mut Findings) {

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use ox_client::ClientProperties;
 use ox_tls::{CertificateInfo, ChainObserver, ClientTls, PeerEndpoint, StoreFiles, describe_handshake_error};
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConnection, Error, StreamOwned, SupportedProtocolVersion};
+use rustls::{AlertDescription, CertificateError, ClientConnection, Error, StreamOwned, SupportedProtocolVersion};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
@@ -40,20 +40,21 @@ pub(super) fn check(server: &str, properties: &ClientProperties, limit: Duration
         return Ok(findings);
     }
     findings.chain(&chain, now());
-    match chain[0].is_valid_for(&host) {
+    let has_name = chain[0].is_valid_for(&host);
+    match has_name {
         true => findings.ok(format!("valid for {host}")),
         false => {
             findings.add(Finding::Failure, format!("not valid for {host}: clients that verify host names refuse it"))
         }
     }
-    check_trust(&server, &host, properties, limit, &mut findings)?;
+    check_trust((&server, &host), has_name, properties, limit, &mut findings)?;
     Ok(findings)
 }
 
 /// Connects as a client with these properties would.
 fn check_trust(
-    server: &str,
-    host: &str,
+    (server, host): (&str, &str),
+    has_name: bool,
     properties: &ClientProperties,
     limit: Duration,
     findings: &mut Findings,
@@ -84,6 +85,8 @@ fn check_trust(
         Err(error) => {
             let hint = if settings.key_store.location.is_none() { "; the client has no key store" } else { "" };
             let reason = match error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+                // Names that do not match are a finding already.
+                Some(Error::InvalidCertificate(CertificateError::Other(_))) if !has_name => return Ok(()),
                 Some(error) => describe_handshake_error(error),
                 None => error.to_string(),
             };

@@ -18,6 +18,13 @@ pub(super) enum Finding {
     Failure,
 }
 
+/// A warning or a failure.
+pub(in crate::commands) struct TlsProblem {
+    /// Who uses the ports: `clients` or `servers`.
+    pub(in crate::commands) ports: String,
+    pub(in crate::commands) text: String,
+}
+
 /// Lines of a report, and the worst finding among them.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
@@ -43,6 +50,21 @@ impl Findings {
 
     pub(super) fn count(&self, finding: Finding) -> usize {
         self.lines.iter().filter(|(found, _)| *found == Some(finding)).count()
+    }
+
+    /// Warnings and failures, with the part of the heading above them that names the ports.
+    pub(super) fn problems(&self) -> Vec<TlsProblem> {
+        let (mut ports, mut problems) = ("", Vec::new());
+        for (finding, text) in &self.lines {
+            match finding {
+                None => ports = text.split(':').next().unwrap_or_default(),
+                Some(Finding::Ok) => (),
+                Some(Finding::Warning | Finding::Failure) => {
+                    problems.push(TlsProblem { ports: ports.to_owned(), text: text.clone() });
+                }
+            }
+        }
+        problems
     }
 
     /// Adds a chain, leaf first, with the dates of each certificate.

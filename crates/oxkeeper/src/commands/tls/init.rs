@@ -186,6 +186,13 @@ fn authority(directory: &Path, out: &mut dyn Write) -> Result<DevelopmentCa> {
     let (certificate, key) = (directory.join("ca.pem"), directory.join("ca-key.pem"));
     let read = |file: &Path| fs::read_to_string(file).with_context(|| format!("read {}", file.display()));
     if certificate.exists() || key.exists() {
+        let missing = [&certificate, &key].into_iter().find(|file| !file.exists());
+        ensure!(
+            missing.is_none(),
+            "{} is missing\nhint: put it back; or make a new CA in another directory by --out, and replace the \
+             certificates of all servers and clients",
+            missing.unwrap_or(&key).display()
+        );
         let ca = DevelopmentCa::load(&read(&certificate)?, &zeroize::Zeroizing::new(read(&key)?))?;
         writeln!(out, "using the CA {}", certificate.display())?;
         return Ok(ca);
