@@ -61,6 +61,12 @@ pub enum StoreError {
     /// dataDir and dataLogDir differ, but a file is in the wrong directory.
     #[error("{} is in the wrong directory: snapshots belong in dataDir, logs in dataLogDir", .0.display())]
     Misplaced(PathBuf),
+    /// As [`Self::Misplaced`], and the right directory has a file with that name.
+    #[error("{} is in the wrong directory, and {} exists, too: these are two histories", path.display(), other.display())]
+    MisplacedTwice { path: PathBuf, other: PathBuf },
+    /// The directory for logs has none, and those of the last run are in another one.
+    #[error("the logs of this data are in {}, but {} has none", logs.display(), configured.display())]
+    LogsElsewhere { logs: PathBuf, configured: PathBuf },
     /// The directory belongs to another member of the ensemble.
     #[error("{} belongs to server {found}, not to server {server}: it was copied, or myid is wrong", path.display())]
     OtherServer {
@@ -251,6 +257,10 @@ const WRITABLE_DIRECTORY: &str =
     "let the user of the server own the directory and all files in it, or choose another directory";
 const OTHER_DIRECTORY: &str = "choose another directory: a part of this path is a file";
 const MOVE_FILE: &str = "move the file to the other directory, or correct dataDir and dataLogDir";
+const CHOOSE_HISTORY: &str = "keep copies of both directories, compare the two files with `oxkeeper log dump`, and move \
+                              the one that you do not need out of both directories";
+const OWN_LOGS: &str = "set dataLogDir to their directory, or move them; to give up what only they contain, remove \
+                        oxk.logs beside the snapshots";
 const OWN_DATA: &str = "use the directory of this server, or correct myid; if the data was copied on purpose, delete \
                         version-2/oxk.* in the copy";
 const COPY_AGAIN: &str = "copy the directory again";
@@ -296,6 +306,8 @@ impl StoreError {
             Self::UnusableDirectory { .. } if !self.is_full() => Some(WRITABLE_DIRECTORY),
             Self::Io { .. } if self.is_forbidden() => Some(WRITABLE_DIRECTORY),
             Self::Misplaced(_) => Some(MOVE_FILE),
+            Self::MisplacedTwice { .. } => Some(CHOOSE_HISTORY),
+            Self::LogsElsewhere { .. } => Some(OWN_LOGS),
             Self::OtherServer { .. } => Some(OWN_DATA),
             Self::Io { .. }
             | Self::MissingDirectory(_)
@@ -338,6 +350,8 @@ impl StoreError {
             | Self::UnusableDirectory { .. }
             | Self::Locked(_)
             | Self::Misplaced(_)
+            | Self::MisplacedTwice { .. }
+            | Self::LogsElsewhere { .. }
             | Self::OtherServer { .. }
             | Self::SnapshotWrite { .. }
             | Self::NotSynced
@@ -374,6 +388,8 @@ impl StoreError {
             | Self::UnusableDirectory { .. }
             | Self::Locked(_)
             | Self::Misplaced(_)
+            | Self::MisplacedTwice { .. }
+            | Self::LogsElsewhere { .. }
             | Self::OtherServer { .. } => 3,
             Self::Io { .. } if self.is_forbidden() => 3,
             Self::SnapshotWrite { .. } => 10,

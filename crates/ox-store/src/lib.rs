@@ -17,6 +17,7 @@ mod error;
 mod free_space;
 mod limits;
 mod log_diff;
+mod log_location;
 pub mod log_reader;
 pub mod log_tail;
 pub mod marker;

@@ -8,7 +8,7 @@
 //! one of the prefixes that does not match exactly is reported and ignored. Our temporary files (`oxk.<name>.tmp`) and
 //! marker files (`oxk.*`) have neither prefix, so that Apache ignores them.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, OpenMode};
 use crate::error::{IoContext, StoreError};
 use ox_proto::Zxid;
 use std::path::{Path, PathBuf};
@@ -158,6 +158,19 @@ pub struct DirListing {
     pub old: Vec<PathBuf>,
     /// Logs in the snapshot directory and snapshots in the log directory, if they differ.
     pub misplaced: Vec<PathBuf>,
+}
+
+impl DirListing {
+    /// Fails if a file is in the wrong directory.
+    pub(crate) fn check_places(&self, disk: &dyn Disk, dirs: &Dirs) -> Result<(), StoreError> {
+        let Some(path) = self.misplaced.first() else { return Ok(()) };
+        let right = if path.starts_with(&dirs.logs) { &dirs.snapshots } else { &dirs.logs };
+        let other = right.join(path.file_name().unwrap_or_default());
+        Err(match disk.open(&other, OpenMode::Read) {
+            Ok(_) => StoreError::MisplacedTwice { path: path.clone(), other },
+            Err(_) => StoreError::Misplaced(path.clone()),
+        })
+    }
 }
 
 pub fn list(disk: &dyn Disk, dirs: &Dirs) -> Result<DirListing, StoreError> {

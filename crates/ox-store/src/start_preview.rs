@@ -2,6 +2,7 @@
 
 use crate::disk::Disk;
 use crate::error::{RejectedSnapshot, StoreError};
+use crate::log_location;
 use crate::member::epochs::{FoundEpochs, TrustHints};
 use crate::member::open::read_history;
 use crate::member::{MemberOptions, Quarantine, identity, install};
@@ -59,9 +60,8 @@ pub fn read_as_standalone(disk: &dyn Disk, dirs: &Dirs) -> Result<PreviewedHisto
 
 fn read(files: (&dyn Disk, &Dirs, &DirListing), epochs: Option<&FoundEpochs>) -> Result<PreviewedHistory, StoreError> {
     let (disk, dirs, listing) = files;
-    if let Some(path) = listing.misplaced.first() {
-        return Err(StoreError::Misplaced(path.clone()));
-    }
+    listing.check_places(disk, dirs)?;
+    log_location::check(disk, dirs)?;
     let (options, tree_options) = (StoreOptions::new(""), TreeOptions::default());
     let is_copied = Files::new(disk, dirs, listing)?.copied_from.is_some();
     let recovered = match epochs {
@@ -106,10 +106,14 @@ pub fn is_copied(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, StoreError> {
 /// The checks of a start that need neither the lock nor the contents of logs and snapshots: files in the wrong directory,
 /// and directories of another server. `server` is the id of a member.
 pub fn check_dirs(disk: &dyn Disk, dirs: &Dirs, server: Option<i64>) -> Result<(), StoreError> {
-    if let Some(path) = names::list(disk, dirs)?.misplaced.first() {
-        return Err(StoreError::Misplaced(path.clone()));
-    }
+    names::list(disk, dirs)?.check_places(disk, dirs)?;
+    log_location::check(disk, dirs)?;
     server.map_or(Ok(()), |server| check_owner(disk, dirs, server))
+}
+
+/// Fails if the logs of the last run are in another directory, and the configured one has none. It need not exist.
+pub fn check_log_location(disk: &dyn Disk, dirs: &Dirs) -> Result<(), StoreError> {
+    log_location::check(disk, dirs)
 }
 
 /// Fails if the directories belong to another server than the member `server`. They need not exist.

@@ -13,6 +13,7 @@ use crate::disk::{Disk, OpenMode};
 use crate::error::{IoContext, RejectedSnapshot, StoreError};
 use crate::free_space::{FreeSpace, Reserve, Reserved, free_for_snapshot};
 use crate::limits::STOP_NOTICED;
+use crate::log_location;
 use crate::member::install;
 use crate::names::{self, Compression, DirListing, Dirs, LogFile, SnapshotFile};
 use crate::purge::{self, Purged};
@@ -204,6 +205,7 @@ impl Store {
         let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
         let dirs = open_dirs(&*disk, &options.data_dir, log_dir, options.create_dirs)?;
         let lock = Arc::new(lock_dirs(&*disk, &dirs)?);
+        log_location::check(&*disk, &dirs)?;
         let reserve = Arc::new(Reserve::new(Arc::clone(&disk), &dirs.logs, options.reserve_bytes));
         let epochs_reserve = Reserve::for_epochs(Arc::clone(&disk), &dirs.snapshots, options.reserve_bytes);
         Ok(Self(Arc::new(Shared {
@@ -225,14 +227,13 @@ impl Store {
     /// Lists the directories; fails if files are in the wrong one.
     pub(crate) fn listing(&self) -> Result<names::DirListing, StoreError> {
         let listing = names::list(&*self.0.disk, &self.0.dirs)?;
-        match listing.misplaced.first() {
-            Some(path) => Err(StoreError::Misplaced(path.clone())),
-            None => Ok(listing),
-        }
+        listing.check_places(&*self.0.disk, &self.0.dirs)?;
+        Ok(listing)
     }
 
     /// Prepares what a server needs before it serves; returns the time for its session ids.
     pub(crate) fn prepare_to_serve(&self, options: &StoreOptions) -> Result<i64, StoreError> {
+        log_location::record(&*self.0.disk, &self.0.dirs)?;
         let session_clock_ms = session_clock::advance(&*self.0.disk, &self.0.dirs.logs, options.now_ms)?;
         self.0.reserve.create()?;
         Ok(session_clock_ms)

@@ -13,6 +13,7 @@ mod known_cases;
 mod lifecycle;
 mod log;
 mod log_diff;
+mod log_location;
 mod member;
 mod member_cases;
 mod restore;

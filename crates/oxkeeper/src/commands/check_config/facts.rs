@@ -6,7 +6,7 @@ use ox_proto::ensemble::Role;
 use ox_store::StoreError;
 use ox_store::disk::RealDisk;
 use ox_store::names::{Dirs, VERSION_DIR, list};
-use ox_store::start_preview::check_dirs;
+use ox_store::start_preview::{check_dirs, check_log_location};
 use rustix::fs::{Access, PROC_SUPER_MAGIC, access, statfs};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
@@ -116,17 +116,21 @@ pub(super) fn directories(config: &Config) -> Vec<(&'static str, Result<String, 
     found
 }
 
-/// Fails if a file is in the wrong directory, or if the directories belong to another server.
+/// Fails if a file is in the wrong directory, if the logs of the last run are elsewhere, or if the directories belong to
+/// another server.
 fn check_contents(config: &Config) -> Result<(), StoreError> {
     let [snapshots, logs] = [&config.data_dir, &config.data_log_dir].map(|dir| dir.join(VERSION_DIR));
     let server = config.member.as_ref().map(|member| member.server.0);
     match (snapshots.is_dir(), logs.is_dir()) {
         (true, true) => check_dirs(&RealDisk, &Dirs { snapshots, logs }, server),
         // A log in dataDir is misplaced although dataLogDir does not exist yet.
-        (true, false) => match list(&RealDisk, &Dirs { snapshots: snapshots.clone(), logs: snapshots })?.logs.pop() {
-            Some(log) => Err(StoreError::Misplaced(log.path)),
-            None => Ok(()),
-        },
+        (true, false) => {
+            let alone = Dirs { snapshots: snapshots.clone(), logs: snapshots.clone() };
+            match list(&RealDisk, &alone)?.logs.pop() {
+                Some(log) => Err(StoreError::Misplaced(log.path)),
+                None => check_log_location(&RealDisk, &Dirs { snapshots, logs }),
+            }
+        }
         (false, _) => Ok(()),
     }
 }
