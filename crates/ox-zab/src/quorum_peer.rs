@@ -88,6 +88,10 @@ enum Role {
     },
 }
 
+/// The pause after a leader of a low epoch was refused twice; it doubles with each further refusal.
+const REFUSAL_PAUSE_MS: i64 = 50;
+const REFUSAL_DOUBLINGS_MAX: u32 = 5;
+
 /// The state machine of a member.
 #[derive(Debug)]
 pub struct QuorumPeer {
@@ -106,8 +110,11 @@ pub struct QuorumPeer {
     committed: Zxid,
     /// Serves observers, while this member is a follower.
     observer_master: Option<Box<ObserverMaster>>,
-    /// An observer that lost its leader does not start an election before this time.
+    /// An observer that lost its leader, and a voter that repeatedly refused one, do not start an election before this
+    /// time.
     look_again_at_ms: i64,
+    /// How many leaders in a row were refused because their epoch is below the accepted one.
+    refused_leaders: u32,
     disk_jobs: usize,
     attempts: ConnectAttempts,
     wants_snapshot: bool,
@@ -144,6 +151,7 @@ impl QuorumPeer {
             committed: Zxid::ZERO,
             observer_master: None,
             look_again_at_ms: i64::MIN,
+            refused_leaders: 0,
             disk_jobs: 0,
             attempts: ConnectAttempts::default(),
             wants_snapshot: false,
@@ -481,8 +489,23 @@ impl QuorumPeer {
         if self.kind == LearnerKind::Observer && matches!(role, Role::Learning(_) | Role::Dialing { .. }) {
             self.look_again_at_ms = now_ms + jitter_ms(delay_ms, now_ms, self.settings.server);
         }
+        self.pause_after_refusals(now_ms, &reason);
         out.push(Effect::StepDown(reason));
         self.finish_leaving(now_ms, out);
+    }
+
+    /// Pauses before the next election if an established leader is refused again and again, because it is elected again
+    /// immediately. It raises its epoch after `initLimit`.
+    fn pause_after_refusals(&mut self, now_ms: i64, reason: &Reason) {
+        if !matches!(reason, Reason::OldEpoch(_)) {
+            self.refused_leaders = 0;
+            return;
+        }
+        if 0 < self.refused_leaders {
+            let pause_ms = REFUSAL_PAUSE_MS << self.refused_leaders.min(REFUSAL_DOUBLINGS_MAX);
+            self.look_again_at_ms = now_ms + pause_ms;
+        }
+        self.refused_leaders += 1;
     }
 
     /// Whether the disk has finished everything for the old role.
