@@ -122,6 +122,11 @@ impl Member {
         if self.quorum.is_empty() || !hosts(&self.quorum).eq(hosts(&self.election)) {
             return Err(EnsembleError::Unpaired(id));
         }
+        // Several lines with one host are printed with their ports in another combination, which must be readable, too.
+        let (quorum, election) = (sorted(&self.quorum), sorted(&self.election));
+        if quorum.iter().zip(&election).any(|((_, quorum), (_, election))| quorum == election) {
+            return Err(EnsembleError::SamePorts(id));
+        }
         let mut addresses = self.quorum.iter().chain(&self.election).chain(&self.client);
         match addresses.find(|address| !address.is_plain()) {
             None => Ok(()),

@@ -102,6 +102,13 @@ fn configurations_compare_as_in_apache() {
     assert!(!parse(&grouped).is_same(&weighted(2)));
 }
 
+/// Apache would commit a configuration that no server can read.
+#[test]
+fn ports_that_collide_when_printed_are_refused() {
+    let expected = "Client and election port must be different! Please update the configuration file on server.2";
+    check("server.1=a:1:2\nserver.2=b:3:4|b:3:2|b:2:4", expected);
+}
+
 fn line() -> impl Strategy<Value = String> {
     let host = "([aB]{1,2}|\\[::1\\]|\\[fe80::1%3\\]|127\\.0\\.0\\.1|)";
     let address = format!("{host}:[1-3]:[2-4](:participant|:Observer)?");
