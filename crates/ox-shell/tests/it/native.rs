@@ -196,6 +196,44 @@ fn errors_are_plain_and_fail() {
     );
 }
 
+/// The other tools take `-s SERVER` at the end; commands of the shell have a `-s` of their own.
+#[test]
+fn server_after_the_command_is_refused_and_never_becomes_data() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create /a before");
+    let hint = "hint: options of the program stand before the command: oxkeeper cli --server zk1 ls /\n";
+    let data_hint = |name: &str, server: &str| {
+        format!("{hint}hint: data that looks like a server follows `--`: {name} /a -s -- {server}\n")
+    };
+    for (line, expected) in [
+        ("set /a -s :2191", format!("-s of set takes no server: :2191\n{}", data_hint("set", ":2191"))),
+        ("set -s zk1:2181 /a", format!("-s of set takes no server: zk1:2181\n{}", data_hint("set", "zk1:2181"))),
+        ("create /s -s [::1]:1", format!("-s of create takes no server: [::1]:1\n{}", data_hint("create", "[::1]:1"))),
+        ("get /a -s :2191", format!("-s of get takes no server: :2191\n{hint}")),
+        ("ll / -s zk1:1,zk2:2/app", format!("-s of ls takes no server: zk1:1,zk2:2/app\n{hint}")),
+        ("deleteall /a -s :2191", format!("Unrecognized option: -s\n{hint}")),
+    ] {
+        assert_eq!(call(&server, line), (String::new(), expected, 1), "{line}");
+    }
+    check(&server, &[("get /a", "before\n", "", 0), ("ls /", "a\nzookeeper\n", "", 0)]);
+    for (line, data) in [
+        ("set /a -s -- :2191", ":2191\n"),
+        ("set /a -s zk1:x", "zk1:x\n"),
+        ("set /a -- -s", "-s\n"),
+        ("set /a zk1:1", "zk1:1\n"),
+        ("--zkcli set /a -s :2192", ":2192\n"),
+    ] {
+        assert_eq!(call(&server, line).2, 0, "{line}");
+        assert_eq!(call(&server, "get /a").0, data, "{line}");
+    }
+    for (options, data) in [(&[][..], ":2193\n"), (&["--zkcli"], ":2194\n")] {
+        let line = format!("set /a -s {data}");
+        assert_eq!(script(&server, options, &line).2, 0, "{options:?}");
+        assert_eq!(call(&server, "get /a").0, data, "{options:?}");
+    }
+    assert_eq!(call(&server, "create -s /a/n-").0, "/a/n-0000000000\n");
+}
+
 /// `zkCli` skips letters that it does not know, and sets what is left: such a node can be locked to all clients.
 #[test]
 fn invalid_permission_is_refused_before_anything_changes() {
