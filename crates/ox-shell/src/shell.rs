@@ -411,6 +411,9 @@ impl Shell {
         if self.is_single_command && !self.is_zkcli() && !self.watches.is_empty() {
             self.info("warning: the session ends with this command, and the watch with it; `watch` waits for changes");
         }
+        if self.is_single_command && !self.is_zkcli() && result.is_ok() {
+            self.warn_of_lost_effect(found, &rest);
+        }
         let result = match result.and(self.out.flush()) {
             Err(failure) if self.is_root_missing(&failure).await => Err(CommandError::MissingRoot),
             result => result,
@@ -423,6 +426,20 @@ impl Shell {
             self.status = result.as_ref().err().map_or(command_error::OK, |failure| failure.status(is_zkcli));
         }
         result
+    }
+
+    /// Some commands change the shell only, which ends with a single command.
+    fn warn_of_lost_effect(&self, command: Option<&CommandSpec>, words: &[String]) {
+        if words.is_empty() || command.is_some_and(|command| command.is_help_wanted(words)) {
+            return; // the command only prints
+        }
+        let remedy = match command.map(|command| command.name) {
+            Some("addauth") => "credentials of single commands are in a profile",
+            Some("connect") => "give the server to each command: oxkeeper cli --server zk1 ls /",
+            Some("cd" | "printwatches") => "it is of use in the shell and in scripts",
+            _ => return,
+        };
+        self.info(&format!("warning: this has no effect on later commands; {remedy}"));
     }
 
     /// Like [`Shell::run_words`] for a command that runs another one, whose exit code counts.

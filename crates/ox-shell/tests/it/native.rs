@@ -328,6 +328,42 @@ fn pasted_command_of_the_program_is_explained() {
     assert_eq!(script(&server, &["-e"], "oxkeeper cli rm /hello\n"), (String::new(), expected.to_owned(), 127));
 }
 
+/// Servers accept a user without a password, as an identity that the user with the password does not have.
+#[test]
+fn addauth_without_a_password_is_refused() {
+    let server = Server::ephemeral().unwrap();
+    let refusal = "The password is missing: addauth digest user:password\n";
+    assert_eq!(call(&server, "addauth digest bob"), (String::new(), refusal.to_owned(), 1));
+    let (_, err, status) = script(&server, &[], "addauth digest bob\ncreate /a\n");
+    assert_eq!((err, status), (format!("line 1: {refusal}"), 1), "the script stops");
+    assert_eq!(call(&server, "ls /").0, "zookeeper\n");
+    let (out, ..) = script(&server, &["--zkcli"], "addauth digest bob\nwhoami\n");
+    assert!(out.contains("digest: bob\n"), "{out}");
+}
+
+#[test]
+fn single_command_that_changes_only_the_shell_is_a_warning() {
+    let server = Server::ephemeral().unwrap();
+    let warning = "warning: this has no effect on later commands; ";
+    for (line, remedy) in [
+        ("addauth digest bob:secret", "credentials of single commands are in a profile\n"),
+        ("cd /zookeeper", "it is of use in the shell and in scripts\n"),
+        ("printwatches off", "it is of use in the shell and in scripts\n"),
+    ] {
+        let (_, err, status) = call(&server, line);
+        assert_eq!((err, status), (format!("{warning}{remedy}"), 0), "{line}");
+        let (_, err, _) = script(&server, &[], line);
+        assert!(!err.contains("warning"), "{line}: {err}");
+    }
+    let (_, err, status) = call(&server, &format!("connect {}", server.address()));
+    assert!(
+        err.ends_with(&format!("{warning}give the server to each command: oxkeeper cli --server zk1 ls /\n")),
+        "{err}"
+    );
+    assert_eq!(status, 0);
+    assert_eq!(call(&server, "printwatches").1, "", "it only prints the setting");
+}
+
 #[test]
 fn history_does_not_show_secrets() {
     let server = Server::ephemeral().unwrap();
