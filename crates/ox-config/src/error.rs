@@ -63,12 +63,12 @@ pub enum Cause {
     #[error("malformed escape: four hexadecimal digits must follow \\u; write a backslash as \\\\")]
     MalformedEscape,
     /// The value does not parse.
-    #[error("\"{text}\" is not {expected}")]
+    #[error("\"{text}\" is not {expected}{}", comment_hint(text))]
     NotANumber { text: String, expected: String },
-    #[error("{text} is not a valid value for {key}; expected true or false")]
+    #[error("{text} is not a valid value for {key}; expected true or false{}", comment_hint(text))]
     NotTrueOrFalse { key: &'static str, text: String },
     /// A value out of range for its key.
-    #[error("{text} is not a valid value for {key}; expected {expected}")]
+    #[error("{text} is not a valid value for {key}; expected {expected}{}", comment_hint(text))]
     BadValue { key: &'static str, text: String, expected: String },
     /// Levels of the log that cannot be used; names the part that is wrong.
     #[error("{0}")]
@@ -267,6 +267,14 @@ fn in_plain_words(error: &EnsembleError) -> String {
             format!("\"{text}\" is not a member; expected server.N=host:2888:3888[:role][;clientPort]")
         }
         other => other.to_string(),
+    }
+}
+
+/// What to add to the text about a value that seems to end with a comment: Java's properties have none there.
+pub(crate) fn comment_hint(value: &str) -> &'static str {
+    match value.split_whitespace().skip(1).any(|word| word.starts_with('#')) {
+        true => "; a comment cannot follow a value: write it on a line of its own",
+        false => "",
     }
 }
 

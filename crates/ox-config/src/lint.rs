@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::diagnostic::Diagnostic;
-use crate::error::Place;
+use crate::error::{Place, comment_hint};
 use crate::java_values;
 use crate::key::{Class, Key, OnBadText, PREFIX, Source, Status, Value, ValueReader};
 use crate::keys::{self, DEAD_NAMES};
@@ -30,7 +30,7 @@ fn line_diagnostic(name: &str, entry: &Entry) -> Option<Diagnostic> {
     let prefixed = format!("{PREFIX}{name}");
     let text = match keys::find(name).or_else(|| keys::find_property(&prefixed)) {
         Some(key) if !key.in_file() => format!("{name} has no effect here; give -D{name} instead"),
-        Some(key) => value_warning(name, key, &entry.text)?,
+        Some(key) => line_value_warning(name, key, &entry.text)?,
         None => match name.strip_prefix(PREFIX).and_then(keys::find) {
             Some(key) => format!("{name} has no effect with the prefix; write {} instead", key.name),
             None => unknown(name, |key| key.in_file()),
@@ -123,6 +123,16 @@ fn unknown(name: &str, settable: impl Fn(&Key) -> bool) -> String {
     match spelling::nearest(name, names) {
         Some(near) => format!("{name} is not a known key and has no effect; did you mean {near}?"),
         None => format!("{name} is not a known key and has no effect"),
+    }
+}
+
+/// Like [`value_warning`], also for a value that contains what looks like a comment.
+fn line_value_warning(name: &str, key: &Key, text: &str) -> Option<String> {
+    let hint = if matches!(key.reader, ValueReader::Secret) { "" } else { comment_hint(text) };
+    match value_warning(name, key, text) {
+        Some(warning) => Some(warning + hint),
+        None if hint.is_empty() || key.reader.read(text).is_none() => None, // an error has the hint, too
+        None => Some(format!("{name}: the value is all of `{text}`{hint}")),
     }
 }
 

@@ -269,8 +269,13 @@ fn repeated_members(name: &str, bytes: &[u8], last: &BTreeMap<String, Entry>) ->
     repeated.collect()
 }
 
-/// Apache's warning about a path that may be relative by mistake.
+/// Apache's warning about a path that may be relative by mistake, or one about a path that only a shell understands.
 pub(crate) fn relative_path_warning(path: &str, place: &Place) -> Option<Diagnostic> {
+    if path.starts_with(['~', '"', '\'']) || path.contains('$') {
+        let text =
+            format!("{path} is used literally: `~`, `$` and quotes have no meaning here; write the path in full");
+        return Some(Diagnostic::warn(place, text));
+    }
     let sure = Path::new(path).is_absolute() || path.starts_with("./");
     (!sure).then(|| Diagnostic::warn(place, format!("{path} is relative. Prepend ./ to indicate that you're sure!")))
 }

@@ -24,6 +24,10 @@ const RECONNECT_PATIENCE: Duration = Duration::from_millis(500);
 /// How long the end of the shell waits for a server before it tells the user so.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(1);
 
+/// For options of the program that follow the command.
+const OPTIONS_FIRST_HINT: &str =
+    "hint: options of the program stand before the command: oxkeeper cli --server zk1 ls /";
+
 /// How the shell is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShellMode {
@@ -407,6 +411,9 @@ impl Shell {
         if self.is_single_command && !self.is_zkcli() && !self.watches.is_empty() {
             self.info("warning: the session ends with this command, and the watch with it; `watch` waits for changes");
         }
+        if self.is_single_command && !self.is_zkcli() && result.is_ok() {
+            self.warn_of_lost_effect(found, &rest);
+        }
         let result = match result.and(self.out.flush()) {
             Err(failure) if self.is_root_missing(&failure).await => Err(CommandError::MissingRoot),
             result => result,
@@ -421,10 +428,27 @@ impl Shell {
         result
     }
 
+    /// Some commands change the shell only, which ends with a single command.
+    fn warn_of_lost_effect(&self, command: Option<&CommandSpec>, words: &[String]) {
+        if words.is_empty() || command.is_some_and(|command| command.is_help_wanted(words)) {
+            return; // the command only prints
+        }
+        let remedy = match command.map(|command| command.name) {
+            Some("addauth") => "credentials of single commands are in a profile",
+            Some("connect") => "give the server to each command: oxkeeper cli --server zk1 ls /",
+            Some("cd" | "printwatches") => "it is of use in the shell and in scripts",
+            _ => return,
+        };
+        self.info(&format!("warning: this has no effect on later commands; {remedy}"));
+    }
+
     /// Like [`Shell::run_words`] for a command that runs another one, whose exit code counts.
     pub async fn run(&mut self, command: &'static CommandSpec, words: &[String]) -> Result<(), CommandError> {
         if !self.is_zkcli() && command.is_help_wanted(words) {
             return commands::describe(self, command);
+        }
+        if self.is_single_command && !self.is_zkcli() {
+            refuse_server_after_command(command, words)?;
         }
         if command.needs_session {
             self.client()?;
@@ -531,9 +555,7 @@ impl Shell {
                 let options = command.options.iter().map(|opt| opt.name);
                 match typed.and_then(|typed| suggest::similar(typed, options)) {
                     _ if self.is_single_command && typed.is_some_and(invocation::is_option) => {
-                        self.out.info(
-                            "hint: options of the program stand before the command: oxkeeper cli --server zk1 ls /",
-                        );
+                        self.out.info(OPTIONS_FIRST_HINT);
                     }
                     Some(known) => self.out.info(&format!("hint: did you mean {known}?")),
                     None if typed.is_some() && command.takes_data => {
@@ -607,11 +629,33 @@ fn single_command_hint(name: &str) -> Option<String> {
     if first != name && commands::find(first).is_some() {
         return Some(format!("hint: omit the quotes: oxkeeper cli {name}"));
     }
-    let port = name.split(['/', ',']).next().and_then(|server| server.rsplit_once(':'));
-    if port.is_some_and(|(_, port)| port.parse::<u16>().is_ok()) {
+    if is_server(name) {
         return Some(format!("hint: name the server by an option: oxkeeper cli -s {name}"));
     }
     Path::new(name).is_file().then(|| format!("hint: commands from a file: oxkeeper cli -e < {name}"))
+}
+
+/// Refuses `-s` before a word that looks like a server: the other tools take their server there, but commands have a
+/// `-s` of their own, after which the server would be a path or even the data of a node.
+fn refuse_server_after_command(command: &CommandSpec, words: &[String]) -> Result<(), CommandError> {
+    if command.ignores_options || command.options.iter().all(|opt| opt.name != "-s") {
+        return Ok(()); // an option that the command does not have gets the same hint
+    }
+    let end = words.iter().position(|word| word == "--").unwrap_or(words.len());
+    let follows = words[..end].windows(2).find(|pair| pair[0] == "-s" && is_server(&pair[1]));
+    let Some([_, server]) = follows else { return Ok(()) };
+    let name = command.name;
+    let data_hint = match command.takes_data {
+        true => format!("\nhint: data that looks like a server follows `--`: {name} /a -s -- {server}"),
+        false => String::new(),
+    };
+    Err(CommandError::message(format!("-s of {name} takes no server: {server}\n{OPTIONS_FIRST_HINT}{data_hint}")))
+}
+
+/// Whether a word has the form of a connection string with a port, as `:2181` and `zk1:2181,zk2:2181/app`.
+fn is_server(word: &str) -> bool {
+    let first = word.split(['/', ',']).next().and_then(|server| server.rsplit_once(':'));
+    first.is_some_and(|(host, port)| port.parse::<u16>().is_ok() && !host.contains(char::is_whitespace))
 }
 
 /// Suggests a command with a similar name.

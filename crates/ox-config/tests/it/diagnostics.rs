@@ -108,6 +108,28 @@ fn relative_path_is_reported() {
     assert_eq!(harness.start().warnings(), expected);
 }
 
+/// The shell expands them, a configuration file does not.
+#[test]
+fn path_that_only_a_shell_understands_is_reported() {
+    for path in ["~/zk", "$HOME/zk", "\"/tmp/q\"", "/data/${USER}"] {
+        let harness = Harness::with_config(&format!("dataDir={path}\n"));
+        let text = "is used literally: `~`, `$` and quotes have no meaning here; write the path in full";
+        assert_eq!(harness.start().warnings(), [format!("/data/tc.cfg:1: dataDir: {path} {text}")]);
+    }
+}
+
+#[test]
+fn comment_after_a_value_is_reported() {
+    let hint = "; a comment cannot follow a value: write it on a line of its own";
+    check("dataLogDir=/l # logs\n", "", &format!("/data/tc.cfg:2: dataLogDir: the value is all of `/l # logs`{hint}"));
+    let text = "/data/tc.cfg:2: enforceQuota: true # on is read as false; only true means true";
+    check("enforceQuota=true # on\n", "", &format!("{text}{hint}"));
+    assert_eq!(warnings("dataLogDir=/l#logs\n# comment\n", ""), Vec::<String>::new());
+    let errors = Harness::with_config("dataDir=/d\nclientPort=2181 # clients\n").start().errors;
+    let text = "/data/tc.cfg:2: clientPort: \"2181 # clients\" is not a whole number of 32 bits";
+    assert_eq!(errors, [format!("{text}{hint}")]);
+}
+
 #[test]
 fn diagnostic_names_file_line_and_key() {
     let key = "DigestAuthenticationProvider.superDigest";

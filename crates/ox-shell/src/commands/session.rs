@@ -11,7 +11,12 @@ use serde::Serialize;
 pub(super) async fn addauth(shell: &mut Shell, args: &CommandArgs) -> Result<(), CommandError> {
     let scheme = args.required(0)?;
     if !shell.is_zkcli() {
-        args.required(1)?; // a server ends the session if the credentials are wrong
+        let auth = args.required(1)?; // a server ends the session if the credentials are wrong
+        // A server accepts a user alone: another identity than that of the user with a password.
+        if scheme == "digest" && !auth.contains(':') {
+            let text = "The password is missing: addauth digest user:password";
+            return Err(CommandError::Fatal(text.to_owned()));
+        }
     }
     let client = shell.connected_client().await?;
     let proven = match args.operand(1) {

@@ -196,6 +196,44 @@ fn errors_are_plain_and_fail() {
     );
 }
 
+/// The other tools take `-s SERVER` at the end; commands of the shell have a `-s` of their own.
+#[test]
+fn server_after_the_command_is_refused_and_never_becomes_data() {
+    let server = Server::ephemeral().unwrap();
+    call(&server, "create /a before");
+    let hint = "hint: options of the program stand before the command: oxkeeper cli --server zk1 ls /\n";
+    let data_hint = |name: &str, server: &str| {
+        format!("{hint}hint: data that looks like a server follows `--`: {name} /a -s -- {server}\n")
+    };
+    for (line, expected) in [
+        ("set /a -s :2191", format!("-s of set takes no server: :2191\n{}", data_hint("set", ":2191"))),
+        ("set -s zk1:2181 /a", format!("-s of set takes no server: zk1:2181\n{}", data_hint("set", "zk1:2181"))),
+        ("create /s -s [::1]:1", format!("-s of create takes no server: [::1]:1\n{}", data_hint("create", "[::1]:1"))),
+        ("get /a -s :2191", format!("-s of get takes no server: :2191\n{hint}")),
+        ("ll / -s zk1:1,zk2:2/app", format!("-s of ls takes no server: zk1:1,zk2:2/app\n{hint}")),
+        ("deleteall /a -s :2191", format!("Unrecognized option: -s\n{hint}")),
+    ] {
+        assert_eq!(call(&server, line), (String::new(), expected, 1), "{line}");
+    }
+    check(&server, &[("get /a", "before\n", "", 0), ("ls /", "a\nzookeeper\n", "", 0)]);
+    for (line, data) in [
+        ("set /a -s -- :2191", ":2191\n"),
+        ("set /a -s zk1:x", "zk1:x\n"),
+        ("set /a -- -s", "-s\n"),
+        ("set /a zk1:1", "zk1:1\n"),
+        ("--zkcli set /a -s :2192", ":2192\n"),
+    ] {
+        assert_eq!(call(&server, line).2, 0, "{line}");
+        assert_eq!(call(&server, "get /a").0, data, "{line}");
+    }
+    for (options, data) in [(&[][..], ":2193\n"), (&["--zkcli"], ":2194\n")] {
+        let line = format!("set /a -s {data}");
+        assert_eq!(script(&server, options, &line).2, 0, "{options:?}");
+        assert_eq!(call(&server, "get /a").0, data, "{options:?}");
+    }
+    assert_eq!(call(&server, "create -s /a/n-").0, "/a/n-0000000000\n");
+}
+
 /// `zkCli` skips letters that it does not know, and sets what is left: such a node can be locked to all clients.
 #[test]
 fn invalid_permission_is_refused_before_anything_changes() {
@@ -288,6 +326,42 @@ fn pasted_command_of_the_program_is_explained() {
     let expected = "line 1: Unknown command: oxkeeper\nhint: this is the shell of `oxkeeper cli`: type the command alone, or \
                     Ctrl-D to exit first\n";
     assert_eq!(script(&server, &["-e"], "oxkeeper cli rm /hello\n"), (String::new(), expected.to_owned(), 127));
+}
+
+/// Servers accept a user without a password, as an identity that the user with the password does not have.
+#[test]
+fn addauth_without_a_password_is_refused() {
+    let server = Server::ephemeral().unwrap();
+    let refusal = "The password is missing: addauth digest user:password\n";
+    assert_eq!(call(&server, "addauth digest bob"), (String::new(), refusal.to_owned(), 1));
+    let (_, err, status) = script(&server, &[], "addauth digest bob\ncreate /a\n");
+    assert_eq!((err, status), (format!("line 1: {refusal}"), 1), "the script stops");
+    assert_eq!(call(&server, "ls /").0, "zookeeper\n");
+    let (out, ..) = script(&server, &["--zkcli"], "addauth digest bob\nwhoami\n");
+    assert!(out.contains("digest: bob\n"), "{out}");
+}
+
+#[test]
+fn single_command_that_changes_only_the_shell_is_a_warning() {
+    let server = Server::ephemeral().unwrap();
+    let warning = "warning: this has no effect on later commands; ";
+    for (line, remedy) in [
+        ("addauth digest bob:secret", "credentials of single commands are in a profile\n"),
+        ("cd /zookeeper", "it is of use in the shell and in scripts\n"),
+        ("printwatches off", "it is of use in the shell and in scripts\n"),
+    ] {
+        let (_, err, status) = call(&server, line);
+        assert_eq!((err, status), (format!("{warning}{remedy}"), 0), "{line}");
+        let (_, err, _) = script(&server, &[], line);
+        assert!(!err.contains("warning"), "{line}: {err}");
+    }
+    let (_, err, status) = call(&server, &format!("connect {}", server.address()));
+    assert!(
+        err.ends_with(&format!("{warning}give the server to each command: oxkeeper cli --server zk1 ls /\n")),
+        "{err}"
+    );
+    assert_eq!(status, 0);
+    assert_eq!(call(&server, "printwatches").1, "", "it only prints the setting");
 }
 
 #[test]

@@ -18,7 +18,7 @@ Behaviour:
   -e                                Stop a script at the first command that fails
   -waitforconnection, --wait        Wait for the connection before running a command
   --json                            Print listings as JSON
-  --yes                             Skip confirmations
+  --yes                             Skip confirmations; only the shell on a terminal asks, single commands and scripts do not
   --zkcli                           Output, prompt and errors of zkCli, byte for byte; also if called zkCli.sh
 
 TLS and SASL, by the properties of Apache's client:

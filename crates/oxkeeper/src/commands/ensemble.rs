@@ -29,7 +29,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[command(after_help = "\
 The servers listen on 127.0.0.1. Configurations, data and logs are in DIR/<number>; the next start uses them again.
 With --tls, DIR/tls/client.properties has the settings of clients: oxkeeper cli --client-configuration FILE.
-A server that is killed is restarted after five seconds. Ctrl-C stops all servers; they also stop if this program is killed.")]
+A server that is killed (kill -9) is restarted after five seconds. If a server ends in another way, also by kill without -9, all
+servers are stopped. Ctrl-C stops all servers; they also stop if this program is killed.")]
 pub(crate) struct Args {
     /// Number of voting servers, 2 to 9
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(2..=9))]
@@ -74,6 +75,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             // A server that was killed by a signal is restarted: its user wants to see how the others react.
             let Some(signal) = status.signal() else {
                 servers.end()?;
+                ensure!(
+                    !status.success(),
+                    "server {} was stopped, and with it all others\nhint: only a server that is killed (kill -9) is restarted",
+                    at + 1
+                );
                 bail!("server {} failed ({status}), and all servers were stopped\n{}", at + 1, last_words(&homes[at]));
             };
             let text = format!("server {} was killed by signal {signal}; restarting it in five seconds", at + 1);
