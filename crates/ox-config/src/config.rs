@@ -192,7 +192,7 @@ impl Config {
             emulate_353_ttl: settings.flag("emulate353TTLNodes"),
             enforce_quota: settings.flag("enforceQuota"),
             storage: Storage::from_checked(settings, diagnostics),
-            recovery: Recovery::from_checked(settings),
+            recovery: Recovery::from_checked(settings, diagnostics),
             autopurge: Autopurge::from_checked(settings, diagnostics),
             containers: Containers::from_checked(settings),
             limits: Limits::from_checked(settings, diagnostics),
