@@ -265,7 +265,7 @@ impl RoleLog {
                 looking_s,
                 voters,
                 unreachable,
-                "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
+                "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open, and look for `Cannot open channel` above, which names the cause where it is known"
             );
         } else if !unreachable.is_empty() {
             let data = if peer.status().has_quarantined_files { "quarantined" } else { "empty" };
