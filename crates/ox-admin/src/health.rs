@@ -34,7 +34,7 @@ pub(crate) enum ReadOnlyCounts {
 pub(crate) fn ready(server: Option<&ServerHandle>, read_only: ReadOnlyCounts) -> Reply {
     let mode = server.and_then(ServerHandle::mode);
     let reason = match (server, mode) {
-        (None, _) => Some("the data is being read".to_owned()),
+        (None, _) => Some("the server reads its data, or waits for space on a full disk: see its log".to_owned()),
         (Some(server), _) if server.is_stopping() => Some("the server stops".to_owned()),
         (Some(server), None) => Some(match server.election_obstacles() {
             Some(obstacles) => format!("there is no leader: {obstacles}"),

@@ -115,7 +115,7 @@ impl Config {
         let (fixed, secure) = checks::check_together(&settings, environment, diagnostics, &mut errors);
         let (client, mut member) = ensemble::read(&settings, fixed, environment, diagnostics, &mut errors);
         checks::check_server(&settings, &mut errors);
-        tls::check(&settings, diagnostics, &mut errors);
+        tls::check(&settings, client.is_some(), diagnostics, &mut errors);
         if let Some(member) = &mut member {
             quorum_tls::check(&settings, diagnostics, &mut errors);
             member.sasl = errors.check(quorum_sasl::read(&settings, environment, diagnostics)).flatten();
@@ -192,7 +192,7 @@ impl Config {
             emulate_353_ttl: settings.flag("emulate353TTLNodes"),
             enforce_quota: settings.flag("enforceQuota"),
             storage: Storage::from_checked(settings, diagnostics),
-            recovery: Recovery::from_checked(settings),
+            recovery: Recovery::from_checked(settings, diagnostics),
             autopurge: Autopurge::from_checked(settings, diagnostics),
             containers: Containers::from_checked(settings),
             limits: Limits::from_checked(settings, diagnostics),

@@ -4,6 +4,8 @@ use crate::config::{long_not_negative, not_negative};
 use crate::diagnostic::Diagnostic;
 use crate::settings::Settings;
 
+const ALLOW_GAPS: &str = "oxkeeper.recovery.allowGaps";
+
 /// Transaction log and snapshots.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
@@ -142,13 +144,21 @@ fn bytes_of_kib(kib: i64) -> Option<u64> {
 }
 
 impl Recovery {
-    pub(crate) fn from_checked(settings: &Settings) -> Recovery {
+    pub(crate) fn from_checked(settings: &Settings, diagnostics: &mut Vec<Diagnostic>) -> Recovery {
+        let allow_gaps = settings.flag(ALLOW_GAPS);
+        if allow_gaps {
+            let text = format!(
+                "{ALLOW_GAPS}=true: the server starts even if transactions are missing, and gives them up; remove it once \
+                 the server has started"
+            );
+            diagnostics.push(Diagnostic::warn(settings.place_of(ALLOW_GAPS), text));
+        }
         Recovery {
             torn_tail: match settings.text("oxkeeper.txnlog.tornTail").as_deref() {
                 Some("refuse") => TornTailSetting::Refuse,
                 _ => TornTailSetting::Truncate,
             },
-            allow_gaps: settings.flag("oxkeeper.recovery.allowGaps"),
+            allow_gaps,
             on_damage: match settings.text("oxkeeper.recovery.onDamage").as_deref() {
                 Some("exit") => OnDamageSetting::Exit,
                 Some("accept") => OnDamageSetting::Accept,

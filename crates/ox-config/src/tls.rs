@@ -78,7 +78,12 @@ fn asks_for_certificates(settings: &Settings) -> bool {
 }
 
 /// Refuses settings that contradict each other, and warns of those without effect.
-pub(crate) fn check(settings: &Settings, diagnostics: &mut Vec<Diagnostic>, errors: &mut ErrorCollector) {
+pub(crate) fn check(
+    settings: &Settings,
+    has_client_port: bool,
+    diagnostics: &mut Vec<Diagnostic>,
+    errors: &mut ErrorCollector,
+) {
     if !is_used(settings) {
         warn_of_unused(settings, diagnostics);
         return;
@@ -99,7 +104,7 @@ pub(crate) fn check(settings: &Settings, diagnostics: &mut Vec<Diagnostic>, erro
         let text = format!("Invalid value for {DETECTION}: {detection_ms}, using the default value of 5000");
         diagnostics.push(Diagnostic::warn(settings.place_of(DETECTION), text));
     }
-    if is_unified(settings) && settings.line("clientPort").is_none() && settings.line(SECURE_PORT).is_some() {
+    if is_unified(settings) && !has_client_port && settings.line(SECURE_PORT).is_some() {
         let text = format!("{UNIFICATION} has no effect: clientPort is not set");
         diagnostics.push(Diagnostic::warn(settings.place_of(UNIFICATION), text));
     }

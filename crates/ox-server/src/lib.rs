@@ -37,7 +37,7 @@ pub use io::client_sasl::SaslSetupError;
 pub use io::fd_limit::TooFewDescriptors;
 pub use peers::quorum_sasl::QuorumSaslError;
 pub use rotating_file::RotatingFile;
-pub use server::{Server, ServerHandle, ServerSummary, StartError, has_disk_space};
+pub use server::{Server, ServerHandle, ServerSummary, StartError, disk_space_needed, has_disk_space};
 pub use shared::Fatal;
 pub use status::four_letter::{MonitorValue, UNKNOWN, commands_page, environment};
 pub use status::java_text::{address as java_address, double as java_double};

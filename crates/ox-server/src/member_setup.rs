@@ -61,6 +61,13 @@ pub(crate) fn open(
                  remedy that `oxkeeper log check` names, and start all members with such data once with \
                  oxkeeper.recovery.onDamage=accept, which alone accepts only copies of running servers"
             );
+            for file in store_options(config).initialize_markers().filter(|file| file.exists()) {
+                tracing::warn!(
+                    file = %file.display(),
+                    "the file initialize has no effect on quarantined data: remove it. If this is data for a new ensemble, \
+                     start every member that has it once with oxkeeper.recovery.onDamage=accept"
+                );
+            }
             (None, ox_zab::Eligibility::Quarantined)
         }
     };

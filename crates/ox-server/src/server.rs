@@ -578,6 +578,12 @@ fn peer_security(
     Arc::clone(shared.peer_security.get_or_init(|| Arc::new(security)))
 }
 
+/// The bytes that must be free on the volumes of `dataDir` and `dataLogDir` for [`has_disk_space`]; `None` where free
+/// space cannot be measured.
+pub fn disk_space_needed(config: &Config) -> Option<[u64; 2]> {
+    ox_store::free_space_needed(&RealDisk, &store_options(config)).ok()
+}
+
 /// Whether a server that ended because of a full disk can start again. True where free space cannot be measured.
 pub fn has_disk_space(config: &Config) -> bool {
     ox_store::has_free_space(&RealDisk, &store_options(config)).unwrap_or(true)

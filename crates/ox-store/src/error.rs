@@ -269,12 +269,21 @@ const RESTORE_SNAPSHOT: &str = "restore an intact snapshot from a backup; or, if
                                 zookeeper.snapshot.trust.empty=true";
 const RESTORE_EPOCHS: &str = "restore acceptedEpoch and currentEpoch; or, if this is data for a new ensemble, remove both \
                               and create a file named initialize in dataDir";
+const ACCEPT_EPOCHS: &str = "the data is quarantined, so that a file named initialize has no effect: restore acceptedEpoch \
+                             and currentEpoch, or, if this is data for a new ensemble, remove both; then start every member \
+                             that has this data once with oxkeeper.recovery.onDamage=accept, in the configuration file or \
+                             as -D";
 const RESTORE_HISTORY: &str = "restore the snapshots and logs; or, if this is to be an empty member of a new ensemble, \
                                remove acceptedEpoch and currentEpoch too";
 const RESTORE_INSTALL: &str = "restore an intact copy of it; or restore all earlier snapshots and logs, and remove \
                                oxk.install";
 
 impl StoreError {
+    /// As [`Self::remedy`], for a member whose data an earlier start has quarantined.
+    pub fn remedy_in_quarantine(&self) -> Option<&'static str> {
+        if let Self::Epochs { .. } = self { Some(ACCEPT_EPOCHS) } else { self.remedy() }
+    }
+
     /// What an operator can do, where that is known.
     pub fn remedy(&self) -> Option<&'static str> {
         match self {

@@ -67,11 +67,19 @@ impl FreeSpace {
 /// Whether a server that stopped because of a full disk can start again: with its reserve allocated, it is above the
 /// low-water mark.
 pub fn has_free_space(disk: &dyn Disk, options: &StoreOptions) -> io::Result<bool> {
-    let has_free_space = |space: DiskSpace| {
-        scaled(options.low_water_bytes, space) + scaled(options.reserve_bytes, space) <= space.free_bytes
-    };
+    let has_free_space = |space: DiskSpace| free_to_start(options, space) <= space.free_bytes;
     let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
     Ok(has_free_space(disk.space(&options.data_dir)?) && has_free_space(disk.space(log_dir)?))
+}
+
+/// The bytes that must be free on the volumes of `dataDir` and `dataLogDir` for [`has_free_space`].
+pub fn free_space_needed(disk: &dyn Disk, options: &StoreOptions) -> io::Result<[u64; 2]> {
+    let log_dir = options.log_dir.as_deref().unwrap_or(&options.data_dir);
+    Ok([free_to_start(options, disk.space(&options.data_dir)?), free_to_start(options, disk.space(log_dir)?)])
+}
+
+fn free_to_start(options: &StoreOptions, of: DiskSpace) -> u64 {
+    scaled(options.low_water_bytes, of) + scaled(options.reserve_bytes, of)
 }
 
 /// The low-water mark of a volume, which is lower for a small one.

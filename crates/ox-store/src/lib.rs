@@ -36,7 +36,7 @@ mod valid_range;
 
 pub use config_files::ConfigFiles;
 pub use error::{Damage, IoContext, RejectedSnapshot, StoreError};
-pub use free_space::{FreeSpace, has_free_space};
+pub use free_space::{FreeSpace, free_space_needed, has_free_space};
 pub use log_diff::LogDiff;
 pub use member::{
     Loaded, MemberLog, MemberOptions, OnDamage, OpenOutcome, OpenedMember, Quarantine, StoredEpochs, Truncated,

@@ -26,7 +26,7 @@ use crate::snapshot::{SnapshotContents, SnapshotError, SnapshotTrailer};
 use ox_proto::{RawAcls, SessionId, Zxid};
 use ox_tree::{Loader, State, TreeOptions};
 pub use repair::DroppedTail;
-use replay::{Base, Chain, Replay};
+use replay::{Base, Chain, Replay, missing};
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -291,24 +291,24 @@ impl Recovered {
 
     /// Checks that every zxid that is known to have existed was reached.
     fn complete(
-        self,
+        mut self,
         files: &Files<'_>,
         rules: &Rules,
         rejected: &[RejectedSnapshot],
         snapshots: &[SnapshotFile],
     ) -> Result<Self, StoreError> {
         let last = self.replay.last;
-        if rules.allow_gaps {
-            return Ok(self);
-        }
         let lost = snapshots.iter().find(|file| last < file.last && rejected.iter().any(|one| one.path == file.path));
         if let Some(file) = lost {
-            return Err(StoreError::SnapshotLost { path: file.path.clone(), last });
+            self.give_up(rules, StoreError::SnapshotLost { path: file.path.clone(), last }, file.last)?;
         }
         let last_read = self.replay.last_read();
         if let Some(marker) = files.marker.filter(|marker| last_read < marker.last && !self.replay.marker_is_foreign) {
             let path: PathBuf = files.dirs.logs.join(crate::names::log_name(marker.log));
-            return Err(StoreError::SyncedLost { path, synced: marker.last, last });
+            self.give_up(rules, StoreError::SyncedLost { path, synced: marker.last, last }, marker.last)?;
+        }
+        if rules.allow_gaps {
+            return Ok(self);
         }
         // A leader's snapshot may have replaced the history in the older logs, which a change of epoch hides.
         let base = self.snapshot.as_ref().map_or(Zxid::ZERO, |(file, _)| file.last);
@@ -317,6 +317,26 @@ impl Recovered {
             return Err(StoreError::Unproven { path: file.path.clone(), base });
         }
         Ok(self)
+    }
+
+    /// Fails because the transactions after the history, up to `to`, are missing; if gaps are allowed, reports them.
+    fn give_up(&mut self, rules: &Rules, error: StoreError, to: Zxid) -> Result<(), StoreError> {
+        if !rules.allow_gaps {
+            return Err(error);
+        }
+        let lost = lost_after(self.replay.last, to);
+        let warning = format!("continuing because of oxkeeper.recovery.allowGaps: {error}; {lost} given up");
+        self.replay.warnings.push(warning);
+        Ok(())
+    }
+}
+
+/// The transactions after `last`, up to `to`, as the subject of "given up".
+fn lost_after(last: Zxid, to: Zxid) -> String {
+    if last.epoch() == to.epoch() {
+        missing(last, Zxid(to.0.saturating_add(1)))
+    } else {
+        format!("all transactions after {last}, up to {to}, are")
     }
 }
 

@@ -425,7 +425,7 @@ impl StoreOptions {
     }
 
     /// Possible locations of the `initialize` marker: Apache looks in one directory, its scripts put it into the other.
-    pub(crate) fn initialize_markers(&self) -> impl Iterator<Item = PathBuf> {
+    pub fn initialize_markers(&self) -> impl Iterator<Item = PathBuf> {
         std::iter::once(&self.data_dir).chain(&self.log_dir).map(|dir| dir.join("initialize"))
     }
 }

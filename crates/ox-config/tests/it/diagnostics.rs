@@ -40,6 +40,15 @@ fn unknown_key_is_reported_with_suggestion() {
 }
 
 #[test]
+fn allowed_gaps_are_reported_at_every_start() {
+    let text = "oxkeeper.recovery.allowGaps=true: the server starts even if transactions are missing, and gives them up; \
+                remove it once the server has started";
+    check("", "-Doxkeeper.recovery.allowGaps=true", text);
+    assert_eq!(warnings("oxkeeper.recovery.allowGaps=true\n", "").len(), 1);
+    assert_eq!(warnings("oxkeeper.recovery.allowGaps=false\n", ""), Vec::<String>::new());
+}
+
+#[test]
 fn unknown_property_is_reported_unless_it_is_javas() {
     let text = "-Djute.maxbufer is not a known property and has no effect; did you mean -Djute.maxbuffer?";
     check("", "-Djute.maxbufer=5", text);

@@ -97,6 +97,20 @@ fn keys_without_port_have_no_effect_and_a_warning() {
 }
 
 #[test]
+fn unification_without_a_plain_port_is_a_warning() {
+    let is_warned = |lines: &str| {
+        let lines = format!("dataDir=/d\nsecureClientPort=1\nclient.portUnification=true\n{STORES}{lines}");
+        let outcome = Harness::with_config(&lines).and_file("/d/myid", "1").start();
+        outcome.warnings().iter().any(|text| text.contains("client.portUnification has no effect"))
+    };
+    let member = "initLimit=5\nsyncLimit=5\nserver.2=127.0.0.1:5:6\nserver.1=127.0.0.1:3:4";
+    assert!(is_warned(""));
+    assert!(!is_warned("clientPort=2\n"));
+    assert!(is_warned(&format!("{member}\n")));
+    assert!(!is_warned(&format!("{member};2\n")), "the port in the line of this server");
+}
+
+#[test]
 fn x509_scheme_exists_with_tls_or_with_its_provider() {
     let is_enabled =
         |lines: &str| Harness::with_config(&format!("dataDir=/d\n{lines}")).start().config().auth.x509_scheme_enabled;

@@ -23,6 +23,7 @@ use ox_driver::sockets::{Broken, read_available};
 use ox_driver::unsent_buffer::UnsentBuffer;
 use ox_proto::ServerId;
 use ox_proto::ensemble::{Address, Addresses, Ensemble};
+use ox_proto::quorum::auth::is_auth_packet;
 use ox_proto::quorum::hello::{Hello, HelloError, HelloVersion};
 use ox_proto::quorum::notification;
 use ox_zab::{ElectionConnection, PeerState, VoteNotification};
@@ -57,6 +58,12 @@ impl Conn {
 
 /// Size of the receive buffer.
 const RECEIVE_BUFFER_BYTES: usize = 4 << 10;
+/// Connections without a notification after which the likely cause is logged. A server that starts or stops closes few.
+const EARLY_CLOSES_MIN: u64 = 4;
+const CLOSED_EARLY: &str = "the server closes each connection before it sends a notification; its log may have the reason. It \
+                            may require SASL (quorum.auth.*) or TLS (sslQuorum), which must be set alike on all servers; or \
+                            it is down, and a proxy accepts its connections";
+
 /// Connection state of another server.
 #[derive(Default)]
 struct RemoteServer {
@@ -75,6 +82,8 @@ struct RemoteServer {
     is_unreachable: bool,
     /// Why TLS has ended a connection before a notification arrived, as it was logged.
     refusal: Option<rustls::Error>,
+    /// Connections that were closed before a notification arrived, since the last notification.
+    closed_early: u64,
     /// Addresses from its hello, if it is in no configuration.
     addresses: Vec<Address>,
     /// When its last hello or notification arrived.
@@ -107,6 +116,8 @@ pub(super) struct Elections {
     ready: BTreeSet<Token>,
     votes: BTreeMap<ServerId, LatestVote>,
     malformed_log: TimedLogLimit,
+    closed_log: TimedLogLimit,
+    sasl_log: TimedLogLimit,
     shared_id_log: TimedLogLimit,
     sockets: PeerSockets,
 }
@@ -135,6 +146,8 @@ impl Elections {
             ready: BTreeSet::new(),
             votes: BTreeMap::new(),
             malformed_log: TimedLogLimit::new(),
+            closed_log: TimedLogLimit::new(),
+            sasl_log: TimedLogLimit::new(),
             shared_id_log: TimedLogLimit::new(),
             sockets: PeerSockets::default(),
         })
@@ -384,6 +397,18 @@ impl Elections {
         {
             tracing::warn!(%server, %address, suppressed, "{problem}");
         }
+        // Where this server uses SASL, the exchange is over.
+        if is_configured
+            && is_auth_packet(&input) == Some(true)
+            && let Some(suppressed) = self.sasl_log.allow()
+        {
+            tracing::warn!(
+                %server,
+                %address,
+                suppressed,
+                "the server authenticates with SASL, and this server does not: set quorum.auth.* alike on all servers"
+            );
+        }
         self.evict_unknown(server, events);
         let remote = self.servers.entry(server).or_default();
         remote.last_seen = Some(now);
@@ -485,6 +510,7 @@ impl Elections {
             && let Some(remote) = self.servers.get_mut(&server)
         {
             (remote.redial_at, remote.redial_after, remote.refusal) = (None, Duration::ZERO, None);
+            remote.closed_early = 0;
             remote.last_seen = Some(Instant::now());
         }
         is_good
@@ -505,7 +531,7 @@ impl Elections {
     }
 
     fn drop_conn(&mut self, token: Token, events: &mut Vec<PeerEvent>) {
-        let Some(Conn { server, socket, .. }) = self.conns.remove(&token) else { return };
+        let Some(Conn { server, socket, first_notification, .. }) = self.conns.remove(&token) else { return };
         self.log_refusal(server, &socket.stream);
         if let Some(remote) = self.servers.get_mut(&server)
             && remote.token == Some(token)
@@ -515,10 +541,26 @@ impl Elections {
                 remote.unsent = remote.looking_vote.clone();
                 remote.redial_at = remote.redial_at.or_else(|| Some(Instant::now()));
             }
-            if self.configured.contains_key(&server) {
-                tracing::info!(%server, "election connection closed");
-            }
+            self.log_closed(server, first_notification.is_some());
             self.report(server, ElectionConnection::Down, events);
+        }
+    }
+
+    /// Logs that a connection has ended; after several without a notification, the likely cause instead.
+    fn log_closed(&mut self, server: ServerId, was_heard: bool) {
+        let (Some(addresses), Some(remote)) = (self.configured.get(&server), self.servers.get_mut(&server)) else {
+            return;
+        };
+        remote.closed_early = if was_heard { 0 } else { remote.closed_early + 1 };
+        if remote.closed_early <= 1 {
+            if let Some(suppressed) = self.closed_log.allow() {
+                tracing::info!(%server, suppressed, "election connection closed");
+            }
+        } else if EARLY_CLOSES_MIN <= remote.closed_early
+            && remote.closed_early.is_power_of_two()
+            && remote.refusal.is_none()
+        {
+            log_closed_channel(server, addresses, remote, CLOSED_EARLY);
         }
     }
 

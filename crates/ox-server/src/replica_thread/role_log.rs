@@ -34,6 +34,33 @@ struct LearnerLink {
     is_synced: bool,
 }
 
+/// What happens to transactions that the leader does not have.
+#[derive(Clone, Copy)]
+enum FateOfDropped {
+    /// A snapshot replaces the local files, which are renamed.
+    KeptAside,
+    /// The log is truncated.
+    Removed,
+}
+
+/// The warning that transactions of this server are dropped; `None` if the leader's history reaches as far.
+fn dropped_text(own_last: Zxid, leader_last: Zxid, fate: FateOfDropped) -> Option<String> {
+    let copy = match fate {
+        FateOfDropped::KeptAside => {
+            "the replaced files are kept as version-2/old.* until the next snapshot of this server: copy them now if they \
+             are needed"
+        }
+        FateOfDropped::Removed => "they are removed from the log, and no copy is kept",
+    };
+    let has_more = leader_last < own_last;
+    has_more.then(|| {
+        format!(
+            "this server has transactions that the leader does not have: those after {leader_last}, up to {own_last}, are \
+             dropped; {copy}"
+        )
+    })
+}
+
 pub(super) struct RoleLog {
     shared: Arc<Shared>,
     /// The state that was logged last; none between two roles.
@@ -50,6 +77,8 @@ pub(super) struct RoleLog {
     is_read_only: bool,
     /// The learners of this leader, or of this observer master.
     learners: BTreeMap<LinkId, LearnerLink>,
+    /// The end of this learner's log, as it was sent to the leader.
+    own_last: Zxid,
     /// Learners being synchronised, and whether with a snapshot.
     syncing: BTreeMap<LinkId, bool>,
     latency: Latency,
@@ -70,6 +99,7 @@ impl RoleLog {
             is_serving: false,
             is_read_only: false,
             learners: BTreeMap::new(),
+            own_last: Zxid::ZERO,
             syncing: BTreeMap::new(),
             latency: Latency::new(acks_timed_every),
         }
@@ -235,7 +265,7 @@ impl RoleLog {
                 looking_s,
                 voters,
                 unreachable,
-                "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open"
+                "no leader elected: too few voters can be reached; check that a quorum of servers runs and their election ports are open, and look for `Cannot open channel` above, which names the cause where it is known"
             );
         } else if !unreachable.is_empty() {
             let data = if peer.status().has_quarantined_files { "quarantined" } else { "empty" };
@@ -334,10 +364,12 @@ impl RoleLog {
             }
             Message::Snap(zxid) => {
                 tracing::info!("Getting a snapshot from leader {zxid}");
+                self.warn_dropped(*zxid, FateOfDropped::KeptAside);
                 self.synchronising(" - snap");
             }
             Message::Trunc(zxid) => {
                 tracing::warn!("Truncating log to get in sync with the leader {zxid}");
+                self.warn_dropped(*zxid, FateOfDropped::Removed);
                 self.synchronising(" - trunc");
             }
             Message::NewLeader { .. } => tracing::info!("Learner received NEWLEADER message"),
@@ -362,6 +394,13 @@ impl RoleLog {
             Message::Acks(run) => self.acked(link, *run, wall_ms),
             Message::Revalidate(..) => metrics.revalidate_count.add(1),
             _ => (),
+        }
+    }
+
+    /// Warns if the leader's history ends before this learner's.
+    fn warn_dropped(&self, leader_last: Zxid, fate: FateOfDropped) {
+        if let Some(text) = dropped_text(self.own_last, leader_last, fate) {
+            tracing::warn!(own_last = %self.own_last, leader = %leader_last, "{text}");
         }
     }
 
@@ -404,7 +443,10 @@ impl RoleLog {
                 self.latency.on_proposal_sent(txn);
                 self.shared.stats.proposals.note_one(i64::try_from(txn.record.len()).unwrap_or(i64::MAX));
             }
-            Message::AckEpoch { .. } => self.synchronising(""),
+            Message::AckEpoch { last, .. } => {
+                self.own_last = *last;
+                self.synchronising("");
+            }
             Message::Diff(zxid) => {
                 self.start_sync(replica, link, false);
                 tracing::info!("Sending DIFF zxid={zxid} for peer sid: {}", self.name(link));
@@ -498,5 +540,21 @@ fn upper_name(state: PeerState) -> &'static str {
         PeerState::Following => "FOLLOWING",
         PeerState::Leading => "LEADING",
         PeerState::Observing => "OBSERVING",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn older_history_of_the_leader_is_a_warning_that_names_the_copy() {
+        let text = |own, leader, fate| dropped_text(Zxid(own), Zxid(leader), fate);
+        let snapshot = text(0x99, 0, FateOfDropped::KeptAside).unwrap();
+        assert!(snapshot.contains("those after 0x0, up to 0x99, are dropped"), "{snapshot}");
+        assert!(snapshot.contains("version-2/old.*"), "{snapshot}");
+        assert!(text(0x99, 0x98, FateOfDropped::Removed).unwrap().contains("no copy is kept"));
+        assert_eq!(text(0x99, 0x99, FateOfDropped::Removed), None);
+        assert_eq!(text(0, 0x99, FateOfDropped::KeptAside), None, "an empty server");
     }
 }

@@ -40,8 +40,10 @@ fn obstacles(peer: &QuorumPeer) -> Option<String> {
     let MissingVotes { own, abstaining, unreachable } = peer.missing_votes();
     let own = own.map(|data| format!("this server {}", abstains(data)));
     let others = abstaining.into_iter().map(|(server, data)| format!("server {server} {}", abstains(data)));
+    let cause = (!unreachable.is_empty())
+        .then(|| "the cause, if it is known, is in the log of this server after `Cannot open channel`".to_owned());
     let unreachable = unreachable.into_iter().map(|server| format!("server {server} cannot be reached"));
-    let found: Vec<String> = own.into_iter().chain(others).chain(unreachable).collect();
+    let found: Vec<String> = own.into_iter().chain(others).chain(unreachable).chain(cause).collect();
     Some(found.join("; ")).filter(|text| !text.is_empty())
 }
 

@@ -496,7 +496,7 @@ impl ReplayRun<'_> {
 }
 
 /// The transactions between two records, as the subject of "given up".
-fn missing(after: Zxid, found: Zxid) -> String {
+pub(super) fn missing(after: Zxid, found: Zxid) -> String {
     let (first, last) = (Zxid(after.0.saturating_add(1)), Zxid(found.0.saturating_sub(1)));
     if after.epoch() != found.epoch() {
         format!("any transactions between {after} and {found} are")

@@ -259,7 +259,13 @@ fn refusals_name_a_remedy() {
     let (text, remedy) = refused(&last_lost);
     assert_eq!(text.matches("was synced up to").count(), 1, "{text}");
     assert!(text.contains("oxk.synced") && remedy.contains("delete oxk.synced"), "{text}; {remedy}");
-    assert!(open_with(&last_lost.fork(), &lax).is_ok());
+    let rescued = last_lost.fork();
+    let opened = open_with(&rescued, &lax).unwrap();
+    let (first, last) = (opened.state.last_zxid().0 + 1, history.acked);
+    let warnings = opened.report.warnings.join("\n");
+    assert!(warnings.contains(&format!("; transactions {} to {last} are given up", Zxid(first))), "{warnings}");
+    drop(opened);
+    open(&rescued).expect("once is enough");
     remove(&last_lost, "oxk.synced");
     assert!(open(&last_lost).unwrap().state.last_zxid() < history.acked);
 

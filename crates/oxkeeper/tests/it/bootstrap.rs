@@ -43,6 +43,20 @@ fn ensemble_bootstraps_from_the_backup_of_one_server() {
     ensemble.launch(0);
     ensemble.process_mut(0).wait_for("acceptedEpoch and currentEpoch are missing");
     ensemble.kill(0);
+    // The quarantine is recorded: `initialize` comes too late.
+    fs::write(data[0].join("initialize"), "").unwrap();
+    ensemble.launch(0);
+    let line = ensemble.process_mut(0).wait_for("the file initialize has no effect on quarantined data");
+    assert!(line.contains("oxkeeper.recovery.onDamage=accept"), "{line}");
+    ensemble.kill(0);
+    let checked = run_command(&data[0], &["log", "check", "."]);
+    assert!(
+        checked.out.contains("hint: the data is quarantined, so that a file named initialize has no"),
+        "{}",
+        checked.out
+    );
+    assert!(!checked.out.contains("create a file named initialize"), "{}", checked.out);
+    fs::remove_file(data[0].join("initialize")).unwrap();
     let config = ensemble.directory(0).join("zoo.cfg");
     let text = fs::read_to_string(&config).unwrap();
     fs::write(&config, format!("{text}oxkeeper.recovery.onDamage=accept\n")).unwrap();

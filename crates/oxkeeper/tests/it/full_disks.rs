@@ -67,7 +67,8 @@ fn p63_member_with_full_disk_rejoins_when_there_is_space() {
     // More than its reserve.
     (0..20).for_each(|number| write(&mut client, number));
     let process = ensemble.process_mut(full);
-    process.wait_for("disk is full: this member has stopped");
+    let line = process.wait_for("disk is full: this member has stopped");
+    assert!(line.contains("data_dir_needs_bytes="), "{line}");
     assert!(process.said.iter().any(|line| line.contains("No space left")), "{:#?}", process.said);
     write(&mut client, 20);
     std::fs::remove_file(filler).unwrap();

@@ -97,6 +97,23 @@ fn k155_member_without_sasl_is_refused_where_it_is_required() {
     let mut ensemble = prepare(3, 0, REQUIRED);
     set_lines(&ensemble, 0, "");
     check_refused(&mut ensemble, "Learner not trying to authenticate and authentication is required");
+    ensemble.process_mut(0).wait_for("the server authenticates with SASL, and this server does not");
+}
+
+/// The server with the largest id dials the others, and only sees that they close the connections.
+#[test]
+fn member_without_sasl_logs_the_likely_cause_once() {
+    let mut ensemble = prepare(3, 0, REQUIRED);
+    set_lines(&ensemble, 2, "");
+    ensemble.start_members(&[0, 1]);
+    ensemble.launch(2);
+    let line = ensemble.process_mut(2).wait_for("closes each connection before it sends a notification");
+    assert!(line.contains("It may require SASL (quorum.auth.*)"), "{line}");
+    ensemble.process_mut(2).wait_for("no leader elected");
+    let log = ensemble.servers[2].log();
+    let count = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert!(count("election connection closed") <= 2, "{log}");
+    assert!(count("closes each connection before") <= 2 * 6, "{log}");
 }
 
 #[test]

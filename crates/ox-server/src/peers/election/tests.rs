@@ -56,6 +56,8 @@ fn elections(me: i64, configured: &[i64]) -> Elections {
         ready: BTreeSet::new(),
         votes: BTreeMap::new(),
         malformed_log: TimedLogLimit::new(),
+        closed_log: TimedLogLimit::new(),
+        sasl_log: TimedLogLimit::new(),
         shared_id_log: TimedLogLimit::new(),
         sockets: PeerSockets::default(),
     }

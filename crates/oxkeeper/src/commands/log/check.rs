@@ -228,7 +228,7 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
             };
             writeln!(out, "{what}: {who} {would}")?;
             writeln!(out, "  {error}")?;
-            if let Some(remedy) = error.remedy() {
+            if let Some(remedy) = remedy(outlook, error) {
                 writeln!(out, "  hint: {remedy}")?;
             }
         }
@@ -238,6 +238,10 @@ pub(super) fn tell_outlook(what: &str, outlook: &StartPreview, out: &mut dyn Wri
         writeln!(out, "  hint: without a leader, only a start with oxkeeper.recovery.onDamage=accept ends that, too")?;
     }
     Ok(())
+}
+
+fn remedy(outlook: &StartPreview, error: &StoreError) -> Option<&'static str> {
+    if outlook.quarantine.is_some() { error.remedy_in_quarantine() } else { error.remedy() }
 }
 
 fn tell_history(history: &PreviewedHistory, out: &mut dyn Write) -> Result<()> {
@@ -315,7 +319,7 @@ fn outlook_json(dirs: &Dirs, outlook: &StartPreview, copied_up_to: Option<Zxid>)
         }),
         Err(error) => json!({
             "directory": dir, "starts": false, "member": outlook.is_member, "quarantine": outlook.quarantine,
-            "error": error.to_string(), "hint": error.remedy(), "intactCopyUpTo": copy,
+            "error": error.to_string(), "hint": remedy(outlook, error), "intactCopyUpTo": copy,
         }),
     }
 }

@@ -7,7 +7,7 @@
 
 use super::start_errors::StartFailure;
 use ox_config::Config;
-use ox_server::{ServerHandle, has_disk_space};
+use ox_server::{ServerHandle, disk_space_needed, has_disk_space};
 use parking_lot::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -98,9 +98,12 @@ impl Wait {
             Ended::Locked(_) => self.locked += 1,
             Ended::Full(why) => {
                 self.locked = 0;
+                let needed = disk_space_needed(config);
                 tracing::error!(
                     cause = why,
-                    "disk is full: this member has stopped and restarts when space is free; free some space in dataDir and dataLogDir"
+                    data_dir_needs_bytes = needed.map(|[data, _]| data),
+                    data_log_dir_needs_bytes = needed.map(|[_, log]| log),
+                    "disk is full: this member has stopped and restarts when that many bytes are free; free some space in dataDir and dataLogDir"
                 );
             }
         }

@@ -170,6 +170,10 @@ struct PortSettings {
     address: &'static str,
 }
 
+/// Other reasons for an address of a `server.N` line that this machine does not have.
+const WRONG_MEMBER: &str = "; or, if myid has the id of another server, correct myid; or, if the address is translated to \
+                            one of this machine, set quorumListenOnAllIPs=true";
+
 impl PortSettings {
     const CLIENT: Self = Self { port: "clientPort", address: "clientPortAddress" };
     const SECURE: Self = Self { port: "secureClientPort", address: "secureClientPortAddress" };
@@ -207,7 +211,8 @@ fn bind_error(
             )
         }
         (ErrorKind::AddrNotAvailable, _) => {
-            format!("{address} is no address of this machine: change {address_setting}")
+            let others = if setting == PortSettings::MEMBER.port { WRONG_MEMBER } else { "" };
+            format!("{address} is no address of this machine: change {address_setting}{others}")
         }
         _ if source.to_string().contains("failed to lookup") => format!(
             "cannot listen on {address} ({purpose} port): {source}; correct the host name in {address_setting}, or add \
@@ -248,7 +253,9 @@ mod tests {
         assert_eq!(without_file(&["1", "data"]), format!("{expected}`oxkeeper server 2 data`"));
         assert_eq!(
             text(ErrorKind::AddrNotAvailable, "election"),
-            "10.0.0.1:1 is no address of this machine: change the server.N line of this server"
+            "10.0.0.1:1 is no address of this machine: change the server.N line of this server; or, if myid has the id of \
+             another server, correct myid; or, if the address is translated to one of this machine, set \
+             quorumListenOnAllIPs=true"
         );
         assert_eq!(
             text(ErrorKind::AddrNotAvailable, "secure client"),
