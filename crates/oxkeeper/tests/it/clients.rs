@@ -150,7 +150,6 @@ async fn no_event_is_lost(servers: String, progress: Progress) {
         always.wait_for(|seen| *seen == value).await.unwrap();
         progress.step();
     }
-    watchers.iter().for_each(JoinHandle::abort);
     let mut state = states.next().await;
     while let Some(found) = state {
         assert!(
@@ -160,6 +159,7 @@ async fn no_event_is_lost(servers: String, progress: Progress) {
         let next = pin!(states.next());
         state = tokio::time::timeout(Duration::ZERO, next).await.ok().flatten();
     }
+    watchers.iter().for_each(JoinHandle::abort); // only now, because it closes their clients
 }
 
 /// Exactly the expected nodes exist, although replies are lost and futures are dropped.
