@@ -237,6 +237,24 @@ fn local_ensemble_restarts_killed_servers_and_takes_them_down_with_it() {
     }
 }
 
+/// Only a server that is killed is restarted.
+#[test]
+fn local_ensemble_ends_with_a_server_that_is_stopped() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_oxkeeper"));
+    let command = command.args(["ensemble", "--servers", "2", "--dir"]).arg(home.path());
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let report: Vec<String> = lines.take_while(|line| !line.starts_with("  ready in ")).collect();
+    let first = report.iter().find(|line| line.contains("pid ")).unwrap();
+    let pid = first.split("pid ").nth(1).unwrap().split(',').next().unwrap();
+    assert!(Command::new("kill").arg(pid).status().unwrap().success());
+    let done = child.wait_with_output().unwrap();
+    let expected = "error: server 1 was stopped, and with it all others\n\
+                    hint: only a server that is killed (kill -9) is restarted\n";
+    assert_eq!((String::from_utf8(done.stderr).unwrap().as_str(), done.status.code()), (expected, Some(1)));
+}
+
 /// With two of three servers down, no server leads until one is restarted.
 #[test]
 fn local_ensemble_reports_a_lost_quorum() {

@@ -192,7 +192,7 @@ fn failed_starts_say_what_why_and_what_to_do() {
     let text = "missing.cfg does not exist; give the path of a configuration file";
     assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);
     let ended = first_and_last(&["server", "2182"], path, 2);
-    let text = "2182 is a port, and the data directory is missing; use `oxkeeper server 2182 ./oxkeeper-data`";
+    let text = "2182 is a port, and the data directory is missing; use `oxkeeper server 2182 ./oxkeeper-data-2182`";
     assert_eq!(ended, [format!("{text} exit_code=2"), format!("{text} exit_code=2")]);
     let ended = first_and_last(&["server", "."], path, 2);
     assert_eq!(ended, ["cannot read .: it is a directory; expected a file exit_code=2"; 2]);

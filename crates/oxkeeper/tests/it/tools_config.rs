@@ -371,7 +371,7 @@ fn unreadable_file_is_reported_once() {
         ("./", "cannot read ./: it is a directory; expected a file\n"),
         (
             "2183",
-            "2183 is a port, and the data directory is missing; use `oxkeeper check-config 2183 ./oxkeeper-data`\n",
+            "2183 is a port, and the data directory is missing; use `oxkeeper check-config 2183 ./oxkeeper-data-2183`\n",
         ),
     ] {
         let told = run_command(root.path(), &["check-config", name]);

@@ -126,7 +126,8 @@ pub(crate) fn port_without_directory(command: &str, arguments: &[String]) -> Opt
     let is_file = Path::new(argument).exists();
     (!is_file).then(|| {
         let data = usage_hint::DEFAULT_DATA;
-        format!("{port} is a port, and the data directory is missing; use `oxkeeper {command} {port} {data}`")
+        // The default directory may be that of a running server on the default port.
+        format!("{port} is a port, and the data directory is missing; use `oxkeeper {command} {port} {data}-{port}`")
     })
 }
 
