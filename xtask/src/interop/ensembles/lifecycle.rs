@@ -106,6 +106,7 @@ pub(super) fn synchronises(workspace: &Workspace, home: &Path, letters: &str, sy
         SyncMode::Diff | SyncMode::Snap => (MixedEnsemble::start(workspace, home, letters)?, 0),
     };
     if sync_mode != SyncMode::Trunc {
+        ensemble.wait_until_in_sync();
         ensemble.kill(learner);
         write_some(&ensemble);
         if sync_mode == SyncMode::Snap {
