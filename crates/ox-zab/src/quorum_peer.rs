@@ -503,7 +503,7 @@ impl QuorumPeer {
         }
         if 0 < self.refused_leaders {
             let pause_ms = REFUSAL_PAUSE_MS << self.refused_leaders.min(REFUSAL_DOUBLINGS_MAX);
-            self.look_again_at_ms = now_ms + pause_ms;
+            self.look_again_at_ms = self.look_again_at_ms.max(now_ms + pause_ms);
         }
         self.refused_leaders += 1;
     }
