@@ -7,14 +7,13 @@ use super::host::{ClientHost, ClientNote, CloseReason, FirstBytes, SaslTurn};
 use super::limits::{HANDSHAKE_BYTES_MAX, SUBMISSION_BYTES_MAX};
 use super::settings::ClientIoSizes;
 use ox_proto::frame::{Split, split_frame};
+use ox_proto::quorum::hello::TLS_HANDSHAKE;
 use ox_replica::{
     Admission, Conn, ConnSettings, FrameOutcome, Load, Now, Pressure, SMALL_BYTES, Service, Shortage, Submission,
 };
 use ox_tree::State;
 use ox_tree::prefetch::{BATCH, request_path};
 
-/// The first bytes of a TLS client, and no length of a handshake of ZooKeeper.
-const TLS: [u8; 2] = [0x16, 0x03];
 /// Xid and type of a request.
 const REQUEST_HEAD_BYTES: usize = 8;
 
@@ -341,9 +340,11 @@ fn next_frame<'a, H: ClientHost>(
     host: &mut H,
 ) -> Result<Option<Split<'a>>, String> {
     let bytes_max = if conn.core.is_new() { bytes_max.min(HANDSHAKE_BYTES_MAX) } else { bytes_max };
-    let frame = split_frame(bytes, bytes_max).map_err(|error| match conn.core.is_new() && bytes.starts_with(&TLS) {
-        true => "the client uses TLS, and this port does not".to_owned(),
-        false => error.to_string(),
+    let frame = split_frame(bytes, bytes_max).map_err(|error| {
+        match conn.core.is_new() && bytes.starts_with(&TLS_HANDSHAKE) {
+            true => "the client uses TLS, and this port does not".to_owned(),
+            false => error.to_string(),
+        }
     })?;
     let announced = || bytes.first_chunk().map_or(0, |prefix| u32::from_be_bytes(*prefix)) as usize;
     if frame.is_none() && host.limits().is_large(announced()) && !host.limits().fits_large(announced()) {

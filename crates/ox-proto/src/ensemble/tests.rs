@@ -102,7 +102,7 @@ fn configurations_compare_as_in_apache() {
     assert!(!parse(&grouped).is_same(&weighted(2)));
 }
 
-/// Apache would commit a configuration that no server can read.
+/// The printed form has the pairs 3:4 and 2:2, which no server could read.
 #[test]
 fn ports_that_collide_when_printed_are_refused() {
     let expected = "Client and election port must be different! Please update the configuration file on server.2";

@@ -61,7 +61,7 @@ pub enum HelloError {
 const V1: i64 = -65536;
 const V2: i64 = -65535;
 /// The first bytes of a TLS record with a handshake; the next one is the minor version.
-const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
+pub const TLS_HANDSHAKE: [u8; 2] = [0x16, 3];
 /// FOLLOWERINFO and OBSERVERINFO, in the first four bytes of a learner's first packet.
 const LEARNER_PACKETS: [i64; 2] = [11, 16];
 /// Offset of the address list.
